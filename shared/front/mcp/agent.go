@@ -22,12 +22,13 @@ import (
 // agent is a vacant, as the client of one request asks it.
 type agent struct {
 	*a2a.Visitor
-	r *request
+	r          *request
+	answerTime time.Duration
 }
 
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
-	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most}, mcptool.AnswerTime, pieceOf(piece))
+	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most}, a.answerTime, pieceOf(piece))
 	return a.answer(&t, err)
 }
 
@@ -57,11 +58,11 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 	if err == nil {
 		got, err = a2a.AnswerOf(t)
 	}
-	if err == nil {
+	if err == nil && t.Status.State != task.Canceled {
 		err = got.Failure
 	}
 	if err != nil {
-		return mcptool.Answer{}, a.r.note(explained(err))
+		return mcptool.Answer{}, a.r.note(explained(err, false))
 	}
 	out := mcptool.Answer{Text: got.Text, Context: t.Context, Task: t.ID, Envelope: got.Envelope}
 	switch {
@@ -134,24 +135,26 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	by.Payer = a.Payer()
 	o := a.Calls().SendWith(ctx, a.Vacant.ID, e, call.Options{Credential: by})
 	if o.Problem != nil {
-		return nil, explained(&task.Refusal{Outcome: o})
+		return nil, explained(&task.Refusal{Outcome: o}, true)
 	}
 	return envelope.AppendMessage(nil, o.Reply), nil
 }
 
-// explained adds to a refusal of the pipeline what it tells besides its text.
-func explained(err error) error {
+// explained adds to a refusal of the pipeline what it tells besides its text. The state of the chain
+// is for a caller that signs.
+func explained(err error, signed bool) error {
 	var refused *task.Refusal
 	if !errors.As(err, &refused) {
 		return err
 	}
-	return &withOutcome{err, &refused.Outcome}
+	return &withOutcome{err, &refused.Outcome, signed}
 }
 
 // withOutcome is a refusal with the members of its outcome.
 type withOutcome struct {
 	error
 	outcome *call.Outcome
+	signed  bool
 }
 
 func (w *withOutcome) Unwrap() error { return w.error }
@@ -166,18 +169,23 @@ func (w *withOutcome) Members() any {
 		Now      string       `json:"now,omitempty"`
 		Price    *price.Price `json:"price,omitempty"`
 		Pay      any          `json:"pay,omitempty"`
-	}{State: w.outcome.State, Price: w.outcome.Price}
-	if o := w.outcome; o.Chain {
-		m.Expected, m.Tip = o.ExpectedSeq, o.ChainTip.String()
-	}
-	if o := w.outcome; !o.Floor.IsZero() {
-		m.Floor = canon.FormatTime(o.Floor)
-	}
-	if o := w.outcome; !o.Now.IsZero() {
-		m.Now = canon.FormatTime(o.Now)
-	}
+	}{Price: w.outcome.Price}
 	if w.outcome.Pay != nil {
 		m.Pay = w.outcome.Pay
+	}
+	o := w.outcome
+	if !w.signed {
+		return m
+	}
+	m.State = o.State
+	if o.Chain {
+		m.Expected, m.Tip = o.ExpectedSeq, o.ChainTip.String()
+	}
+	if !o.Floor.IsZero() {
+		m.Floor = canon.FormatTime(o.Floor)
+	}
+	if !o.Now.IsZero() {
+		m.Now = canon.FormatTime(o.Now)
 	}
 	return m
 }

@@ -43,6 +43,8 @@ type world struct {
 	skip   atomic.Int64 // nanoseconds by which the host's clock is ahead
 	turns  atomic.Int64 // of the mock
 	gate   chan string  // pieces of the answer of the vacant slow
+
+	answerTime time.Duration
 }
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.skip.Load())) }
@@ -106,9 +108,14 @@ func (s slow) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrat
 }
 
 func newWorld(t testing.TB, changes ...func(*serve.Config)) *world {
+	return newWorldWithin(t, 0, changes...)
+}
+
+// newWorldWithin is newWorld with a time for responses.
+func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*serve.Config)) *world {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	w := &world{TB: t, store: &flaky{Store: memory.New()}, gate: make(chan string)}
+	w := &world{TB: t, store: &flaky{Store: memory.New()}, gate: make(chan string), answerTime: answerTime}
 	w.must(err)
 	w.http = httptest.NewUnstartedServer(nil)
 	c := serve.Config{
@@ -131,6 +138,7 @@ func newWorld(t testing.TB, changes ...func(*serve.Config)) *world {
 	accounts := w.server.AccountHandler(nil)
 	servers := mcp.Handler(mcp.Config{
 		Agents: w.agents.Agents, Search: w.server.SearchHandler(w.server.OpenSearch(index).Find), Published: w.server.IsPublished, Receipts: accounts,
+		AnswerTime: w.answerTime,
 	})
 	w.http.Config.Handler = serve.Handlers{Message: w.server.Message, A2A: w.agents, MCP: servers, Account: accounts}.Public()
 	w.http.Start()

@@ -104,7 +104,7 @@ func (h *host) published(ctx context.Context, name string) (*agent, error) {
 	if err != nil {
 		return nil, h.r.note(err)
 	}
-	return &agent{v, h.r}, nil
+	return &agent{v, h.r, h.AnswerTime}, nil
 }
 
 func unpublished(name string) error {

@@ -9,6 +9,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,10 +47,14 @@ type Config struct {
 	Receipts http.Handler
 	// Version is the version of Vacancy, or "".
 	Version string
+	// AnswerTime is the time after which a question is answered by its task. The default is
+	// mcptool.AnswerTime.
+	AnswerTime time.Duration
 }
 
 // Handler returns the handler of all paths of MCP (message.IsMCP).
 func Handler(c Config) http.Handler {
+	c.AnswerTime = cmp.Or(c.AnswerTime, mcptool.AnswerTime)
 	d := &api{Config: c, servers: map[mcptool.About]*sdk.Server{}}
 	d.registry = &discovery.Client{Registries: []*registryclient.Client{{Transport: local{c.Search}, URL: localURL}}}
 	options := sdk.StreamableHTTPOptions{
@@ -139,7 +144,7 @@ func (d *api) route(r *request) error {
 		if err != nil {
 			return err
 		}
-		a := &agent{Visitor: v, r: r}
+		a := &agent{v, r, d.AnswerTime}
 		about, r.agent = d.aboutVacant(v), a
 	} else {
 		about, r.host = d.aboutHost(), &host{api: d, r: r, payer: payer}
@@ -189,7 +194,7 @@ func (d *api) serve(r *request, about mcptool.About) error {
 	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r))
 	err = r.hold(func() {
 		c := http.NewResponseController(r.ResponseWriter)
-		_ = c.SetWriteDeadline(time.Now().Add(mcptool.AnswerTime + writeTime))
+		_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
 		d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
 		w.end()
 	})

@@ -104,5 +104,5 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 	return s
 }
 
-// maxLimit bounds the agents of a page, for readers of texts.
-const maxLimit = 50
+// maxLimit bounds the agents of a page, as searches do.
+const maxLimit = 100

@@ -224,7 +224,6 @@ var hints = map[problem.Kind]string{
 	problem.BudgetSpent:          "try again after midnight UTC",
 	problem.Deadline:             "ask for less, or ask again",
 	problem.PriceAboveMax:        "raise max_price, or leave it out",
-	problem.SpendCap:             "raise the cap of the key, or wait until midnight UTC",
 }
 
 // Pieces of the results of Answer.

@@ -1,0 +1,160 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
+)
+
+const flat = money.Dollar / 100
+
+func priced(t *testing.T) *world {
+	w := newWorld(t)
+	shop := w.mind("shop")
+	_, err := w.server.Vacants.SetPrice(t.Context(), shop.ID, price.Price{Flat: flat})
+	w.must(err)
+	w.skip.Add(int64(2 * time.Second))
+	return w
+}
+
+// The account of a key pays, within the bounds of the call and of the key, and has a receipt.
+func TestTheAccountOfAKeyPays(t *testing.T) {
+	w := priced(t)
+	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
+	tight := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Most: flat - 1})
+	capped := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Cap: flat - 1})
+	for name, tt := range map[string]struct {
+		arguments, header, code, text string
+	}{
+		"a guest":           {`{"message":"hi"}`, "X: y", "payment_required", "send the key of an account (Authorization: Bearer KEY)"},
+		"a bound":           {fmt.Sprintf(`{"message":"hi","max_price":%d}`, flat-1), acme, "price_above_max", "raise max_price"},
+		"the key's bound":   {`{"message":"hi"}`, tight, "price_above_max", ""},
+		"the key's cap":     {`{"message":"hi"}`, capped, "spend_cap_reached", "try again after 00:00 UTC"},
+		"a bound of a page": {fmt.Sprintf(`{"message":"hi","max_price":%d}`, 0), acme, "price_above_max", ""},
+	} {
+		got := w.call("/v/shop/mcp", "ask", tt.arguments, tt.header)
+		if !got.Is || got.Data["code"] != tt.code || !strings.Contains(got.text(), tt.text) || got.Data["pay"] == nil || got.Data["price"] == nil {
+			t.Errorf("%s: %s %v, want %s", name, got.text(), got.Data, tt.code)
+		}
+	}
+	if n := w.turns.Load(); n != 0 {
+		t.Fatalf("%d turns ran for nothing", n)
+	}
+	got := w.call("/v/shop/mcp", "ask", fmt.Sprintf(`{"message":"hi","max_price":%d,"context":"mine"}`, flat), acme)
+	if got.Is || got.text() != "hi" || got.Data["price"] != float64(flat) || got.Data["context"] != "mine" {
+		t.Fatalf("%s %v", got.text(), got.Data)
+	}
+	again := w.call("/v/shop/mcp", "get_task", fmt.Sprintf(`{"task":%q}`, got.Data["task"]), acme)
+	if again.Data["price"] != float64(flat) || again.Data["receipt"] != got.Data["receipt"] {
+		t.Errorf("the task is %v, want the price and the receipt of %v", again.Data, got.Data)
+	}
+	if other := w.call("/v/shop/mcp", "get_task", fmt.Sprintf(`{"task":%q}`, got.Data["task"])); other.Data["code"] != "not_found" {
+		t.Errorf("a guest reads an account's task: %v", other.Data)
+	}
+	w.checkReceipt(got.Data["receipt"].(string), acme)
+}
+
+// checkReceipt reads a receipt by its URL and as a resource.
+func (w *world) checkReceipt(url, key string) {
+	w.Helper()
+	path, ok := strings.CutPrefix(url, w.http.URL)
+	if !ok {
+		w.Fatalf("the receipt is at %s", url)
+	}
+	var one receipt.Receipt
+	if got := w.do("GET", path, "", key); json.Unmarshal([]byte(got.body), &one) != nil || one.Charge != int64(flat) {
+		w.Errorf("the receipt is %d %s", got.status, got.body)
+	}
+	parts := strings.Split(path, "/")
+	caller, vacant, position := parts[len(parts)-3], parts[len(parts)-2], parts[len(parts)-1]
+	uri := "vacancy://" + vacant + "/receipts/" + caller + "/" + position
+	got := w.rpc("/v/shop/mcp", "resources/read", fmt.Sprintf(`{"uri":%q}`, uri), key)
+	if !strings.Contains(got.body, `\"charge\":`+fmt.Sprint(int64(flat))) && !strings.Contains(got.body, fmt.Sprint(int64(flat))) {
+		w.Errorf("the resource is %d %s", got.status, got.body)
+	}
+	for _, bad := range []string{uri, "vacancy://" + vacant + "/receipts/x/1", "vacancy://" + vacant + "/receipts/" + caller + "/..%2F..", "vacancy://" + vacant + "/tea", "file:///etc/passwd"} {
+		if got := w.rpc("/v/shop/mcp", "resources/read", fmt.Sprintf(`{"uri":%q}`, bad)); got.status != 200 || !strings.Contains(got.body, `"code":-32602`) {
+			w.Errorf("nobody reads %s: %d %s", bad, got.status, got.body)
+		}
+	}
+}
+
+// A question that comes again by its key is the same task, and is paid once.
+func TestAQuestionWithAKeyOfItsOwnRunsOnce(t *testing.T) {
+	w := priced(t)
+	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
+	other := "Authorization: Bearer " + w.key("other", billing.KeyOptions{})
+	meta := `{"io.github.vacancy-host/idempotency-key":"k1"}`
+	var all sync.WaitGroup
+	tasks := make([]any, 4)
+	for i := range tasks {
+		all.Go(func() {
+			tasks[i] = w.callMeta("/v/shop/mcp", "ask", `{"message":"hi"}`, meta, acme).Data["task"]
+		})
+	}
+	all.Wait()
+	for _, one := range tasks {
+		if one == nil || one != tasks[0] {
+			t.Errorf("the tasks are %v, want one", tasks)
+		}
+	}
+	if n := w.turns.Load(); n != 1 {
+		t.Errorf("%d turns, want 1", n)
+	}
+	if got := w.callMeta("/v/shop/mcp", "ask", `{"message":"another"}`, meta, acme); got.Data["code"] != "malformed" || !strings.Contains(got.text(), "another message with the same id") {
+		t.Errorf("another message: %s", got.text())
+	}
+	if got := w.callMeta("/v/shop/mcp", "ask", `{"message":"hi"}`, meta, other); got.Is || got.Data["task"] == tasks[0] {
+		t.Errorf("another account: %v", got.Data)
+	}
+	for _, bad := range []string{`7`, `""`, `"` + strings.Repeat("x", 513) + `"`} {
+		if got := w.callMeta("/v/shop/mcp", "ask", `{"message":"hi"}`, `{"io.github.vacancy-host/idempotency-key":`+bad+`}`, acme); got.Data["code"] != "malformed" || !strings.Contains(got.text(), "idempotency-key") {
+			t.Errorf("the key %.20s: %s", bad, got.text())
+		}
+	}
+}
+
+// The signed answer comes with it, and verifies without the host.
+func TestTheSignedAnswerIsInTheMetadata(t *testing.T) {
+	w := newWorld(t)
+	got := w.call("/v/echo/mcp", "ask", `{"message":"hi"}`)
+	raw, err := json.Marshal(got.Meta["io.github.vacancy-host/envelope"])
+	w.must(err)
+	e, err := envelope.DecodeMessage(raw)
+	w.must(err)
+	if _, ok := e.Verify(); e.From != w.echo.ID || !ok || e.Payload.Text() != got.text() {
+		t.Errorf("%s does not verify: %+v", raw, e)
+	}
+}
+
+// Two clients that continue one conversation are answered one after the other.
+func TestTwoClientsOfOneGuest(t *testing.T) {
+	w := newWorld(t)
+	w.mind("mind")
+	context := w.call("/v/mind/mcp", "ask", `{"message":"a"}`).Data["context"]
+	var all sync.WaitGroup
+	answers := make([]called, 6)
+	for i := range answers {
+		all.Go(func() {
+			answers[i] = w.call("/v/mind/mcp", "ask", fmt.Sprintf(`{"message":"b","context":%q}`, context))
+		})
+	}
+	all.Wait()
+	for _, got := range answers {
+		if got.Is || got.Data["context"] != context {
+			t.Errorf("%s %v", got.text(), got.Data)
+		}
+	}
+	if n := w.turns.Load(); n != 7 {
+		t.Errorf("%d turns, want 7", n)
+	}
+}

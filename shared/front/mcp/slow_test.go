@@ -1,0 +1,122 @@
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+)
+
+// A client that wants progress gets the pieces before the answer is whole, in both eras of the stock
+// client, and the same result.
+func TestPiecesComeAsProgress(t *testing.T) {
+	w := newWorld(t)
+	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	var mu sync.Mutex
+	var pieces []string
+	came := make(chan bool)
+	s := w.connect("/v/slow/mcp", "", &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+		mu.Lock()
+		pieces = append(pieces, r.Params.Message)
+		mu.Unlock()
+		came <- true
+	}})
+	go func() {
+		w.gate <- "one "
+		<-came
+		w.gate <- "two"
+		<-came
+		close(w.gate)
+	}()
+	p := &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "hi"}}
+	p.SetProgressToken("t")
+	got, err := s.CallTool(t.Context(), p)
+	w.must(err)
+	if text := got.Content[0].(*sdk.TextContent).Text; got.IsError || text != "one two" || !slices.Equal(pieces, []string{"one ", "two"}) {
+		t.Errorf("%q in the pieces %q", text, pieces)
+	}
+}
+
+// An answer that takes longer than a response may is fetched later, or stopped.
+func TestASlowAnswerIsFetchedLater(t *testing.T) {
+	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.Work = 5 * time.Minute })
+	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
+	task := fmt.Sprintf(`{"task":%q}`, first.Data["task"])
+	if first.Is || first.Data["state"] != "working" || !strings.Contains(first.text(), `with the tool get_task and {"task": "`) || first.Data["text"] != nil {
+		t.Fatalf("%s %v", first.text(), first.Data)
+	}
+	if got := w.call("/v/slow/mcp", "get_task", task); got.Is || got.Data["state"] != "working" || got.Data["context"] != first.Data["context"] {
+		t.Errorf("while it works: %v", got.Data)
+	}
+	w.gate <- "done"
+	close(w.gate)
+	if got := w.call("/v/slow/mcp", "get_task", strings.TrimSuffix(task, "}")+`,"wait":20}`); got.Is || got.text() != "done" || got.Data["finish"] != "stop" {
+		t.Errorf("at the end: %s %v", got.text(), got.Data)
+	}
+}
+
+func TestASlowAnswerIsStopped(t *testing.T) {
+	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.Work = 5 * time.Minute })
+	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	for _, said := range []string{"", "a part"} {
+		first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
+		task := fmt.Sprintf(`{"task":%q}`, first.Data["task"])
+		if said != "" {
+			w.gate <- said
+			await.Until(t, "the piece can be read", func() bool {
+				got := w.do("GET", "/v/slow/tasks/"+first.Data["task"].(string), "", "A2A-Version: 1.0")
+				return strings.Contains(got.body, said)
+			})
+		}
+		got := w.call("/v/slow/mcp", "stop_task", task)
+		want := map[string]string{"": "The task is canceled, without an answer.", "a part": "a part"}[said]
+		if got.Is || got.text() != want || (said == "") != (got.Data["state"] == "canceled") || (said != "") != (got.Data["finish"] == "canceled") {
+			t.Errorf("stopped after %q: %s %v", said, got.text(), got.Data)
+		}
+	}
+}
+
+// A client that goes away stops nothing: its question is answered once, and found by its key.
+func TestAQuestionIsAnsweredWithoutItsClient(t *testing.T) {
+	for _, meta := range []string{`{"io.github.vacancy-host/idempotency-key":"a"}`, `{"io.github.vacancy-host/idempotency-key":"b","progressToken":1}`} {
+		w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
+		w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+		acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan bool)
+		go func() {
+			defer close(gone)
+			body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi"},"_meta":` + meta + `}}`
+			q, _ := http.NewRequestWithContext(ctx, "POST", w.http.URL+"/v/slow/mcp", strings.NewReader(body))
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Accept", "*/*")
+			q.Header.Set("Authorization", strings.TrimPrefix(acme, "Authorization: "))
+			if r, err := http.DefaultClient.Do(q); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				r.Body.Close()
+			}
+		}()
+		w.gate <- "a " // the turn runs
+		leave()
+		<-gone
+		w.gate <- "b"
+		close(w.gate)
+		meta = strings.Replace(meta, `,"progressToken":1`, "", 1)
+		if got := w.callMeta("/v/slow/mcp", "ask", `{"message":"hi"}`, meta, acme); got.text() != "a b" {
+			t.Errorf("the answer is %q %v, want the one of the turn that ran", got.text(), got.Data)
+		}
+	}
+}
