@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -169,6 +170,7 @@ func (w *withOutcome) Members() any {
 		Now      string       `json:"now,omitempty"`
 		Price    *price.Price `json:"price,omitempty"`
 		Pay      any          `json:"pay,omitempty"`
+		Reply    any          `json:"reply,omitempty"` // to a request that comes again
 	}{Price: w.outcome.Price}
 	if w.outcome.Pay != nil {
 		m.Pay = w.outcome.Pay
@@ -178,6 +180,9 @@ func (w *withOutcome) Members() any {
 		return m
 	}
 	m.State = o.State
+	if o.Reply != nil {
+		m.Reply = json.RawMessage(envelope.AppendMessage(nil, o.Reply))
+	}
 	if o.Chain {
 		m.Expected, m.Tip = o.ExpectedSeq, o.ChainTip.String()
 	}
