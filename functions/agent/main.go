@@ -1,7 +1,7 @@
-// Command agent is the Lambda function of A2A: JSON-RPC and HTTP+JSON, streams and agent
-// cards, and signed calls beside.
+// Command agent is the Lambda function of A2A and MCP: JSON-RPC and HTTP+JSON, streams, agent cards
+// and MCP servers, and signed calls beside.
 package main
 
-import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudtask"
+import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudagent"
 
-func main() { cloudtask.Serve() }
+func main() { cloudagent.Serve() }

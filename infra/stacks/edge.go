@@ -116,10 +116,15 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 // agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
 // and that for a second. It is a cache policy because CloudFront passes Authorization of a
 // GET to an origin only if it is part of a cache key, which only a policy that caches has.
-// The card depends on the other two.
+// The card depends on the next two. The headers of MCP, on which nothing depends that is kept,
+// are here because agentRequests has as many headers as a policy may have.
 func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1, "Authorization", "A2A-Version", "User-Agent")
+	headers := append([]string{"Authorization", "A2A-Version", "User-Agent"}, mcpHeaders...)
+	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1, headers...)
 }
+
+// mcpHeaders are the headers that clients of MCP send.
+var mcpHeaders = []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"}
 
 // cardCache caches agent cards and their keys as long as they allow, a minute at most. The
 // card has several forms.

@@ -154,7 +154,8 @@ func TestWhatAgentIsToldIsInAKeyOrPassedOn(t *testing.T) {
 		return at(edge.Resources[policy].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "HeadersConfig", "Headers")
 	}
 	card := []any{"A2A-Version", "User-Agent"}
-	if diff := cmp.Diff([]any{append([]any{"Authorization"}, card...), card}, []any{key("Agents"), key("Cards")}); diff != "" {
+	mcp := []any{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"}
+	if diff := cmp.Diff([]any{slices.Concat([]any{"Authorization"}, card, mcp), card}, []any{key("Agents"), key("Cards")}); diff != "" {
 		t.Errorf("keys of all of A2A, and of cards (-want +got):\n%s", diff)
 	}
 	passed := at(edge.Resources["Tasks"].Properties, "OriginRequestPolicyConfig", "HeadersConfig", "Headers").([]any)

@@ -179,13 +179,13 @@ func sealed(s settings.Settings, contexts ...string) []string {
 	return contexts
 }
 
-// agentGrants returns the grants of the functions of A2A.
+// agentGrants returns the grants of the functions of A2A. The host's MCP server finds agents by search.
 func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs)
 	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
 	return map[functions.Function]grants{
 		functions.Agent: {rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
-			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks, functions.Pushes}},
+			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}},
 		functions.Worker: {rows: appends(), docs: []access{
 			{"Calls", []string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
 			{"Tasks", []string{"Query"}, of{task.HeadDocs}},

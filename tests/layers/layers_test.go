@@ -212,7 +212,7 @@ var engines = map[string]string{
 	"github.com/transparency-dev/":     "shared/host/registry/translog",
 	"golang.org/x/mod/sumdb":           "shared/host/registry/translog",
 	"go.yaml.in/":                      "cmd/vacancy/yamldoc",
-	"github.com/modelcontextprotocol/": "shared/host/substrate/mcp shared/front/mcp", // a client, and servers
+	"github.com/modelcontextprotocol/": "shared/host/substrate/mcp shared/front/mcpserver", // a client, and servers
 	"github.com/stripe/stripe-go/":     "shared/host/billing/stripe",
 
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime": "shared/host/substrate/bedrock",

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -76,6 +77,11 @@ var ways = map[string]way{
 	"task":       {(*runs).task, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"stream":     {(*runs).stream, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Begin"}},
 	"text":       {(*runs).text, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"mcp":        {(*runs).mcp, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"guest mcp":  {(*runs).guestMCP, [6]outcome{refused, free, none, none, refused, refused}, nil},
+	"mcp stream": {(*runs).mcpStream, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"host's mcp": {(*runs).hostsMCP, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"mcp signed": {(*runs).mcpSigned, [6]outcome{paid, free, refused, refused, refused, paid}, []string{"shared/front/a2a Send"}},
 	"guest text": {(*runs).guestText, [6]outcome{refused, free, none, none, refused, refused}, nil},
 	"background": {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
 	"test key":   {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
@@ -152,7 +158,8 @@ func openRuns(t testing.TB, column string) *runs {
 	found := w.server.OpenSearch(index)
 	agents := w.server.OpenA2A()
 	network := w.server.OpenAGP(agents, found.Find, false)
-	w.web = serve.Handlers{Message: w.server.Message, A2A: agents, AGP: network, Account: w.server.AccountHandler(nil)}.Public()
+	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: w.server.SearchHandler(found.Find), Published: w.server.IsPublished})
+	w.web = serve.Handlers{Message: w.server.Message, A2A: agents, MCP: servers, AGP: network, Account: w.server.AccountHandler(nil)}.Public()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
@@ -238,6 +245,7 @@ func (w *runs) post(path, key, body string) string {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("A2A-Version", "1.0")
+	r.Header.Set("Accept", "application/json, text/event-stream")
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -254,6 +262,12 @@ func say(more string) string {
 }
 
 func (w *runs) signed() {
+	w.last = w.envelope()
+	w.post("/a2a/message/send", "", w.last)
+}
+
+// envelope signs the next request of the caller.
+func (w *runs) envelope() string {
 	id := "m1"
 	e := &envelope.Envelope{
 		From: w.who.ID(), To: w.shop.ID, Seq: w.seq + 1, Prev: w.prev, Time: w.clock(), IdempotencyKey: "k",
@@ -261,8 +275,7 @@ func (w *runs) signed() {
 	}
 	_, err := e.Sign(w.Context(), w.who)
 	w.must(err)
-	w.last = string(envelope.AppendRequest(nil, json.RawMessage(`1`), e))
-	w.post("/a2a/message/send", "", w.last)
+	return string(envelope.AppendRequest(nil, json.RawMessage(`1`), e))
 }
 
 func (w *runs) resend() {
@@ -285,6 +298,25 @@ func (w *runs) account() { w.post(w.at()+"/message:send", w.key, say("")) }
 func (w *runs) stream()  { w.post(w.at()+"/message:stream", w.key, say("")) }
 func (w *runs) text()    { w.post(w.at()+"/text", w.key, "hi") }
 func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
+
+// call calls a tool of an MCP server.
+func (w *runs) call(path, key, tool, arguments, meta string) {
+	w.post(path, key, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, arguments, meta))
+}
+
+func (w *runs) mcp()      { w.call(w.at()+"/mcp", w.key, "ask", `{"message":"hi"}`, `{}`) }
+func (w *runs) guestMCP() { w.call(w.at()+"/mcp", "", "ask", `{"message":"hi"}`, `{}`) }
+func (w *runs) mcpStream() {
+	w.call(w.at()+"/mcp", w.key, "ask", `{"message":"hi"}`, `{"progressToken":1}`)
+}
+
+func (w *runs) hostsMCP() {
+	w.call("/mcp", w.key, "ask_agent", `{"agent":"`+w.shop.ID.String()+`","message":"hi"}`, `{}`)
+}
+
+func (w *runs) mcpSigned() {
+	w.call(w.at()+"/mcp", "", "vacant_call", `{"envelope":`+w.envelope()+`}`, `{}`)
+}
 
 func (w *runs) guestText() { w.post(w.at()+"/text", "", "hi") }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -56,17 +58,11 @@ func (s Server) VisitAs(r *http.Request, payer *call.Payer, name string) (*Visit
 	return &Visitor{Vacant: q.vacant, d: s.api, r: r, payer: payer}, err
 }
 
-// Payer returns the account that pays for the visitor, or nil for a guest.
-func (v *Visitor) Payer() *call.Payer { return v.payer }
-
 // Base returns the host's base URL, as the visitor reaches it.
 func (v *Visitor) Base() (string, error) { return v.d.base(v.request(v.r.Context())) }
 
 // Base returns the host's base URL, as the sender of r reaches it.
 func (s Server) Base(r *http.Request) (string, error) { return s.base(&request{Request: r}) }
-
-// Calls returns the pipeline, for calls that the client signed.
-func (v *Visitor) Calls() *call.Host { return v.d.Tasks.Calls }
 
 // request returns a request for one operation. Its headers are not the answer's, because
 // operations of a visitor may run at once.
@@ -151,6 +147,22 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 		return t, err
 	}
 	return v.follow(ctx, ref, wait, piece)
+}
+
+// Send has the vacant answer a call that the client signed. The visitor's account pays for the
+// call, if there is one.
+func (v *Visitor) Send(ctx context.Context, e *envelope.Envelope) (call.Outcome, error) {
+	if e.Seq == 1 {
+		if err := message.CheckNewPair(headers{}, v.r); err != nil {
+			return call.Outcome{}, err
+		}
+	}
+	by, err := caller.Payment(v.r)
+	if err != nil {
+		return call.Outcome{}, err
+	}
+	by.Payer = v.payer
+	return v.d.Tasks.Calls.SendWith(ctx, v.Vacant.ID, e, call.Options{Credential: by}), nil
 }
 
 // Piece takes a piece of an answer. A piece that does not follow the pieces before is the whole

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
@@ -323,10 +324,12 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	debug.SetMemoryLimit(memoryLimit)
 	agents := h.OpenA2A()
 	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
+	accounts := h.AccountHandler(stripe.New)
+	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished, Receipts: accounts, Version: h.Version()})
 	public := h.checked(serve.Handlers{
-		AGP: network, Metrics: h.config.OwnMachine,
+		MCP: servers, AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
 	}.Public())
 	if !h.config.OwnMachine {
 		public = h.room.spare(public)

@@ -1,5 +1,5 @@
-// Package cloudtask is functions/agent and functions/worker: A2A, and the turns and
-// notifications that outlive its requests, by way of two queues.
+// Package cloudtask is functions/worker: the turns and notifications that outlive the requests of
+// functions/agent, by way of two queues; and A2A with these queues, for that function.
 //
 // The invariants: agent runs the turns that its clients wait for or follow, worker all
 // others, and what dispatches bookings. A message of a queue is done with when its turn has ended, or when its task is
@@ -9,7 +9,6 @@ package cloudtask
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -25,14 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Serve serves vacants to A2A clients, and signed calls beside, behind a Function URL. It
-// does not return.
-func Serve() {
-	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
-		agents := open(env).agents
-		return serve.Handlers{Message: env.Server.Message, A2A: agents}.Public(), agents.Tasks.Wait
-	}, thinkclient.Part)
-}
+// Open returns A2A with its queues.
+func Open(env *onlambda.Env) *serve.A2A { return open(env).agents }
 
 // Work handles the messages of both queues. It does not return.
 func Work() {

@@ -22,10 +22,10 @@ func All() []Function {
 // Handlers.
 var (
 	Agent = Function{
-		Name: "agent", Description: "A2A: messages, tasks, streams and agent cards, and signed calls beside",
+		Name: "agent", Description: "A2A and MCP: messages, tasks, streams and agent cards, and signed calls beside",
 		Memory: 256, Timeout: TurnSeconds, URL: true, Streams: true,
 		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK VACANCY_SEARCH",
 		Charges: true, Instances: 1, Share: 9,
 		Alarm: Alarm{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --host aws --function agent and vacancy doctor --host aws.", 5, 5, false},
 	}
@@ -59,7 +59,7 @@ var (
 		Instances: 1, Share: 5,
 		Alarm: Alarm{"registry-fails", "The registry answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
-	// Search also answers Gateway, which invokes it.
+	// Search also answers Agent and Gateway, which invoke it.
 	Search = Function{
 		Name: "search", Description: "searches vacants by capability",
 		Memory: 512, Timeout: HandlerSeconds, Disk: 2048, URL: true,

@@ -1,4 +1,4 @@
-package mcp
+package mcpserver
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/front/mcp/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"

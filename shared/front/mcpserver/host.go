@@ -1,4 +1,4 @@
-package mcp
+package mcpserver
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcp/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
@@ -140,10 +140,3 @@ type recorder struct {
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
-
-// headers takes the headers of an answer that is never sent.
-type headers http.Header
-
-func (h headers) Header() http.Header       { return http.Header(h) }
-func (headers) Write(b []byte) (int, error) { return len(b), nil }
-func (headers) WriteHeader(int)             {}

@@ -1,5 +1,5 @@
 // Package mcptool defines the tools of a vacant's MCP server and of a host's: their names, texts and
-// schemas, how arguments are read and how results are rendered. Package front/mcp serves them over
+// schemas, how arguments are read and how results are rendered. Package front/mcpserver serves them over
 // HTTP; another transport implements Agent and Host, too.
 //
 // The invariants: a refusal that the caller can mend is a result with isError, whose text says what

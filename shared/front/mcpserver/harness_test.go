@@ -1,4 +1,4 @@
-package mcp_test
+package mcpserver_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcp"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -136,7 +136,7 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	t.Cleanup(func() { index.Close() })
 	w.agents = w.server.OpenA2A()
 	accounts := w.server.AccountHandler(nil)
-	servers := mcp.Handler(mcp.Config{
+	servers := mcpserver.Handler(mcpserver.Config{
 		Agents: w.agents.Agents, Search: w.server.SearchHandler(w.server.OpenSearch(index).Find), Published: w.server.IsPublished, Receipts: accounts,
 		AnswerTime: w.answerTime,
 	})

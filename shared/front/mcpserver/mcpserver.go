@@ -1,4 +1,4 @@
-// Package mcp serves vacants, and the host itself, to MCP clients: Streamable HTTP without sessions, of
+// Package mcpserver serves vacants, and the host itself, to MCP clients: Streamable HTTP without sessions, of
 // the revisions from 2024-11-05 to 2026-07-28 at one URL.
 //
 // It translates: a question goes through the pipeline as a text does (front/a2a), by the library of
@@ -6,7 +6,7 @@
 // batches, versions, Accept, the site of a page, the credential. Each refusal by HTTP has an error of
 // JSON-RPC as its body. An unknown vacant and a closed child get the same answer, byte for byte.
 // Listing tools needs no credential.
-package mcp
+package mcpserver
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/front/mcp/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"

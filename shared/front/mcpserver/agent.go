@@ -1,4 +1,4 @@
-package mcp
+package mcpserver
 
 import (
 	"context"
@@ -9,8 +9,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/mcp/mcptool"
-	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -124,17 +123,10 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	if !a.Vacant.State.CanBeCalled() {
 		return nil, &mcptool.Said{Text: fmt.Sprintf("vacant %s; not accepting calls", a.Vacant.State)}
 	}
-	if e.Seq == 1 {
-		if err := message.CheckNewPair(headers{}, a.r.Request); err != nil {
-			return nil, err
-		}
-	}
-	by, err := caller.Payment(a.r.Request)
+	o, err := a.Send(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	by.Payer = a.Payer()
-	o := a.Calls().SendWith(ctx, a.Vacant.ID, e, call.Options{Credential: by})
 	if o.Problem != nil {
 		return nil, explained(&task.Refusal{Outcome: o}, true)
 	}

@@ -1,0 +1,28 @@
+// Package cloudagent is functions/agent: A2A and MCP, and signed calls beside.
+package cloudagent
+
+import (
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudtask"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/finder"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+)
+
+// Serve serves vacants behind a Function URL. It does not return.
+func Serve() {
+	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
+		agents := cloudtask.Open(env)
+		servers := mcpserver.Config{Agents: agents.Agents, Published: env.Server.IsPublished, Version: env.Server.Version()}
+		if env.Searcher != "" {
+			servers.Search = env.Server.SearchHandler(finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry))
+		}
+		return serve.Handlers{Message: env.Server.Message, A2A: agents, MCP: mcpserver.Handler(servers)}.Public(), agents.Tasks.Wait
+	}, thinkclient.Part)
+}
