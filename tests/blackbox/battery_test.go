@@ -142,7 +142,7 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	}
 	for _, target := range []string{
 		base + "/.well-known/agent.json", base + "/.well-known/jwks.json", base + "/jwks.json", base + "/extendedAgentCard", base + "/tasks", base + "/tasks/x", base + "/tenant/tasks/x",
-		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y", base + "/text",
+		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y", base + "/text", base + "/mcp", base + "/mcp/server-card", "/mcp", "/mcp/server-card",
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target}, request{method: "GET", target: target, header: o.as(target, identity.ID{})})
 	}
@@ -153,6 +153,20 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 		post(target, `{"url":"https://agents.example/"}`)
 	}
 	requests = append(requests, request{method: "DELETE", target: base + "/tasks/x/pushNotificationConfigs/y"})
+	for _, target := range []string{base + "/mcp", "/v/" + id.Short() + "/mcp", "/mcp"} {
+		for _, call := range []string{
+			`"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`, `"tools/list"`, `"tea"`,
+			`"resources/list"`, `"resources/read","params":{"uri":"vacancy://` + id.String() + `/halo"}`, `"tools/call","params":{"name":"vacant_describe"}`,
+			`"tools/call","params":{"name":"get_task","arguments":{"agent":"` + id.String() + `","task":"x"}}`,
+			`"tools/call","params":{"name":"describe_agent","arguments":{"agent":"` + id.String() + `"}}`,
+			`"tools/call","params":{"name":"search_agents","arguments":{"query":"clauses"}}`,
+		} {
+			body := []byte(`{"jsonrpc":"2.0","id":1,"method":` + call + `}`)
+			for _, header := range []http.Header{{"Accept": {"*/*"}}, {"Accept": {"*/*"}, "Authorization": {anyKey}}, nil} {
+				requests = append(requests, request{method: "POST", target: target, body: body, header: header})
+			}
+		}
+	}
 	old := map[string]bool{}
 	for op := a2awire.Send; op <= a2awire.ExtendedCard; op++ {
 		for _, d := range []a2awire.Dialect{a2awire.V1, a2awire.V03} {
@@ -175,6 +189,14 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	for _, header := range []http.Header{nil, key, {"Accept": {"text/event-stream"}}, {"Origin": {"https://evil.example"}}, {"Vacancy-Max-Price": {"0"}}} {
 		for _, target := range []string{base + "/text", base + "//text", base + "/text?context=x", base + "/text?nothing=x"} {
 			requests = append(requests, request{method: "POST", target: target, body: []byte("hi"), header: header}, request{method: "POST", target: target, body: []byte{0xff}, header: header})
+		}
+	}
+	for _, call := range []string{
+		`{"name":"ask","arguments":{"message":"hi"}}`, `{"name":"ask","arguments":{"message":"hi"},"_meta":{"progressToken":1}}`,
+		`{"name":"ask_agent","arguments":{"agent":"` + id.String() + `","message":"hi"}}`, `{"name":"vacant_call","arguments":{"envelope":{}}}`,
+	} {
+		for _, target := range []string{base + "/mcp", "/mcp"} {
+			requests = append(requests, request{method: "POST", target: target, body: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + call + `}`), header: http.Header{"Accept": {"*/*"}}})
 		}
 	}
 	const plain = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}`

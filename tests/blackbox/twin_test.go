@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -117,7 +118,8 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 		}
 	})
 	found := h.OpenSearch(index)
-	h.public = serve.Handlers{Message: h.Message, A2A: agents, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
+	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished})
+	h.public = serve.Handlers{Message: h.Message, A2A: agents, MCP: servers, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}.Public()
 	account, err := h.Billing.OpenAccount(t.Context(), "guests", 1)

@@ -23,6 +23,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
+const mediaCard = "application/mcp-server-card+json"
+
 // cardPath is the path of a server's card below the server.
 const cardPath = "/server-card"
 
@@ -154,7 +156,7 @@ func (d *api) serverCard(r *request, about mcptool.About) error {
 		r.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	h.Set("Content-Type", "application/mcp-server-card+json")
+	h.Set("Content-Type", mediaCard)
 	httpapi.Send(r.ResponseWriter, http.StatusOK, body)
 	d.log(r, "ok", http.StatusOK, nil)
 	return nil

@@ -26,6 +26,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -531,8 +532,9 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	found := h.server.OpenSearch(index)
 	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices})
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
+	servers := mcpserver.Handler(mcpserver.Config{Agents: h.agents.Agents, Search: h.server.SearchHandler(found.Find), Published: h.server.IsPublished})
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
-		AGP: h.agp, Metrics: true, Message: h.server.Message, A2A: h.agents, Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
+		MCP: servers, AGP: h.agp, Metrics: true, Message: h.server.Message, A2A: h.agents, Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(),
 	}.Public())}
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}

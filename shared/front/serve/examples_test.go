@@ -258,4 +258,10 @@ func (h *documented) ask(t *testing.T) {
 	do(h.public, "GET", at("queued-task")+"/pushNotificationConfigs/{config}", "", version, pro)
 	do(h.public, "DELETE", at("queued-task")+"/pushNotificationConfigs/{config}", "", version, pro)
 	do(h.public, "POST", at("queued-task")+":cancel", "", version, pro)
+
+	// MCP.
+	for _, path := range []string{"/v/free/mcp", "/mcp"} {
+		do(h.public, "POST", path, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Accept: */*")
+		do(h.public, "GET", path+"/server-card", "")
+	}
 }

@@ -17,13 +17,20 @@ func named(name string) http.Handler {
 
 func TestThePublicListenerLeadsEachPathToItsHandler(t *testing.T) {
 	all := serve.Handlers{Message: named("message"), Registry: named("registry"), Search: named("search"),
-		Gate: named("gate"), Children: named("children"), Account: named("account")}.Public()
+		Gate: named("gate"), Children: named("children"), Account: named("account"), MCP: named("mcp")}.Public()
 	calls := serve.Public(named("message"))
 	for path, want := range map[string]struct{ all, calls string }{
 		"/":                              {"message", "message"},
 		"/a2a/message/send":              {"message", "message"},
 		"/v/ab/card":                     {"message", "message"},
 		"/health":                        {"message", "message"},
+		"/mcp":                           {"mcp", "message"},
+		"/mcp/server-card":               {"mcp", "message"},
+		"/v/ab/mcp":                      {"mcp", "message"},
+		"/v/ab//mcp/":                    {"mcp", "message"},
+		"/v/ab/mcp/server-card":          {"mcp", "message"},
+		"/v/ab/mcp/a2a/message/send":     {"message", "message"}, // clients append this path to a base URL
+		"/v/mcp":                         {"message", "message"},
 		"/v1/halo":                       {"registry", "message"},
 		"/v1/capability_card/ab":         {"registry", "message"},
 		"/v1/checkpoint":                 {"registry", "message"},

@@ -1,0 +1,73 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+)
+
+// Requests and answers, for descriptions.
+type (
+	// OfVacant names a vacant.
+	OfVacant struct {
+		Vacant string `path:"vacant"`
+	}
+	// Posted is a request of MCP to a vacant.
+	Posted struct {
+		OfVacant
+		PostedToHost
+	}
+	// PostedToHost is a request of MCP to the host. Accept has both forms of an answer.
+	PostedToHost struct {
+		Accept   string          `header:"Accept"`
+		Version  string          `header:"Mcp-Protocol-Version"`
+		MaxPrice string          `query:"max_price"`
+		Most     string          `header:"Vacancy-Max-Price"`
+		Body     op.Raw[Request] `body:"json"`
+	}
+	// Request is a request of JSON-RPC.
+	Request struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
+		Params  map[string]any  `json:"params,omitempty"`
+	}
+	// Response is an answer of JSON-RPC.
+	Response struct {
+		Version string            `json:"jsonrpc"`
+		ID      json.RawMessage   `json:"id"`
+		Result  map[string]any    `json:"result,omitempty"`
+		Error   *httpapi.RPCError `json:"error,omitempty"`
+	}
+	// ServerCard says where a server is.
+	ServerCard = serverCard
+)
+
+// Operations lists the operations of MCP.
+func Operations() []op.Spec {
+	post := op.Spec{
+		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeCall}}, Open: true,
+		Out: reflect.TypeFor[Response](), Errors: reflect.TypeFor[httpapi.RPCRefusal](), Gives: []string{"application/json", "text/event-stream"},
+		Answer: "The answer, or server-sent events with its progress and the answer, if a tool is called with a progress token.",
+	}
+	card := op.Spec{
+		Method: "GET", Status: http.StatusOK, Access: op.Access{Anybody: true}, Out: reflect.TypeFor[ServerCard](), Errors: reflect.TypeFor[httpapi.RPCRefusal](),
+		Gives: []string{mediaCard}, Open: true,
+	}
+	at := func(s op.Spec, path, doc string, in reflect.Type) op.Spec {
+		s.Path, s.Doc, s.In = path, doc, in
+		return s
+	}
+	vacant := "/v/{vacant}" + message.MCPPath
+	return []op.Spec{
+		at(post, vacant, "serves a vacant by MCP", reflect.TypeFor[Posted]()),
+		at(card, vacant+cardPath, "shows where the MCP server of a vacant is", reflect.TypeFor[OfVacant]()),
+		at(post, message.MCPPath, "serves the host by MCP: its agents are found and asked", reflect.TypeFor[PostedToHost]()),
+		at(card, message.MCPPath+cardPath, "shows where the MCP server of the host is", reflect.TypeFor[struct{}]()),
+	}
+}
