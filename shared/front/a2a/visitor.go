@@ -234,7 +234,7 @@ func (v *Visitor) Card(ctx context.Context) ([]byte, error) {
 	return c.body, nil
 }
 
-// Answer is what a turn has come to, for clients that read texts.
+// Answer holds the answer of a turn, for clients that read texts.
 type Answer struct {
 	Text string
 	// Failure tells why the turn ended without an answer, or nil.

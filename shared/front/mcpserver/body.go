@@ -44,7 +44,7 @@ var methods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 }
 
-// posted is what a POST asks for, as far as this package must know.
+// posted has the parts of a POST that decide how it is answered.
 type posted struct {
 	version  string
 	batch    bool
@@ -61,7 +61,7 @@ type rpc struct {
 	answer bool            // the message is a response
 }
 
-// id returns the id of a request that is alone in its body.
+// id returns the id of the only request in a body.
 func (p *posted) id() json.RawMessage {
 	if p.batch || len(p.messages) != 1 || p.messages[0].id == nil {
 		return nullID

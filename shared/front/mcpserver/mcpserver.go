@@ -28,8 +28,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
-	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -56,7 +54,7 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	c.AnswerTime = cmp.Or(c.AnswerTime, mcptool.AnswerTime)
 	d := &api{Config: c, servers: map[mcptool.About]*sdk.Server{}}
-	d.registry = &discovery.Client{Registries: []*registryclient.Client{{Transport: local{c.Search}, URL: localURL}}}
+	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
 		// A proxy on this machine forwards other names. A host for its own machine checks Host itself.
@@ -71,7 +69,7 @@ func Handler(c Config) http.Handler {
 type api struct {
 	Config
 	whole, streams http.Handler // answers in JSON, and as server-sent events
-	registry       *discovery.Client
+	registry       *registry
 
 	mu      sync.Mutex
 	servers map[mcptool.About]*sdk.Server

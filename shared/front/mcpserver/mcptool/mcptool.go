@@ -72,7 +72,7 @@ type Question struct {
 	Most    *money.Amount // the most that the call may cost, unless nil
 }
 
-// Answer is what a task has come to.
+// Answer describes a task, with its answer if there is one.
 type Answer struct {
 	Agent   string `json:"agent,omitempty"` // at a host's server
 	Text    string `json:"text,omitempty"`
@@ -82,7 +82,7 @@ type Answer struct {
 	State string `json:"state,omitempty"`
 	// Finish is stop for a whole answer, or why the answer ends early.
 	Finish string `json:"finish,omitempty"`
-	// Price is what the call cost in micro-dollars.
+	// Price has the cost of the call in micro-dollars.
 	Price *money.Amount `json:"price,omitempty"`
 	// Receipt is the URL of the receipt of a call that had a price.
 	Receipt string `json:"receipt,omitempty"`

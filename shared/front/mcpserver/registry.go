@@ -1,0 +1,85 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// registry searches the registry that this process serves, and verifies its answers as a stranger's.
+type registry struct{ client discovery.Client }
+
+func newRegistry(search http.Handler) *registry {
+	return &registry{discovery.Client{Registries: []*registryclient.Client{{Transport: local{search}, URL: localURL}}}}
+}
+
+// found searches. It leaves out agents that run elsewhere, which the other tools do not reach.
+func (h *host) found(ctx context.Context, q registryclient.Query) (mcptool.Found, error) {
+	out := mcptool.Found{Agents: []mcptool.Shown{}}
+	found, err := h.registry.client.Search(ctx, q)
+	if problem.Is(err, problem.Usage) {
+		err = problem.New(problem.Malformed, "%s", problem.Of(err).Text())
+	}
+	if err != nil {
+		return out, h.r.note(err)
+	}
+	base, err := h.Agents.Base(h.r.Request)
+	if err != nil {
+		return out, h.r.note(err)
+	}
+	out.Next, out.LeftOut = found.Next, len(found.Dropped)
+	for i := range found.Matches {
+		m := &found.Matches[i]
+		if m.Name == "" {
+			continue
+		}
+		one := mcptool.Shown{
+			Agent: m.Name, ID: m.ID.String(), Capability: m.Card.CapabilityText, State: string(m.State), Score: m.Score, Missing: m.Missing,
+			URL: base + "/v/" + url.PathEscape(m.Name), MCP: base + "/v/" + url.PathEscape(m.Name) + message.MCPPath,
+		}
+		if l := m.Listing; l != nil {
+			one.Price, one.Tags, one.Skills, one.Summary = l.Price, l.Tags, l.Skills, l.Summary
+		}
+		out.Agents = append(out.Agents, one)
+	}
+	return out, nil
+}
+
+// localURL is the base URL of the registry that local sends requests to. Nobody else sees it.
+const localURL = "http://localhost"
+
+// local sends requests to a handler.
+type local struct{ handler http.Handler }
+
+// Do implements registryclient.Transport.
+func (l local) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return outbound.Reply{}, problem.Wrap(problem.Internal, err, "")
+	}
+	q.Header = r.Header.Clone()
+	q.RequestURI, q.RemoteAddr = strings.TrimPrefix(q.URL.String(), q.URL.Scheme+"://"+q.URL.Host), "in process"
+	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	l.handler.ServeHTTP(w, q)
+	return outbound.Reply{Status: w.status, Header: w.header, Body: w.body.Bytes()}, nil
+}
+
+// recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
