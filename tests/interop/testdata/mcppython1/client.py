@@ -1,0 +1,74 @@
+"""Asks the MCP servers of a host, and prints what this client saw as JSON."""
+import asyncio
+import contextlib
+import json
+import sys
+
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+base, key = sys.argv[1], sys.argv[2]
+
+
+@contextlib.asynccontextmanager
+async def connect(path, secret=""):
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    async with streamablehttp_client(base + path, headers=headers, timeout=60) as (read, write, _):
+        async with ClientSession(read, write) as session:
+            about = await session.initialize()
+            session.era = about.protocolVersion
+            yield session
+
+
+def text(result):
+    content = result.structuredContent or {}
+    said = result.content[0].text if result.content else ""
+    return f"refused {content.get('code')}" if result.isError else said.split(": ", 1)[-1]
+
+
+async def main():
+    seen = {}
+
+    async def ask(name, agent, arguments, tool="ask", secret="", pieces=None):
+        async def progress(_done, _total, message):
+            pieces.append(message)
+
+        try:
+            async with connect(f"/v/{agent}/mcp" if agent else "/mcp", secret) as session:
+                result = await session.call_tool(tool, arguments, progress_callback=progress if pieces is not None else None)
+                seen[name] = text(result)
+                return result
+        except BaseException as e:  # a group of one
+            while getattr(e, "exceptions", None):
+                e = e.exceptions[0]
+            seen[name] = f"error {type(e).__name__}"
+
+    async with connect("/v/echo/mcp") as session:
+        seen["tools"] = " ".join(sorted(t.name for t in (await session.list_tools()).tools))
+        resources = await session.list_resources()
+        card = await session.read_resource(resources.resources[0].uri)
+        seen["card"] = json.loads(card.contents[0].text)["name"]
+        seen["era"] = session.era
+    async with connect("/mcp") as session:
+        seen["host"] = " ".join(sorted(t.name for t in (await session.list_tools()).tools))
+    first = await ask("ask", "echo", {"message": "hi"})
+    await ask("follow", "echo", {"message": "again", "context": first.structuredContent["context"]})
+    pieces = []
+    await ask("slow", "slow", {"message": "hi"}, pieces=pieces)
+    seen["pieces"] = "|".join(pieces)
+    await ask("refused", "failing", {"message": "hi"})
+    await ask("unpaid", "priced", {"message": "hi"})
+    paid = await ask("paid", "priced", {"message": "hi"}, secret=key)
+    seen["price"] = str(paid.structuredContent["price"])
+    await ask("bad key", "echo", {"message": "hi"}, secret="nobody")
+    await ask("unknown", "nobody", {"message": "hi"})
+    found = await ask("search", "", {"query": "Netz"}, tool="search_agents")
+    seen["search"] = " ".join(sorted(a["agent"] for a in found.structuredContent["agents"]))
+    await ask("ask agent", "", {"agent": "priced", "message": "hi"}, tool="ask_agent", secret=key)
+    late = (await ask("late", "late", {"message": "hi"})).structuredContent
+    seen["late"] = late.get("state")
+    await ask("fetched", "late", {"task": late["task"], "wait": 20}, tool="get_task")
+    print(json.dumps(seen))
+
+
+asyncio.run(main())
