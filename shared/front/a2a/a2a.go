@@ -1,6 +1,6 @@
 // Package a2a serves vacants to A2A clients: JSON-RPC of versions 1.0 and 0.3 at one
-// URL, HTTP+JSON of 1.0 below it, and the agent card; and to clients of no protocol, a
-// text for a text.
+// URL, HTTP+JSON of 1.0 below it, and the agent card; to clients of OpenAI's API, chat
+// completions; and to clients of no protocol, a text for a text.
 //
 // It translates: every message goes through host/call, by way of host/a2a/task. The
 // invariants: an unknown vacant, a closed child and an unknown route get the same
@@ -21,6 +21,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -50,6 +51,8 @@ type Config struct {
 	Guests    *guests.Keys
 	Directory Directory
 	Callers   caller.Verifier
+	// Published returns up to n vacants that search shows, by name.
+	Published func(ctx context.Context, n int) ([]vacants.Record, error)
 	// Push delivers the events of tasks. With nil, the host delivers none.
 	Push *push.Pusher
 	// Identify returns the account that a request's credential belongs to, or nil for a
@@ -117,6 +120,8 @@ func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	switch {
 	case err != nil:
 		d.failHTTP(r, err)
+	case !handled && openai.IsPath(r.rest):
+		d.failHTTP(r, openai.NotFound(r.rest))
 	case !handled:
 		// One answer for everything that this host does not serve.
 		d.failHTTP(r, problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID"))
@@ -139,17 +144,11 @@ func (d *api) route(r *request) (handled bool, err error) {
 	if r.URL.Path == "/" && r.Method != http.MethodPost {
 		return false, nil // the host's own page
 	}
-	ok, err := d.find(r, name, below)
-	if err != nil || !ok {
-		return false, err
-	}
 	r.rest = strings.TrimSuffix(rest, "/")
-	return d.serve(r)
-}
-
-// find reads the vacant that a path names, or the only open one.
-func (d *api) find(r *request, name string, under bool) (ok bool, err error) {
-	if !under {
+	if !below && openai.IsPath(r.rest) {
+		return d.openAIHost(r)
+	}
+	if !below {
 		root, there, err := d.Directory.Root(r.Context())
 		switch {
 		case err != nil:
@@ -159,6 +158,15 @@ func (d *api) find(r *request, name string, under bool) (ok bool, err error) {
 		}
 		name = root.String()
 	}
+	ok, err := d.find(r, name)
+	if err != nil || !ok {
+		return false, err
+	}
+	return d.serve(r)
+}
+
+// find reads the vacant with a name or an id. ok is false if no unrelated caller may know of it.
+func (d *api) find(r *request, name string) (ok bool, err error) {
 	id, parseErr := identity.ParseID(name)
 	if parseErr == nil {
 		r.vacant, ok, err = d.Directory.Show(r.Context(), id)
@@ -200,6 +208,12 @@ func (d *api) serve(r *request) (handled bool, err error) {
 		return true, d.keySet(r)
 	case message.TextPath:
 		return true, d.text(r)
+	}
+	if openai.IsPath(r.rest) {
+		return d.openAI(r)
+	}
+	if openai.IsPath(r.rest) {
+		return d.openAI(r)
 	}
 	return d.rest(r)
 }

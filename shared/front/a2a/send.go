@@ -84,8 +84,7 @@ func (d *api) decodeTurn(r *request, params []byte) (q a2awire.SendRequest, turn
 	return q, turn, err
 }
 
-// turn makes the turn of a message. It refuses an address that begins too many
-// conversations.
+// turn makes the turn of a message.
 func (d *api) turn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
 	if err := checkSend(r.dialect, q, modesOf(&r.vacant)); err != nil {
 		return nil, err
@@ -104,24 +103,28 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
 	default:
 		o, err = d.guestTurn(r, q)
 	}
-	if err == nil {
-		o.Credential, err = caller.Payment(r.Request)
-		o.Payer = r.payer
-	}
 	if err == nil && q.Push != nil {
 		err = d.checkPush(r, q.Push)
 	}
 	if err != nil {
 		return nil, err
 	}
-	o.Push, o.From = q.Push, caller.Origin(r.RemoteAddr).String()
+	o.Push = q.Push
+	return o, d.admit(r, o)
+}
+
+// admit completes a turn by its request: who pays, and from where. It refuses an address that begins too
+// many conversations.
+func (d *api) admit(r *request, o *task.Turn) (err error) {
+	if o.Credential, err = caller.Payment(r.Request); err != nil {
+		return err
+	}
+	o.Payer, o.From = r.payer, caller.Origin(r.RemoteAddr).String()
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
 	if o.Opens {
-		if err := message.CheckNewPair(r.ResponseWriter, r.Request); err != nil {
-			return nil, err
-		}
+		return message.CheckNewPair(r.ResponseWriter, r.Request)
 	}
-	return o, nil
+	return nil
 }
 
 // checkSend refuses a message that the vacant cannot answer. modes are the media types of the
@@ -216,7 +219,7 @@ func (d *api) accountTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error
 	if m.ID == "" {
 		m.ID = "m-" + t.ID
 	}
-	return t, d.signFor(r, t, m.Context, m)
+	return t, d.signFor(r, t, m.Context, m, "")
 }
 
 // guestTurn is the turn of a message of nobody. A context that the host made has a guest
@@ -259,7 +262,7 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) 
 	if m.ID == "" {
 		m.ID = "m-" + id
 	}
-	if err := d.signFor(r, t, conversation, m); err != nil {
+	if err := d.signFor(r, t, conversation, m, ""); err != nil {
 		return nil, err
 	}
 	if owner == call.SharedOwner {
@@ -277,15 +280,15 @@ func (d *api) guest(r *request, owner call.Owner, conversation string) (*identit
 }
 
 // signFor makes m the turn's message, which the host signs with the key of the owner's
-// conversation.
-func (d *api) signFor(r *request, t *task.Turn, conversation string, m task.Message) error {
-	key, err := d.guest(r, t.Owner, conversation)
+// conversation, and with an idempotency key or "".
+func (d *api) signFor(r *request, t *task.Turn, conversation string, m task.Message, key string) error {
+	signer, err := d.guest(r, t.Owner, conversation)
 	if err != nil {
 		return err
 	}
-	t.Message, t.Caller = m, key.ID()
+	t.Message, t.Caller = m, signer.ID()
 	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
-		e := &envelope.Envelope{From: key.ID(), To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: d.Now().UTC().Truncate(time.Microsecond)}
+		e := &envelope.Envelope{From: t.Caller, To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: d.Now().UTC().Truncate(time.Microsecond), IdempotencyKey: key}
 		if !e.Time.After(next.Floor) {
 			e.Time = next.Floor.Add(time.Microsecond)
 		}
@@ -296,7 +299,7 @@ func (d *api) signFor(r *request, t *task.Turn, conversation string, m task.Mess
 		if err := e.Payload.Check(); err != nil {
 			return nil, err
 		}
-		_, err := e.Sign(ctx, key)
+		_, err := e.Sign(ctx, signer)
 		return e, err
 	}
 	return nil

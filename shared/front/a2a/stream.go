@@ -123,6 +123,9 @@ func (d *api) stream(s *sse, after int, follow func(context.Context, task.Ref, i
 			s.begin()
 			s.write([]byte(": still at work\n\n"))
 		}
+		if s.refused != nil {
+			return s.refused
+		}
 		if s.broken {
 			d.log(r, "hung_up", http.StatusOK, nil)
 			return nil
@@ -136,9 +139,19 @@ type sse struct {
 	ref     task.Ref
 	context string // of the task
 	history *int
-	text    *textEvents // not nil: the client gets text
+	as      rendering // of the events, for clients of no A2A; nil for clients of A2A
+	refused error     // the turn failed before anything was sent
 	begun   bool
 	broken  bool // the client is gone or reads too slowly
+}
+
+// rendering renders the events of a turn for a client of another protocol.
+type rendering interface {
+	// event renders an event; nil sends nothing, and an empty text begins the stream. The error refuses
+	// the request if the stream has not begun, and else ends it.
+	event(e *task.Event) ([]byte, error)
+	// end renders the end of the stream; err is why it ends early.
+	end(err error) []byte
 }
 
 func (s *sse) begin() {
@@ -158,7 +171,6 @@ func (s *sse) begin() {
 }
 
 func (s *sse) event(n task.Numbered) {
-	s.begin()
 	if n.Task != nil {
 		s.context = n.Task.Context
 		s.r.cut = n.Task.Status.Cut()
@@ -166,10 +178,20 @@ func (s *sse) event(n task.Numbered) {
 	if n.Status != nil {
 		s.r.cut = n.Status.Cut()
 	}
-	if s.text != nil {
-		s.write(s.text.event(&n.Event))
+	if s.as != nil {
+		b, err := s.as.event(&n.Event)
+		switch {
+		case err != nil && !s.begun:
+			s.refused = err
+		case err != nil:
+			s.write(s.as.end(err))
+		case b != nil:
+			s.begin()
+			s.write(b)
+		}
 		return
 	}
+	s.begin()
 	result := a2awire.StreamResult(s.r.dialect, &task.Task{ID: s.ref.ID, Context: s.context}, n.View(s.history, s.r.extension))
 	b := append(strconv.AppendInt([]byte("id: "), int64(n.N), 10), "\ndata: "...)
 	s.write(append(s.frame(b, result), "\n\n"...))
@@ -187,8 +209,8 @@ func (s *sse) frame(b, result []byte) []byte {
 // end ends a stream; err is why it ends early.
 func (s *sse) end(err error) {
 	s.begin()
-	if s.text != nil {
-		s.write(s.text.end(err))
+	if s.as != nil {
+		s.write(s.as.end(err))
 		return
 	}
 	if err == nil || s.r.withoutRPC {

@@ -46,10 +46,7 @@ func (d *api) text(r *request) error {
 	if err := d.Callers.CheckSite(r.Request); err != nil {
 		return err
 	}
-	if err := r.checkPlain(); err != nil {
-		return err
-	}
-	if err := d.identify(r); err != nil {
+	if err := d.identifyPlain(r); err != nil {
 		return err
 	}
 	q, err := d.readText(r)
@@ -71,6 +68,14 @@ func (r *request) checkPlain() error {
 		return problem.New(problem.Forbidden, "this vacant answers only signed calls; send one with vacancy call")
 	}
 	return nil
+}
+
+// identifyPlain is identify for a request that can carry no envelope.
+func (d *api) identifyPlain(r *request) error {
+	if err := r.checkPlain(); err != nil {
+		return err
+	}
+	return d.identify(r)
 }
 
 // readText reads the message that the request is.
@@ -160,7 +165,7 @@ func (d *api) streamText(r *request, q *a2awire.SendRequest) error {
 	}
 	defer func() { <-done }() // see streamMessage
 	r.ResponseWriter.Header().Set(contextHeader, turn.Message.Context)
-	return d.stream(&sse{r: r, ref: ref, text: &textEvents{}}, 0, d.Tasks.FollowTurn)
+	return d.stream(&sse{r: r, ref: ref, as: &textEvents{}}, 0, d.Tasks.FollowTurn)
 }
 
 // failureOf returns why a turn ended without an answer, or nil if it did not.
@@ -206,7 +211,11 @@ type textEvents struct {
 	ended   bool
 }
 
-func (t *textEvents) event(e *task.Event) []byte {
+func (t *textEvents) event(e *task.Event) ([]byte, error) {
+	return append([]byte{}, t.render(e)...), nil
+}
+
+func (t *textEvents) render(e *task.Event) []byte {
 	switch {
 	case e.Artifact != nil && e.Artifact.Artifact.ID == task.ResponseArtifact:
 		text := ""

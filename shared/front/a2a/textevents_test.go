@@ -28,7 +28,7 @@ func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
 		var got []byte
 		events := &textEvents{}
 		for _, e := range tc.events {
-			got = append(got, events.event(e)...)
+			got = append(got, events.render(e)...)
 		}
 		if string(got) != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)

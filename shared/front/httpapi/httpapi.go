@@ -189,14 +189,14 @@ func Fail(w http.ResponseWriter, err error) {
 	if encErr != nil {
 		body = []byte(`{"detail":"internal error","code":"internal"}` + "\n")
 	}
-	refusing(w.Header(), p)
+	Refusing(w.Header(), p)
 	Send(w, p.Kind.Row().Status, body)
 }
 
 // FailLine renders an error like Fail, as one line of text.
 func FailLine(w http.ResponseWriter, err error) {
 	p := problem.Of(err)
-	refusing(w.Header(), p)
+	Refusing(w.Header(), p)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	line := strings.Join(strings.FieldsFunc(p.Text(), unicode.IsControl), " ")
 	Send(w, p.Kind.Row().Status, []byte(line+"\n"))
@@ -207,7 +207,7 @@ func FailLine(w http.ResponseWriter, err error) {
 // RPC.
 func FailRPC(w http.ResponseWriter, id json.RawMessage, err error) {
 	p := problem.Of(err)
-	refusing(w.Header(), p)
+	Refusing(w.Header(), p)
 	refusal := RPCRefusalOf(id, p)
 	var own interface{ RPC() (code int, data any) }
 	if errors.As(err, &own) {
@@ -254,8 +254,8 @@ func RPCCode(k problem.Kind) int {
 	return -32000
 }
 
-// refusing sets the headers that every refusal has.
-func refusing(h http.Header, p *problem.Error) {
+// Refusing sets the headers that every refusal has.
+func Refusing(h http.Header, p *problem.Error) {
 	if (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
 )
 
 // TextPath is the path below a vacant that answers a text with a text.
@@ -31,13 +32,16 @@ func Split(path string) (name, rest string, below bool) {
 }
 
 // Refuse answers with an error in the form of the request's address: a line of text at
-// TextPath, an error of JSON-RPC at MCPPath, else JSON. The form does not depend on whether the
-// vacant exists.
+// TextPath, an error of JSON-RPC at MCPPath, OpenAI's form at a path of its API, else JSON. The
+// form does not depend on whether the vacant exists.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_, rest, _ := Split(r.URL.Path)
+	rest = strings.TrimSuffix(rest, "/")
 	switch {
-	case strings.TrimSuffix(rest, "/") == TextPath:
+	case rest == TextPath:
 		httpapi.FailLine(w, err)
+	case openai.IsPath(rest):
+		openai.Fail(w, err)
 	case IsMCP(r.URL.Path):
 		httpapi.FailRPC(w, nil, err)
 	default:

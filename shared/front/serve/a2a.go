@@ -12,7 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/queue/local"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // localChunk is the time for which pieces of an answer are joined in a process
@@ -77,9 +79,39 @@ func (h *Server) openA2A(t task.Config) *A2A {
 	}
 	agents := a2a.New(a2a.Config{
 		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now, Follow: follow,
-		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
+		Published: h.published,
+		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})
 	return &A2A{Handler: agents, Agents: agents, Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}
+}
+
+// published returns up to n vacants that search shows, by name. A vacant that was published just now may be
+// missing for a second.
+func (h *Server) published(ctx context.Context, n int) ([]vacants.Record, error) {
+	var all []vacants.Record
+	for cursor := ""; ; {
+		page, next, err := h.Vacants.OpenRecords(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		ids := make([]identity.ID, len(page))
+		for i := range page {
+			ids[i] = page[i].ID
+		}
+		registrations, err := h.Registry.GetMany(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i := range registrations {
+			if registrations[i].Listed() {
+				all = append(all, page[i])
+			}
+		}
+		if len(all) >= n || next == "" {
+			return all[:min(n, len(all))], nil
+		}
+		cursor = next
+	}
 }
 
 // Turns that run in the background of a process at once: in all, of a vacant, of a tenant,

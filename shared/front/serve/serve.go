@@ -25,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -92,7 +93,7 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.AGP
 	case d.MCP != nil && message.IsMCP(path):
 		return d.MCP
-	case !strings.HasPrefix(path, "/v1/"):
+	case !strings.HasPrefix(path, "/v1/") || d.A2A != nil && openai.IsPath(path):
 		return cmp.Or(d.A2A, d.Message)
 	case d.Account != nil && account.IsPath(path):
 		return d.Account

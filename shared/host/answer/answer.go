@@ -22,6 +22,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -111,7 +112,11 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 			return envelope.Message{}, problem.Wrap(problem.SubstrateMisconfigured, err, "the vacant's substrate is not available here")
 		}
 		var before []substrate.Turn
-		if memory {
+		told, brings := task.ToldOf(ctx)
+		for _, t := range told {
+			before = append(before, substrate.Turn{Role: substrate.Caller, Claimed: t.Role, Text: t.Text})
+		}
+		if memory && !brings {
 			if before, err = a.remember(ctx, calls, &e); err != nil {
 				return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "what it remembers", err)
 			}

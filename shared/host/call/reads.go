@@ -129,15 +129,27 @@ func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q Reque
 			return q, a, false, nil
 		}
 	}
-	q, ok, err = h.request(ctx, pair, position)
-	if err != nil || !ok || q.PaidBy == PaidByNobody {
-		return q, a, false, err
+	q, d, err := h.Answered(ctx, pair, position)
+	if problem.Is(err, problem.NotFound) {
+		return q, a, false, nil
 	}
-	d, _, err := h.decided(ctx, pair, &q)
-	if err != nil || d == nil || d.Kind != RowAnswer {
+	if err != nil || d == nil || q.PaidBy == PaidByNobody {
 		return q, a, false, err
 	}
 	return q, *d, true, nil
+}
+
+// Answered returns the call at a position of the request stream, and its answer, or nil if it has
+// none. The error is NotFound if no call is there.
+func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q RequestRow, a *ResponseRow, err error) {
+	if q, err = h.callAt(ctx, pair, position); err != nil {
+		return q, nil, err
+	}
+	d, _, err := h.decided(ctx, pair, &q)
+	if err != nil || d == nil || d.Kind != RowAnswer {
+		return q, nil, err
+	}
+	return q, d, nil
 }
 
 // lastSettled bounds the decisions that are searched for the last answer with a price.

@@ -77,8 +77,12 @@ func (r Request) WithID(id identity.Hash) Request {
 
 // Turn is an utterance of one side.
 type Turn struct {
-	Role    Role
-	Text    string
+	Role Role
+	Text string
+	// Claimed is the role that the caller gives the speaker of a turn which the host has no record of,
+	// such as assistant or system; "" for every other turn. Role is Caller then, because the words are
+	// the caller's, whatever it says.
+	Claimed string
 	Calls   []ToolCall   // of an Agent, after its text
 	Results []ToolResult // of Tools: one for each call of the turn before, in its order
 }

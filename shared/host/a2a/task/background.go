@@ -117,7 +117,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	ended := make(chan struct{})
 	e.run(r, func() {
 		defer close(ended)
-		out := e.Calls.Resume(withName(withMessages(ctx, l.task.asked(), &l.task.History[0]), ref), l.pair(), l.head.Position, o)
+		out := e.Calls.Resume(withName(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref), l.pair(), l.head.Position, o)
 		e.logAgent(ctx, ref, l.pair(), &out)
 		if out.Problem != nil && out.Cause != nil {
 			e.Log.InfoContext(ctx, "task failed", "task", ref.ID, "verdict", out.Problem.Kind.String())

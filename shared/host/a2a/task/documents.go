@@ -18,6 +18,12 @@ var (
 		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*", Verify: store.Unread},
 		Codec: store.Bytes(),
 	}
+	// RecentDocs name the turns of the last minutes by the hash of payer, vacant and message, the newest
+	// first.
+	RecentDocs = store.Kind[recent]{
+		Shape: store.Shape{Name: "recent turn", Partition: "recent#*", Sort: "*", Verify: store.Unread},
+		Codec: store.JSON[recent](1),
+	}
 	// PushDocs are the push configurations. The index lists those whose deliveries have not
 	// ended.
 	PushDocs = store.Kind[[]byte]{

@@ -451,6 +451,20 @@ func (h *hub) wake(partition string) {
 	}
 }
 
+// Answered returns the call of a task's last turn, and its answer, or nil if it has none.
+func (e *Engine) Answered(ctx context.Context, r Ref) (pair call.Pair, q call.RequestRow, a *call.ResponseRow, err error) {
+	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
+	switch {
+	case err != nil:
+		return pair, q, nil, store.Problem(err)
+	case d.Version == 0 || d.Expired(e.Now()):
+		return pair, q, nil, ErrNotFound
+	}
+	pair = call.Pair{Caller: h.Caller, Vacant: r.Vacant}
+	q, a, err = e.Calls.Answered(ctx, pair, h.Position)
+	return pair, q, a, err
+}
+
 // Changes returns a channel that is closed with the next event of a task that this process
 // writes. The caller calls done once it no longer waits.
 func (e *Engine) Changes(r Ref) (changed <-chan struct{}, done func()) {

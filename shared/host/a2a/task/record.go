@@ -33,9 +33,9 @@ func (r Ref) headKey() store.Key { return HeadDocs.Key(r.message()) }
 func (r Ref) eventKey(n int) store.Key { return EventDocs.Key(r.message(), fmt.Sprintf("%06d", n)) }
 
 // listSort sorts by the time of the status, newest first.
-func listSort(at time.Time, id string) string {
-	return fmt.Sprintf("%016x#%s", uint64(1<<63-1-at.UnixMicro()), id)
-}
+func listSort(at time.Time, id string) string { return newestFirst(at) + "#" + id }
+
+func newestFirst(at time.Time) string { return fmt.Sprintf("%016x", uint64(1<<63-1-at.UnixMicro())) }
 
 // format is the first byte of what is sealed.
 const format = 1

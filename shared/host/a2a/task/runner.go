@@ -63,7 +63,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if !t.Continue {
 		r.task, r.next = t.begun(began), 2
 	}
-	ctx = withName(withMessages(ctx, &t.Message, &r.task.History[0]), t.Ref)
+	ctx = withName(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref)
 	e.run(r, func() {
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)

@@ -149,6 +149,11 @@ type Turn struct {
 	// Once marks a message whose id is its owner's own, and a task whose id follows from
 	// it: a message that came before finds its task, and runs nothing.
 	Once bool
+	// Told are messages that the caller reports, for a turn that this process runs; nil for a turn
+	// that has the vacant's memory. They are not stored: Message or its envelope has their hash.
+	Told []Told
+	// Recent notes the turn for a client that repeats it without an id; nil if nobody does.
+	Recent *Recent
 	call.Credential
 	// Push is a configuration that the task begins with, or nil.
 	Push *PushConfig
@@ -232,7 +237,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	}
 	e.running.Add(1)
 	defer e.running.Done()
-	out := e.Calls.Run(withMessages(ctx, &t.Message, &t.Message), a)
+	out := e.Calls.Run(withMessages(ctx, messages{&t.Message, &t.Message, t.Told}), a)
 	e.logAgent(ctx, t.Ref, a.Pair, &out)
 	e.announce(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
@@ -384,12 +389,15 @@ func FirstMessageOf(ctx context.Context) *Message {
 	return m.first
 }
 
-type messages struct{ turn, first *Message }
+type messages struct {
+	turn, first *Message
+	told        []Told
+}
 
 type messagesKey struct{}
 
-func withMessages(ctx context.Context, turn, first *Message) context.Context {
-	return context.WithValue(ctx, messagesKey{}, messages{turn, first})
+func withMessages(ctx context.Context, m messages) context.Context {
+	return context.WithValue(ctx, messagesKey{}, m)
 }
 
 // NameOf names the turn that ctx belongs to, for Watch; "" outside of turns that others
@@ -538,6 +546,13 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 		return nil, err
 	}
 	writes := []store.Write{put}
+	if t.Recent != nil {
+		w, err := t.Recent.put(t.ID, h.Began, id)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, w)
+	}
 	if t.Push != nil {
 		w, err := e.pushPut(ctx, &h, pushSlot{key: t.pushKey(1)}, storedPush{PushConfig: *t.Push}, id)
 		if err != nil {

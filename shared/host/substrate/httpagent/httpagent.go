@@ -180,7 +180,8 @@ func object(body []byte) ([]substrate.Event, error) {
 }
 
 // AppendQuestion appends the request body. history is the earlier conversation, if
-// the vacant's agent remembers. deadline_ms is the time that the host waits, in
+// the vacant's agent remembers; or what the caller says that it was, each turn with the role
+// caller, and claimed is the role that the caller gives the speaker. deadline_ms is the time that the host waits, in
 // milliseconds, and is left out if nothing bounds it.
 func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte {
 	b = append(b, `{"message":`...)
@@ -202,7 +203,11 @@ func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte 
 				b = append(b, ',')
 			}
 			b = append(b, `{"role":"`...)
-			b = append(append(b, t.Role...), `","text":`...)
+			b = append(append(b, t.Role...), '"')
+			if t.Claimed != "" {
+				b = canon.AppendString(append(b, `,"claimed":`...), t.Claimed)
+			}
+			b = append(b, `,"text":`...)
 			b = append(canon.AppendString(b, t.Text), '}')
 		}
 		b = append(b, ']')

@@ -164,7 +164,7 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			defer cancel()
 		}
 		l.instruct(&r)
-		r.Turns = slices.Clone(r.Turns)
+		r.Turns = withClaims(r.Turns)
 		offered := l.Offer.Offered(&l.Agent)
 		call.NoteLeftOut(ctx, offered.LeftOut)
 		for _, t := range offered.Tools {

@@ -43,6 +43,7 @@ type request struct {
 
 type turn struct {
 	Role    substrate.Role `json:"role"`
+	Claimed string         `json:"claimed,omitempty"`
 	Text    string         `json:"text,omitempty"`
 	Calls   []toolCall     `json:"calls,omitempty"`
 	Results []toolResult   `json:"results,omitempty"`
@@ -112,7 +113,7 @@ func encodeTurn(t *Turn) request {
 		out.ID = id.String()
 	}
 	for _, one := range r.Turns {
-		w := turn{Role: one.Role, Text: one.Text}
+		w := turn{Role: one.Role, Claimed: one.Claimed, Text: one.Text}
 		for _, c := range one.Calls {
 			w.Calls = append(w.Calls, toolCall(c))
 		}
@@ -142,7 +143,7 @@ func (r *request) turn() (t Turn, err error) {
 		if !slices.Contains([]substrate.Role{substrate.Caller, substrate.Agent, substrate.Tools}, one.Role) {
 			return t, problem.Invalid(fmt.Sprintf("turns[%d].role", i), "caller, agent or tools", fmt.Sprintf("%.40q", one.Role))
 		}
-		w := substrate.Turn{Role: one.Role, Text: one.Text}
+		w := substrate.Turn{Role: one.Role, Claimed: one.Claimed, Text: one.Text}
 		for _, c := range one.Calls {
 			w.Calls = append(w.Calls, substrate.ToolCall(c))
 		}

@@ -1,0 +1,226 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Request is a request for a completion.
+type Request struct {
+	Model string
+	// Asked is the text of the last message.
+	Asked string
+	// Told are the messages before, the oldest first: all texts of the system, and as much of the
+	// newest conversation as an agent's memory holds. It is not nil.
+	Told []Said
+
+	Stream bool
+	// Usage: the stream has a chunk with the usage.
+	Usage bool
+	// Came is the hash of the body, in hex.
+	Came string
+}
+
+// Said is a message with its role.
+type Said struct{ Role, Text string }
+
+// The roles of messages.
+const (
+	user      = "user"
+	assistant = "assistant"
+	system    = "system"
+	developer = "developer"
+)
+
+// Limits of what is told to the agent beside the last message, as of its memory.
+const (
+	maxTold = 2 * call.MaxExchanges // messages of the conversation
+	maxSize = call.MaxRemembered    // bytes of all messages together
+)
+
+// Decode reads the body of a request. The error, of kind Malformed, NotJSON or TooLarge, names the
+// member.
+func Decode(body []byte) (*Request, error) {
+	sum := sha256.Sum256(body)
+	q := &Request{Came: hex.EncodeToString(sum[:]), Told: []Said{}}
+	d := canon.NewDecoder(body, canon.DefaultLimits())
+	var all []Said
+	messages, includes := false, false
+	err := d.Document(func(key string) (err error) {
+		if m, ok := refused[key]; ok {
+			return m.check(d)
+		}
+		if d.Kind() == canon.Null && key != "messages" {
+			return d.Null()
+		}
+		switch key {
+		case "model":
+			q.Model, err = d.String()
+		case "stream":
+			q.Stream, err = d.Bool()
+		case "stream_options":
+			includes = true
+			err = d.Object(func(key string) (err error) {
+				if key != "include_usage" || d.Kind() == canon.Null {
+					return d.Skip()
+				}
+				q.Usage, err = d.Bool()
+				return below("stream_options", err)
+			})
+		case "messages":
+			messages = true
+			err = d.Array(func(i int) error {
+				m, err := readMessage(d)
+				all = append(all, m)
+				return below(fmt.Sprintf("messages[%d]", i), err)
+			})
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !messages:
+		return nil, problem.Invalid("messages", "at least one message", "none")
+	case includes && !q.Stream:
+		return nil, problem.Invalid("stream_options", "none without stream", "some")
+	}
+	return q, q.divide(all)
+}
+
+// divide divides the messages into the last one, which is asked, and what is told before.
+func (q *Request) divide(all []Said) error {
+	last := len(all) - 1
+	switch {
+	case last < 0:
+		return problem.Invalid("messages", "at least one message", "none")
+	case all[last].Role != user:
+		return problem.Invalid(fmt.Sprintf("messages[%d].role", last), "user, because the last message is asked", all[last].Role)
+	case all[last].Text == "":
+		return problem.Invalid(fmt.Sprintf("messages[%d].content", last), "a text, because the last message is asked", "none")
+	}
+	q.Asked = all[last].Text
+	all = all[:last]
+	size := 0
+	for _, m := range all {
+		if m.Role == system || m.Role == developer {
+			size += len(m.Text)
+		}
+	}
+	if size > maxSize {
+		return problem.New(problem.TooLarge, "messages: expected at most %d bytes of system and developer texts, got %d", maxSize, size)
+	}
+	// The newest messages of the conversation that fit. What is left out is the oldest part of it.
+	first, n := len(all), 0
+	for i := last - 1; i >= 0; i-- {
+		if all[i].Role == user || all[i].Role == assistant {
+			if n++; n > maxTold || size+len(all[i].Text) > maxSize {
+				break
+			}
+			size += len(all[i].Text)
+		}
+		first = i
+	}
+	for i, m := range all {
+		if m.Text != "" && (i >= first || m.Role == system || m.Role == developer) {
+			q.Told = append(q.Told, m)
+		}
+	}
+	return nil
+}
+
+// below is an error about a member of the value at a path.
+func below(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Below(path, err)
+}
+
+const knownRoles = "one of user, assistant, system, developer"
+
+// readMessage reads a message.
+func readMessage(d *canon.Decoder) (m Said, err error) {
+	if d.Kind() != canon.Object {
+		return m, problem.Invalid("", "an object with role and content", d.Kind().String())
+	}
+	content := false
+	err = d.Object(func(key string) (err error) {
+		switch key {
+		case "role":
+			m.Role, err = d.String()
+		case "content":
+			if content = d.Kind() != canon.Null; !content {
+				return d.Null()
+			}
+			m.Text, err = readContent(d)
+		case "tool_calls", "function_call", "audio", "tool_call_id":
+			err = Member{Name: key, Note: "the agent runs its own tools and reads text", Allowed: []string{"[]"}}.check(d)
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return m, err
+	case m.Role == "":
+		return m, problem.Invalid("role", knownRoles, "none")
+	case m.Role != user && m.Role != assistant && m.Role != system && m.Role != developer:
+		return m, problem.Invalid("role", knownRoles, fmt.Sprintf("%.40q", m.Role))
+	case !content && m.Role != assistant:
+		return m, problem.Invalid("content", "a text", "none")
+	}
+	return m, nil
+}
+
+// readContent reads a text, or parts of text.
+func readContent(d *canon.Decoder) (string, error) {
+	if d.Kind() != canon.Array {
+		return d.String()
+	}
+	var texts []string
+	err := d.Array(func(i int) error {
+		text, err := readPart(d)
+		texts = append(texts, text)
+		return below(fmt.Sprintf("content[%d]", i), err)
+	})
+	return strings.Join(texts, "\n"), err
+}
+
+// readPart reads a part of type text.
+func readPart(d *canon.Decoder) (text string, err error) {
+	if d.Kind() != canon.Object {
+		return "", problem.Invalid("", "an object with type and text", d.Kind().String())
+	}
+	kind, has := "", false
+	err = d.Object(func(key string) (err error) {
+		switch {
+		case key == "type":
+			kind, err = d.String()
+		case key == "text" && d.Kind() == canon.String:
+			has = true
+			text, err = d.String()
+		default: // of a part of another type
+			err = d.Skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case kind != "text":
+		return "", problem.Invalid("type", "text, because agents here read text", fmt.Sprintf("%.40q", kind))
+	case !has:
+		return "", problem.Invalid("text", "a text", "none")
+	}
+	return text, nil
+}
