@@ -143,6 +143,7 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	for _, target := range []string{
 		base + "/.well-known/agent.json", base + "/.well-known/jwks.json", base + "/jwks.json", base + "/extendedAgentCard", base + "/tasks", base + "/tasks/x", base + "/tenant/tasks/x",
 		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y", base + "/text", base + "/mcp", base + "/mcp/server-card", "/mcp", "/mcp/server-card",
+		base + "/v1/models", base + "/v1/models/" + id.String(), base + "/v1/chat/completions", base + "/v1/responses", "/v1/models/" + id.String(),
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target}, request{method: "GET", target: target, header: o.as(target, identity.ID{})})
 	}
@@ -197,6 +198,14 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	} {
 		for _, target := range []string{base + "/mcp", "/mcp"} {
 			requests = append(requests, request{method: "POST", target: target, body: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + call + `}`), header: http.Header{"Accept": {"*/*"}}})
+		}
+	}
+	const completion = `"messages":[{"role":"user","content":"hi"}]}`
+	for _, header := range []http.Header{nil, key, {"Origin": {"https://evil.example"}}, {"Idempotency-Key": {"x"}}, {"X-Stainless-Retry-Count": {"1"}}, {"Vacancy-Max-Price": {"0"}}} {
+		for _, body := range []string{`{` + completion, `{"stream":true,` + completion, `{"model":"` + id.String() + `",` + completion, `{"n":2}`, `[]`} {
+			for _, target := range []string{base + "/v1/chat/completions", base + "//v1/chat/completions", "/v1/chat/completions", base + "/v1/responses"} {
+				requests = append(requests, request{method: "POST", target: target, body: []byte(body), header: header})
+			}
 		}
 	}
 	const plain = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}`

@@ -83,9 +83,14 @@ var ways = map[string]way{
 	"host's mcp": {(*runs).hostsMCP, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"mcp signed": {(*runs).mcpSigned, [6]outcome{paid, free, refused, refused, refused, paid}, []string{"shared/front/a2a Send"}},
 	"guest text": {(*runs).guestText, [6]outcome{refused, free, none, none, refused, refused}, nil},
-	"background": {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
-	"test key":   {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
-	"booking":    {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
+	// OpenAI's clients.
+	"completion":        {(*runs).completion, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"completion stream": {(*runs).completionStream, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"completion retry":  {(*runs).completionRetry, [6]outcome{stored, none, refused, refused, refused, stored}, nil},
+	"guest completion":  {(*runs).guestCompletion, [6]outcome{refused, free, none, none, refused, refused}, nil},
+	"background":        {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
+	"test key":          {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
+	"booking":           {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
 	// A composite's children answer it for nothing, because callers pay the composite.
 	"delegation": {(*runs).delegation, [6]outcome{free, free, none, none, free, refused}, []string{"shared/host/answer/delegation send"}},
 	"tool":       {(*runs).tool, [6]outcome{refused, free, refused, refused, refused, refused}, nil},
@@ -115,6 +120,7 @@ type runs struct {
 	last           string // the last signed body
 	seq            int64
 	prev           identity.Hash
+	again          bool // requests say that they come again
 }
 
 func (w *runs) must(err error) {
@@ -249,6 +255,9 @@ func (w *runs) post(path, key, body string) string {
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
+	if w.again {
+		r.Header.Set("X-Stainless-Retry-Count", "1")
+	}
 	rec := httptest.NewRecorder()
 	w.web.ServeHTTP(rec, r)
 	w.Logf("POST %s = %d %.300s", path, rec.Code, rec.Body.String())
@@ -316,6 +325,20 @@ func (w *runs) hostsMCP() {
 
 func (w *runs) mcpSigned() {
 	w.call(w.at()+"/mcp", "", "vacant_call", `{"envelope":`+w.envelope()+`}`, `{}`)
+}
+
+func (w *runs) completion()       { w.complete(w.key, "") }
+func (w *runs) completionStream() { w.complete(w.key, `,"stream":true`) }
+func (w *runs) guestCompletion()  { w.complete("", "") }
+
+func (w *runs) complete(key, more string) {
+	w.post(w.at()+"/v1/chat/completions", key, `{"messages":[{"role":"user","content":"hi"}]`+more+`}`)
+}
+
+// completionRetry is the request of before, as OpenAI's clients send it again by themselves.
+func (w *runs) completionRetry() {
+	w.again = true
+	w.completion()
 }
 
 func (w *runs) guestText() { w.post(w.at()+"/text", "", "hi") }
@@ -419,6 +442,9 @@ func TestEveryWayToRunIsPaidFreeOrRefused(t *testing.T) {
 					w.signed()
 					ask = func() { w.post("/a2a/message/send", "", w.last) }
 				}
+				if name == "completion retry" {
+					w.completion()
+				}
 				ran, spent := w.counted(ask)
 				charge := shopPrice
 				if name == "booking" {
@@ -430,7 +456,7 @@ func TestEveryWayToRunIsPaidFreeOrRefused(t *testing.T) {
 					got = paid
 				case ran == 1 && spent == 0:
 					got = free
-				case ran == 0 && spent == 0 && name == "resend" && w.ran.Load() == 1:
+				case ran == 0 && spent == 0 && (name == "resend" || name == "completion retry") && w.ran.Load() == 1:
 					got = stored
 				case ran == 0 && spent == 0:
 					got = refused

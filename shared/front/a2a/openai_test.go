@@ -296,9 +296,7 @@ func TestRefusalsOfACompletionHaveOpenAIsForm(t *testing.T) {
 	at := func(vacant, text, more string, headers ...string) answer {
 		return w.do("POST", "/v/"+vacant+completions, asking(text, more), headers...)
 	}
-	for _, stream := range []string{"", `,"stream":true`} {
-		refused("an agent that is late", at("talker", "late", stream), 504, "deadline", "", true)
-	}
+	refused("an agent that is late", at("talker", "late", ""), 504, "deadline", "", true)
 	refused("an agent that fails", at("talker", "fail", ""), 500, "substrate_unavailable", "its agent is not available", true)
 	refused("no such vacant", at("nobody", "hi", ""), 404, "model_not_found", "no such vacant or path", false)
 	refused("no such vacant, at the host", w.do("POST", completions, `{"model":"nobody","messages":[{"role":"user","content":"hi"}]}`), 404, "model_not_found", "no vacant \"nobody\" answers here", false)

@@ -51,7 +51,7 @@ func (s Server) Payer(r *http.Request) (*call.Payer, error) {
 // VisitAs is Visit for a request whose payer is known.
 func (s Server) VisitAs(r *http.Request, payer *call.Payer, name string) (*Visitor, error) {
 	q := &request{Request: r}
-	ok, err := s.find(q, name, true)
+	ok, err := s.find(q, name)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "no such vacant or path")
 	}

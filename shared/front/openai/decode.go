@@ -147,7 +147,6 @@ func below(path string, err error) error {
 
 const knownRoles = "one of user, assistant, system, developer"
 
-// readMessage reads a message.
 func readMessage(d *canon.Decoder) (m Said, err error) {
 	if d.Kind() != canon.Object {
 		return m, problem.Invalid("", "an object with role and content", d.Kind().String())

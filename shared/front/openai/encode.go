@@ -100,7 +100,7 @@ type Model struct {
 	Owner   string `json:"owned_by"`
 }
 
-// ModelList lists models.
+// ModelList is the answer to GET Models.
 type ModelList struct {
 	Object string  `json:"object"`
 	Data   []Model `json:"data"`

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Rule says what becomes of a member of a request.
+// Rule tells how Decode treats a member.
 type Rule string
 
 // The rules.

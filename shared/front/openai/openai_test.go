@@ -67,7 +67,7 @@ func TestWhatIsToldIsBoundedAsMemoryIs(t *testing.T) {
 	}
 }
 
-// Each fault names the member, and what is expected of it.
+// Each error names the member and the expected value.
 func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 	image := `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`
 	for _, tt := range []struct{ body, want string }{
