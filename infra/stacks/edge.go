@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
@@ -26,7 +27,7 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	e := edge{
 		stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
 		sees: map[string]awscloudfront.OriginRequestPolicy{
-			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in), "tenants": tenantRequests(s, in),
+			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in), "completions": completionRequests(s, in), "tenants": tenantRequests(s, in),
 		},
 		kept: map[string]awscloudfront.ICachePolicy{
 			functions.Keyed: agentCache(s, in), "found": searchCache(s, in), "log": logCache(s, in), "pages": pageCache(s, in), "cards": cardCache(s, in),
@@ -186,6 +187,13 @@ func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolic
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of A2A requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		"Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions", "Sec-Fetch-Site", caller.MaxPriceHeader)
+}
+
+// completionRequests passes agent the headers of OpenAI's clients, beside the headers in its cache keys. A policy has at
+// most ten headers, and agentRequests has as many.
+func completionRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return someHeaders(s, in, "completions", "headers of OpenAI's clients", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site",
+		caller.MaxPriceHeader, openai.IdempotencyHeader, openai.RetryCountHeader)
 }
 
 // tenantRequests passes gateway further headers, beside the headers in its cache keys.

@@ -181,8 +181,8 @@ func sealed(s settings.Settings, contexts ...string) []string {
 
 // agentGrants returns the grants of the functions of A2A. The host's MCP server finds agents by search.
 func agentGrants(s settings.Settings) map[functions.Function]grants {
-	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs)
-	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
+	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, guests.SecretDocs, billing.DueDocs)
+	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
 	return map[functions.Function]grants{
 		functions.Agent: {rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}},

@@ -83,6 +83,7 @@ type api struct {
 	Config
 	cards          *cardCache
 	streams, lists *held
+	published      publishedCache
 }
 
 // request is a request to one vacant.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
@@ -17,12 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
-)
-
-// Headers of a request for a completion, by which a client says that it sends the request again.
-const (
-	idempotencyHeader = "Idempotency-Key"
-	retryCountHeader  = "X-Stainless-Retry-Count"
 )
 
 // openAI serves OpenAI's API at the address of a vacant.
@@ -63,7 +58,7 @@ func (d *api) openAIHost(r *request) (handled bool, err error) {
 		}
 		return true, d.complete(r, q)
 	case r.rest == openai.Models:
-		published, err := d.Published(r.Context(), maxModels)
+		published, err := d.published.get(r.Context(), d)
 		if err != nil {
 			return true, err
 		}
@@ -171,7 +166,7 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 		case err == nil:
 			return &completion{d: d, r: r, ref: ref, repeats: once}, done, nil
 		case key != "" && p.Field == "messageId":
-			return nil, nil, problem.Invalid(idempotencyHeader, "a new key, or the body that had it", "another body with the same key")
+			return nil, nil, problem.Invalid(openai.IdempotencyHeader, "a new key, or the body that had it", "another body with the same key")
 		case again && key == "" && p.Kind == problem.Conflict && try < maxRepeats:
 		default:
 			return nil, nil, err
@@ -192,11 +187,11 @@ func (d *api) keyedTask(r *request, owner call.Owner, payer, key string) (string
 // repeatOf reads how a client marks a request that it may send again: by a key, or by the number of
 // requests before.
 func repeatOf(r *request) (key string, again bool, err error) {
-	key = strings.Join(r.Request.Header.Values(idempotencyHeader), ", ")
+	key = strings.Join(r.Request.Header.Values(openai.IdempotencyHeader), ", ")
 	if len(key) > envelope.MaxIDBytes {
-		return "", false, problem.Invalid(idempotencyHeader, "at most 512 bytes", "more")
+		return "", false, problem.Invalid(openai.IdempotencyHeader, "at most 512 bytes", "more")
 	}
-	count := r.Request.Header.Get(retryCountHeader)
+	count := r.Request.Header.Get(openai.RetryCountHeader)
 	return key, strings.Trim(count, "0") != "" && strings.Trim(count, "0123456789") == "", nil
 }
 
@@ -355,7 +350,7 @@ func (c *chunks) event(e *task.Event) ([]byte, error) {
 		// The whole answer. What came must be its beginning, because no chunk takes back another.
 		rest, ok := strings.CutPrefix(text, c.said)
 		if !ok {
-			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", idempotencyHeader)
+			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openai.IdempotencyHeader)
 		}
 		text = rest
 	}
@@ -415,8 +410,32 @@ func appendData(b []byte, v any) []byte {
 	return append(append(append(b, "data: "...), data...), '\n')
 }
 
-// maxModels bounds the list of the host's models.
-const maxModels = 1000
+// maxModels bounds the list of the host's models, and modelsTime is the time for which it is kept, because
+// it reads a registration for each vacant.
+const (
+	maxModels  = 1000
+	modelsTime = 5 * time.Second
+)
+
+// publishedCache keeps the published vacants. Requests that come while they are read wait for them.
+type publishedCache struct {
+	mu    sync.Mutex
+	until time.Time
+	all   []vacants.Record
+}
+
+func (c *publishedCache) get(ctx context.Context, d *api) (all []vacants.Record, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := d.Now()
+	if now.Before(c.until) {
+		return c.all, nil
+	}
+	if all, err = d.Published(ctx, maxModels); err == nil {
+		c.all, c.until = all, now.Add(modelsTime)
+	}
+	return all, err
+}
 
 // models lists vacants as models, each with the time at which it was made.
 func (d *api) models(r *request, all []vacants.Record) error {

@@ -388,7 +388,7 @@ func TestModelsAreThePublishedVacants(t *testing.T) {
 	if _, _, err := w.server.Vacants.Publish(t.Context(), w.echo.ID, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.skip.Add(int64(2 * time.Second))
+	w.skip.Add(int64(6 * time.Second)) // the list is kept for 5 s
 	got := w.do("GET", "/v1/models", "")
 	if at(t, got.body, "data", 0, "id") != "echo" || at(t, got.body, "data", 1) != "" || at(t, got.body, "data", 0, "object") != "model" {
 		t.Errorf("the published: %s", got.body)

@@ -85,8 +85,8 @@ func (ShownTask) Ranges() map[string]op.Range {
 	return map[string]op.Range{"historyLength": historyRange}
 }
 
-// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, the card, and the operation for
-// text.
+// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, the card, the operations of OpenAI's
+// API, and the operation for text.
 func Operations() []op.Spec {
 	media := []string{mediaA2A, mediaJSON}
 	var all []op.Spec
@@ -117,6 +117,7 @@ func Operations() []op.Spec {
 	add("GET", "tasks/{id}/pushNotificationConfigs/{config}", "shows a push configuration", config, reflect.TypeFor[PushConfig]())
 	add("DELETE", "tasks/{id}/pushNotificationConfigs/{config}", "deletes a push configuration", config, reflect.TypeFor[struct{}]())
 	open := op.Access{Anybody: true}
+	all = append(all, openAIOperations()...)
 	return append(all,
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + cardPath, Status: http.StatusOK, Access: open, Doc: "shows the card of a vacant, signed, for A2A 1.0 and 0.3", In: vacant, Out: reflect.TypeFor[Card]()},
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + keySetPath, Status: http.StatusOK, Access: open, Doc: "shows the key that signs the card of a vacant", In: vacant, Out: reflect.TypeFor[KeySet]()},

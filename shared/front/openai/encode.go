@@ -9,6 +9,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// Bodies of requests, for descriptions: Decode reads them.
+type (
+	// Body has the members that count. Members has the others.
+	Body struct {
+		Model    string         `json:"model,omitempty"`
+		Messages []Asked        `json:"messages"`
+		Stream   bool           `json:"stream,omitempty"`
+		Options  *StreamOptions `json:"stream_options,omitempty"`
+	}
+	// Asked is a message of a request, with a text. Parts of text are read too.
+	Asked struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	// StreamOptions are the options of a stream.
+	StreamOptions struct {
+		Usage bool `json:"include_usage,omitempty"`
+	}
+)
+
 // Completion is the answer to a request, or a chunk of it.
 type Completion struct {
 	ID          string   `json:"id"`
@@ -143,8 +163,12 @@ func FailureOf(err error) Failure {
 	return Failure{e}
 }
 
-// RetryHeader tells OpenAI's clients whether to send a request again by themselves.
-const RetryHeader = "X-Should-Retry"
+// Headers by which a client says that it sends a request again, and RetryHeader, which tells it whether to.
+const (
+	IdempotencyHeader = "Idempotency-Key"
+	RetryCountHeader  = "X-Stainless-Retry-Count"
+	RetryHeader       = "X-Should-Retry"
+)
 
 // Fail answers with an error.
 func Fail(w http.ResponseWriter, err error) {

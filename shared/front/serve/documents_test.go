@@ -817,6 +817,9 @@ func drive(t *testing.T) *documented {
 	name("paid-task")(h.do(t, h.public, "POST", "/v/warung", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m4","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {buyer-pro}"))
 	h.agents.Tasks.Wait()
 
+	// A call of OpenAI's clients.
+	h.do(t, h.public, "POST", "/v/free/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`, "id", "Authorization: Bearer {buyer-pro}")
+
 	// A deleted vacant whose name another has.
 	for _, step := range []string{"sink", "archive"} {
 		op("POST", "/v1/admin/vacants/{gone}/"+step, "")

@@ -264,4 +264,11 @@ func (h *documented) ask(t *testing.T) {
 		do(h.public, "POST", path, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Accept: */*")
 		do(h.public, "GET", path+"/server-card", "")
 	}
+	// OpenAI's API.
+	const messages = `"messages":[{"role":"user","content":"hi"}]}`
+	do(h.public, "POST", "/v1/chat/completions", `{"model":"free",`+messages, pro)
+	do(h.public, "POST", "/v/free/v1/chat/completions", `{"model":"free",`+messages, pro)
+	for _, path := range []string{"/v1/models", "/v1/models/free", "/v/free/v1/models"} {
+		do(h.public, "GET", path, "")
+	}
 }

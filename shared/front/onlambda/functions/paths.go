@@ -17,6 +17,7 @@ var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 // Paths lists the patterns. CloudFront takes the first that matches:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first; no admin route ends with them.
 //   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may depend on the reader's proof, so only the log is kept. Registry serves every other path below /v1/.
+//   - OpenAI's clients append the path of completions to a vacant's or to the host's base URL. These requests have headers of their own.
 //   - Public pages come last, because a vacant may be named card. CloudFront allows 25 patterns, so answers that are cheap
 //     to make have none: health, and the epoch roots for the reference's tools. Both are Agent's, like all other paths of
 //     vacants.
@@ -26,6 +27,9 @@ func Paths() []Path {
 		{"*/a2a/chain/*", Message, "calls", ""},
 		{"/v1/admin/export*", Export, "admin", ""},
 		{"/v1/admin/*", Admin, "admin", ""},
+		{"*/v1/chat/completions", Agent, "completions", Keyed},
+		{"/v1/models*", Agent, "completions", Keyed},
+		{"/v1/responses*", Agent, "completions", Keyed},
 		{"/a2a/v1*", Gateway, "tenants", Keyed},
 		{"/v1/account*", Gateway, "tenants", Keyed},
 		{"/v1/keys*", Gateway, "tenants", Keyed},
