@@ -40,7 +40,7 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 		"/v1/log/*": "registry, ${Log}, ${Reads}, 3 methods",
 		"/a2a/v1*":  "gateway, ${Agents}, ${Tenants}, 7 methods", "/v1/account*": "gateway, ${Agents}, ${Tenants}, 7 methods", "/v1/keys*": "gateway, ${Agents}, ${Tenants}, 7 methods",
 		"/v1/usage": "gateway, ${Agents}, ${Tenants}, 7 methods", "/v1/bookings*": "gateway, ${Agents}, ${Tenants}, 7 methods",
-		"*/v1/chat/completions": "agent, ${Agents}, ${Completions}, 7 methods", "/v1/models*": "agent, ${Agents}, ${Completions}, 7 methods", "/v1/responses*": "agent, ${Agents}, ${Completions}, 7 methods",
+		"/v/*/v1/chat/completions": "agent, ${Agents}, ${Completions}, 7 methods", "/v1/chat/*": "agent, ${Agents}, ${Completions}, 7 methods", "/v1/models*": "agent, ${Agents}, ${Completions}, 7 methods", "/v1/responses*": "agent, ${Agents}, ${Completions}, 7 methods",
 		"/v1/*":           "registry, nothing kept, ${Reads}, 7 methods",
 		"*/card":          "message, ${Pages}, ${Calls}, 3 methods",
 		"*/.well-known/*": "agent, ${Cards}, ${Calls}, 3 methods",

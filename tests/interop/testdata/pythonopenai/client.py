@@ -1,0 +1,54 @@
+# Calls a host by OpenAI's SDK, and by LangChain on top of it: client.py URL KEY. Prints what it saw as JSON.
+import json
+import sys
+
+import openai
+from langchain_openai import ChatOpenAI
+
+url, key = sys.argv[1:]
+got = {}
+host = openai.OpenAI(base_url=url + "/v1", api_key=key)
+echo = openai.OpenAI(base_url=url + "/v/echo/v1", api_key=key)
+
+
+def say(text):
+    return [{"role": "system", "content": "be brief"}, {"role": "user", "content": text}]
+
+
+def words(text):
+    return text.partition(": ")[2]
+
+
+got["models"] = " ".join(m.id for m in host.models.list())
+answer = host.chat.completions.create(model="echo", messages=say("hi"))
+got["unary"] = f"{words(answer.choices[0].message.content)} {answer.choices[0].finish_reason} {len(answer.system_fingerprint)}"
+chunks = list(echo.chat.completions.create(model="any", messages=say("hi"), stream=True, stream_options={"include_usage": True}))
+got["stream"] = words("".join(c.choices[0].delta.content or "" for c in chunks if c.choices))
+got["usage"] = str(chunks[-1].usage.total_tokens)
+got["proof"] = " ".join(sorted(chunks[-1].vacancy))
+raw = host.chat.completions.with_raw_response.create(model="paid", messages=say("paid for"))
+got["priced"] = words(raw.parse().choices[0].message.content) + " " + raw.headers["vacancy-receipt"][:21]
+got["cut"] = words(host.chat.completions.create(model="paid", messages=say("cut")).choices[0].message.content)
+for name, client, kind in [
+    ("unpaid", openai.OpenAI(base_url=url + "/v/paid/v1", api_key="", default_headers={"Authorization": openai.Omit()}), openai.APIStatusError),
+    ("nobody", openai.OpenAI(base_url=url + "/v1", api_key="sk-nobody"), openai.AuthenticationError),
+]:
+    try:
+        client.chat.completions.create(model="paid", messages=say("hi"))
+    except kind as e:
+        got[name] = f"{e.status_code} {e.code}"
+for name, more in [("missing", {"model": "nothere"}), ("failing", {"model": "failing"}), ("tools", {"model": "echo", "tools": [{"type": "function", "function": {"name": "f"}}]})]:
+    try:
+        host.chat.completions.create(messages=say("hi"), **more)
+    except openai.APIStatusError as e:
+        got[name] = f"{type(e).__name__} {e.code} {e.param}"
+try:
+    host.responses.create(model="echo", input="hi")
+except openai.NotFoundError as e:
+    got["responses"] = str("/v1/chat/completions" in e.message)
+
+chat = ChatOpenAI(base_url=url + "/v/echo/v1", api_key=key, model="echo")
+reply = chat.invoke([("system", "be brief"), ("human", "before"), ("ai", "yes"), ("human", "hi")])
+got["langchain"] = words(reply.content) + " " + reply.response_metadata["finish_reason"]
+got["langchain stream"] = words("".join(c.content for c in chat.stream("hi")))
+print(json.dumps(got))
