@@ -86,8 +86,8 @@ func hostWith(t *testing.T, more map[string]string) string {
 	return hostIn(t, filepath.Join(t.TempDir(), "host"), more)
 }
 
-// hostIn is hostWith over a directory.
-func hostIn(t *testing.T, dir string, more map[string]string) string {
+// hostIn is hostWith over a directory. Each prepare prepares the host before it serves.
+func hostIn(t *testing.T, dir string, more map[string]string, prepare ...func(*standalone.Host)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -110,6 +110,9 @@ func hostIn(t *testing.T, dir string, more map[string]string) string {
 		if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, f := range prepare {
+		f(h)
 	}
 	index, err := bleve.Open(t.TempDir() + "/index")
 	if err != nil {
