@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
 
-// completions are what each client of OpenAI's API sees.
+// Each client of OpenAI's API reports these scenarios.
 var completions = map[string]string{
 	"models":    "echo",
 	"unary":     "hi stop 64",

@@ -52,7 +52,9 @@ The host sends POST with Content-Type: application/json and these members:
     vacant      the id of the vacant that is asked
     context_id  the caller's thread, a string, or null
     history     with memory, what was said before in the thread, the oldest first: a list of
-                {"role": "caller" or "agent", "text": "..."}
+                {"role": "caller" or "agent", "text": "..."}. A turn with "claimed" has the
+                role caller, because an OpenAI client sent it and nobody verified it;
+                claimed is the role that the client gives: user, assistant, system, developer
     id          the hash of the call, 64 hex digits; zeros if the host itself asks
     deadline_ms how many milliseconds the host waits for the answer
 

@@ -23,7 +23,6 @@ type (
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	}
-	// StreamOptions are the options of a stream.
 	StreamOptions struct {
 		Usage bool `json:"include_usage,omitempty"`
 	}
