@@ -30,13 +30,13 @@ type (
 var agentArgument = described(aText, "the name or id of an agent that search_agents found")
 
 var (
-	shownSchema = string(schema(
-		"*agent", described(aText, "the name to use as the argument agent"), "*vacant_id", described(aText, "its key, in hexadecimal"), "*capability", described(aText, "what it does"),
-		"state", described(aText, "its state of life"), "*price_micro_dollars", described(aNumber, "the most that a call costs"), "*score", `{"type":"number"}`,
+	shownSchema = string(results(
+		"agent", described(aText, "the name to use as the argument agent"), "vacant_id", described(aText, "its key, in hexadecimal"), "capability", described(aText, "what it does"),
+		"state", described(aText, "its state of life"), "price_micro_dollars", described(aNumber, "the most that a call costs"), "score", `{"type":"number"}`,
 		"missing_words", described(texts, "words of the query that it lacks"), "tags", "{"+texts+"}", "skills", "{"+texts+"}", "summary", "{"+aText+"}",
-		"*url", described(aText, "its address for A2A"), "*mcp", described(aText, "its own MCP server"),
+		"url", described(aText, "its address for A2A"), "mcp", described(aText, "its own MCP server"),
 	))
-	foundSchema = schema("*agents", `{"type":"array","items":`+shownSchema+`}`, "next", described(aText, "the cursor of the next page"),
+	foundSchema = results("agents", `{"type":"array","items":`+shownSchema+`}`, "next", described(aText, "the cursor of the next page"),
 		"left_out", described(aNumber, "hits whose card did not verify"))
 )
 

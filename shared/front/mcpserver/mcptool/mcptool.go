@@ -334,6 +334,16 @@ func schema(properties ...string) json.RawMessage {
 	return json.RawMessage(s + "}")
 }
 
+// results returns the schema of a result with some properties. It admits the members of a refusal, too,
+// because some clients check them by it (the Inspector 0.15).
+func results(properties ...string) json.RawMessage {
+	var members []string
+	for i := 0; i < len(properties); i += 2 {
+		members = append(members, fmt.Sprintf("%q:%s", properties[i], properties[i+1]))
+	}
+	return json.RawMessage(`{"type":"object","properties":{` + strings.Join(members, ",") + `}}`)
+}
+
 // described returns a schema of a type with a description.
 func described(of, description string) string {
 	return fmt.Sprintf(`{%s,"description":%q}`, of, description)

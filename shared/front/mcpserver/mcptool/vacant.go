@@ -74,11 +74,11 @@ var (
 	taskArgument    = described(aText, "the task of an answer that was not there yet")
 	waitArgument    = described(`"type":"integer","minimum":0,"maximum":20`, "seconds to wait for the answer, 0 if left out")
 
-	answerSchema = schema(
+	answerSchema = results(
 		"agent", described(aText, "the agent that was asked"),
-		"text", described(aText, "the answer"), "*context", described(aText, "names the conversation"), "*task", described(aText, "the id of the task"),
+		"text", described(aText, "the answer"), "context", described(aText, "names the conversation"), "task", described(aText, "the id of the task"),
 		"state", described(aText, "of a task without an answer: submitted, working, input-required or canceled"),
-		"finish", described(aText, "stop, or why the answer ends early"), "price", described(aNumber, "what the call cost, in micro-dollars"),
+		"finish", described(aText, "stop, or why the answer ends early"), "price", `{"description":"what the call cost, in micro-dollars; in a refusal the terms"}`,
 		"receipt", described(aText, "the URL of the receipt"),
 	)
 )
