@@ -142,7 +142,7 @@ func functionsOf(all template) (found []cost.Function) {
 					continue
 				}
 				streams = true
-				f.Watch = strings.Contains(fmt.Sprint(at(r.Properties, "FilterCriteria")), "MODIFY")
+				f.OnRowChange = strings.Contains(fmt.Sprint(at(r.Properties, "FilterCriteria")), "MODIFY")
 			case "AWS::Events::Rule":
 				if starts(at(r.Properties, "Targets", 0, "Arn")) {
 					var n int

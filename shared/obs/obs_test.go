@@ -170,13 +170,13 @@ func TestOneInvocationIsCountedInOneLine(t *testing.T) {
 	log := logger(&b)
 	ctx, u := begin(false)
 	log.LogAttrs(ctx, slog.LevelWarn, "on the way")
-	if u.Told() {
-		t.Error("Told() after a line without a verdict")
+	if u.Logged() {
+		t.Error("Logged() after a line without a verdict")
 	}
 	log.LogAttrs(ctx, slog.LevelInfo, "send", slog.String("verdict", "ok"))
 	log.LogAttrs(ctx, slog.LevelInfo, "send", slog.String("verdict", "ok"))
-	if !u.Told() {
-		t.Error("Told() = false after the line of the call")
+	if !u.Logged() {
+		t.Error("Logged() = false after the line of the call")
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "start", slog.String("verdict", "ok"))
 	var blocks []bool
@@ -280,7 +280,7 @@ func TestWithoutAUsageNothingIsCounted(t *testing.T) {
 	u := obs.UsageOf(context.Background())
 	u.AskedKMS()
 	u.End(u.Begin(), 1, 1)
-	if got := fmt.Sprint(u.Counts(), u.Trace(), u.Milliseconds(), u.Told()); got != "{0 0 0 0}0 false" {
+	if got := fmt.Sprint(u.Counts(), u.Trace(), u.Milliseconds(), u.Logged()); got != "{0 0 0 0}0 false" {
 		t.Errorf("a nil Usage says %s", got)
 	}
 }

@@ -26,7 +26,7 @@ func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
 		if err := h.Handle(ctx, r); err != nil {
 			t.Fatal(err)
 		}
-		if !u.Told() {
+		if !u.Logged() {
 			t.Error("a request whose line was held is not told, so another line is written")
 		}
 	}

@@ -33,7 +33,7 @@ type Usage struct {
 	tick   int // logical time of this usage: orders starts and ends
 	free   int // the tick at which the last counted trip ended
 	counts Counts
-	told   bool // the log line with the counts was written
+	logged bool // the log line with the counts was written
 }
 
 // Counts are the counters of a Usage.
@@ -128,20 +128,20 @@ func (u *Usage) Milliseconds() float64 {
 	return math.Round(float64(u.call.Now().Sub(u.began).Microseconds())/10) / 100
 }
 
-// Told reports whether the log line with the counts was written.
-func (u *Usage) Told() bool {
+// Logged reports whether the log line with the counts was written.
+func (u *Usage) Logged() bool {
 	if u == nil {
 		return false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.told
+	return u.logged
 }
 
 // tell returns the counts; first is true on the first call only.
 func (u *Usage) tell() (c Counts, first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	first, u.told = !u.told, true
+	first, u.logged = !u.logged, true
 	return u.counts, first
 }

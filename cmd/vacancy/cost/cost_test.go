@@ -23,7 +23,7 @@ func shape() cost.Shape {
 			{Name: "message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true, Seeds: true},
 			{Name: "sweeper", MemoryMB: 256, Arm: true, Reserved: number(1), Seconds: 60, Runs: 24},
 			{Name: "indexer", MemoryMB: 512, Arm: true, Reserved: number(1), Seconds: 300},
-			{Name: "tamper", MemoryMB: 128, Arm: true, Reserved: number(1), Watch: true},
+			{Name: "tamper", MemoryMB: 128, Arm: true, Reserved: number(1), OnRowChange: true},
 		},
 		Tables: []cost.Table{{Name: "rows", Read: number(100), Write: number(50)}},
 		Keys:   3, Secrets: 1, Alarms: 5, Dashboards: 1,

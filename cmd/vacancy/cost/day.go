@@ -77,7 +77,7 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 		d.table(t, l)
 	}
 	d.gate(s, l, b)
-	d.grown(s, l, b)
+	d.data(s, l, b)
 	for _, line := range Month(s, l) {
 		line.What, line.Formula = line.What+", a day's share", line.Formula+fmt.Sprintf(" / %v days", aMonth)
 		line.Units, line.USD = line.Units/aMonth, line.USD/aMonth
@@ -102,7 +102,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 			"function %s has no reserved concurrency: only the account's limit of concurrent executions bounds it", f.Name))
 		return
 	}
-	if f.Watch {
+	if f.OnRowChange {
 		return // rows change only if somebody does so by the account's credentials
 	}
 	if f.Runs > 0 && !f.URL { // one with a URL is started by requests all day
@@ -225,9 +225,9 @@ func (d *Day) table(t Table, l List) {
 	one("read", ReadUnits, t.Read)
 }
 
-// grown is the cost of one day's rows on that day, of the log lines of requests
+// data is the cost of one day's rows on that day, of the log lines of requests
 // that write, and of what is read and sent to the Internet.
-func (d *Day) grown(s Shape, l List, b Bounds) {
+func (d *Day) data(s Shape, l List, b Bounds) {
 	var written, read float64 // bytes a second
 	lines, docs := 0.0, 0.0
 	for _, t := range s.Tables {

@@ -34,14 +34,14 @@ type Function struct {
 	Seconds  int    `json:"timeout_seconds"`
 	// Reserved is the reserved concurrency. With nil, only the account limits
 	// the function.
-	Reserved *int `json:"reserved_concurrency"`
-	URL      bool `json:"function_url"`
-	Seeds    bool `json:"opens_seeds"` // it has the sealing key in its environment, for seeds or secrets
-	Step     bool `json:"gate_step"`   // only a state machine starts it
-	Runs     int  `json:"runs_a_day"`  // by a schedule, retries included; zero without a schedule
-	Watch    bool `json:"watch"`       // only changed and removed rows start it
-	Invoked  bool `json:"invoked"`     // only other functions start it
-	Queued   bool `json:"queued"`      // only messages of queues start it
+	Reserved    *int `json:"reserved_concurrency"`
+	URL         bool `json:"function_url"`
+	Seeds       bool `json:"opens_seeds"` // it has the sealing key in its environment, for seeds or secrets
+	Step        bool `json:"gate_step"`   // only a state machine starts it
+	Runs        int  `json:"runs_a_day"`  // by a schedule, retries included; zero without a schedule
+	OnRowChange bool `json:"watch"`       // only changed and removed rows start it
+	Invoked     bool `json:"invoked"`     // only other functions start it
+	Queued      bool `json:"queued"`      // only messages of queues start it
 }
 
 // Table is a DynamoDB table or an index, which has its own ceilings.
@@ -78,7 +78,7 @@ func (s *Shape) add(f functions.Function, arm bool, reserved *int) {
 	s.Functions = append(s.Functions, Function{
 		Name: f.Name, MemoryMB: f.Memory, Arm: arm, Seconds: f.Timeout, Reserved: reserved,
 		URL: f.URL, Seeds: f.Has("VACANCY_SEAL_KEY"), Step: f.Step, Runs: runs,
-		Watch: f.Stream == functions.Rows, Invoked: f.Invoked(), Queued: f.Queues != "",
+		OnRowChange: f.Stream == functions.Rows, Invoked: f.Invoked(), Queued: f.Queues != "",
 	})
 	s.Queues += len(f.Receives())
 }

@@ -27,8 +27,8 @@ type Config struct {
 	// that a flood of others does not keep them out. With nil, no request is
 	// urgent.
 	Urgent func(*http.Request) bool
-	// Keyed exempts requests from Reads if their key (Authorization) was accepted before.
-	Keyed bool
+	// ExemptKeys exempts requests from Reads if their key (Authorization) was accepted before.
+	ExemptKeys bool
 	// Bytes limits the KB of an address's large bodies: each KB beyond the first
 	// costs a token. The host pays for stored bodies by the KB, and one address
 	// must not use up the tables' write capacity.
@@ -44,7 +44,7 @@ func Limit(c Config, next http.Handler) http.Handler {
 	all := next
 	if c.Reads != (Rate{}) {
 		next = &reads{next: all, rate: c.Reads, now: c.Now}
-		if c.Keyed {
+		if c.ExemptKeys {
 			next = newKeyed(all, c)
 		}
 		if c.Urgent != nil {

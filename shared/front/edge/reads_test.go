@@ -296,7 +296,7 @@ func TestUrgentRequestsHaveABudgetOfTheirOwn(t *testing.T) {
 func TestOnlyStrangersDrawOnReads(t *testing.T) {
 	c := newClock()
 	revoked := false
-	h := Limit(Config{Reads: Rate{PerSecond: 0.001, Burst: 3}, Keyed: true, Now: c.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := Limit(Config{Reads: Rate{PerSecond: 0.001, Burst: 3}, ExemptKeys: true, Now: c.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u := obs.UsageOf(r.Context())
 		u.End(u.Begin(), 1, 0)
 		if r.Header.Get("Authorization") != "Bearer good" || revoked {

@@ -34,7 +34,7 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	env, _ := begin(f, os.Stdout, parts...)
 	front := newFront(env, handler(env), wall)
 	if f == functions.Message {
-		front.makeNext = env.Server.Texts.Ahead
+		front.makeTextKey = env.Server.Texts.Ahead
 	}
 	if f == functions.Admin {
 		env.Direct = canaries(&job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
@@ -42,7 +42,7 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 		}})
 	}
 	if env.Direct != nil {
-		lambda.Start(direct{front, env.Direct}.invoke)
+		lambda.Start(directFirst{front, env.Direct}.invoke)
 		return
 	}
 	lambda.Start(front.invoke)
@@ -50,7 +50,7 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 
 // canaries handles the scheduled event that requests a canary. Of the functions that may
 // write rows, admin has the fewest requests.
-func canaries(j *job) Direct {
+func canaries(j *job) DirectHandler {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var asked struct{ Canary bool }
 		if json.Unmarshal(event, &asked) != nil || !asked.Canary {
@@ -60,13 +60,13 @@ func canaries(j *job) Direct {
 	}
 }
 
-// direct passes events to Direct first, and unknown events to the front.
-type direct struct {
+// directFirst passes events to Env.Direct first, and unknown events to the front.
+type directFirst struct {
 	front  *front
-	answer Direct
+	answer DirectHandler
 }
 
-func (d direct) invoke(ctx context.Context, event json.RawMessage) (any, error) {
+func (d directFirst) invoke(ctx context.Context, event json.RawMessage) (any, error) {
 	if answer, ok, err := d.answer(ctx, event); ok {
 		return answer, err
 	}
@@ -79,10 +79,10 @@ type front struct {
 	proxy   *httpadapter.HandlerAdapterV2 // of handler
 	log     *slog.Logger
 	after   func() // runs after each request
-	// makeNext makes the text key of the next day, if it is time. It runs at the end of
+	// makeTextKey makes the text key of the next day, if it is time. It runs at the end of
 	// a request, because nothing runs between requests. It may be nil.
-	makeNext func(context.Context) error
-	started  coldStart
+	makeTextKey func(context.Context) error
+	started     coldStart
 }
 
 func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
@@ -90,7 +90,7 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	if env.Server != nil {
 		f.after = env.Server.Vacants.Sweep // nothing else runs between requests
 	}
-	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, Keyed: env.keyed, Bytes: env.Bytes, Now: now}
+	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, ExemptKeys: env.keyed, Bytes: env.Bytes, Now: now}
 	f.handler = edge.Guard(env.Secrets, edge.Limit(limits, handler))
 	f.proxy = httpadapter.NewV2(writeStatus(f.handler))
 	return f
@@ -163,7 +163,7 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 		if cause := recover(); cause != nil {
 			answer = refusal(problem.New(problem.Internal, ""))
 			f.logRequest(ctx, &in, answer.StatusCode, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-		} else if !usage.Told() {
+		} else if !usage.Logged() {
 			f.logRequest(ctx, &in, answer.StatusCode, nil)
 		}
 	}()
@@ -185,12 +185,12 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 func (f *front) makeNextKey(ctx context.Context) {
 	const most, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()
-	if f.makeNext == nil || ok && time.Until(deadline) < most+margin {
+	if f.makeTextKey == nil || ok && time.Until(deadline) < most+margin {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
-	if err := f.makeNext(ctx); err != nil {
+	if err := f.makeTextKey(ctx); err != nil {
 		f.log.LogAttrs(ctx, slog.LevelWarn, "the text key of the next day is not made yet", slog.String("cause", clip(err.Error())))
 	}
 }

@@ -280,7 +280,7 @@ func testNextDaysKey(t *testing.T, streams bool) {
 	b := newBench(Settings{}, func(http.ResponseWriter, *http.Request) {})
 	b.streams = streams
 	tried := 0
-	b.makeNext = func(ctx context.Context) error {
+	b.makeTextKey = func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("the key is made without a deadline")
 		}

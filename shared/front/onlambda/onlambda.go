@@ -52,15 +52,15 @@ type Env struct {
 	Log      *slog.Logger
 	// Direct handles invocations by the stage's own functions and schedules. With
 	// nil, the function is called only by its URL.
-	Direct Direct
+	Direct DirectHandler
 
 	keyed bool // its callers have keys
 }
 
-// Direct handles an event that did not come through the Function URL. ok is false for an
+// DirectHandler handles an event that did not come through the Function URL. ok is false for an
 // unknown event. A client of the URL cannot send such an event, because Lambda wraps every
 // request in an event of its own.
-type Direct func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
+type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
 // Part adds something to a function's host that most functions do not need, so that the
 // programs of those functions do not contain it.

@@ -25,7 +25,7 @@ func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wa
 	env, _ := begin(f, os.Stdout, parts...)
 	handler, wait := open(env)
 	front := newFront(env, handler, wall)
-	front.makeNext = env.Server.Texts.Ahead
+	front.makeTextKey = env.Server.Texts.Ahead
 	sweep := front.after
 	front.after = func() { wait(); sweep() }
 	lambda.Start(front.stream)
@@ -75,7 +75,7 @@ func (f *front) handlerOf(in *request) http.Handler {
 					httpapi.Fail(s, problem.New(problem.Internal, ""))
 				}
 				f.logRequest(ctx, in, http.StatusInternalServerError, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			} else if !usage.Told() {
+			} else if !usage.Logged() {
 				f.logRequest(ctx, in, s.status, nil)
 			}
 		}()

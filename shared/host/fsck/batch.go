@@ -33,8 +33,8 @@ func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
 	r.pendingSignatures++
 }
 
-// settle flushes a full batch.
-func (r *run) settle() error {
+// flushIfFull flushes a full batch.
+func (r *run) flushIfFull() error {
 	if r.pendingSignatures < batchJobs && len(r.reports) < batchEvents {
 		return nil
 	}

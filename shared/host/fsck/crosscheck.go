@@ -68,7 +68,7 @@ type kinship struct {
 	edges           map[edge]*family
 	inferenceCounts map[identity.ID]*inferenceCount
 	tips            map[identity.ID]uint64 // position of the last entry read
-	unclaimed       map[identity.ID]bool   // logbooks that cannot be compared
+	incomparable    map[identity.ID]bool   // logbooks that cannot be compared
 }
 
 // observe records an entry of owner's logbook.
@@ -199,7 +199,7 @@ func (k *kinship) counted() []identity.ID {
 func (r *run) inferences(ctx context.Context) error {
 	for _, id := range r.kin.counted() {
 		t := r.kin.inferenceCounts[id]
-		if t.answers <= t.entries || r.kin.unclaimed[id] {
+		if t.answers <= t.entries || r.kin.incomparable[id] {
 			continue
 		}
 		if err := r.readMoreLogbooks(ctx, id); err != nil { // the answers were read later
@@ -223,7 +223,7 @@ func (r *run) crossChecks(ctx context.Context) error {
 		return bytes.Compare(a.child[:], b.child[:])
 	}
 	for _, between := range slices.SortedFunc(maps.Keys(r.kin.edges), order) {
-		if err := r.settle(); err != nil {
+		if err := r.flushIfFull(); err != nil {
 			return err
 		}
 		f := r.kin.edges[between]
@@ -247,7 +247,7 @@ func (r *run) crossChecks(ctx context.Context) error {
 				r.unlike(between, f)
 				break
 			}
-			if try == meanwhile {
+			if try == maxRereads {
 				r.result.Changing++
 				break
 			}
@@ -260,7 +260,7 @@ func (r *run) crossChecks(ctx context.Context) error {
 // complete logbooks.
 func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	for _, id := range []identity.ID{between.parent, between.child} {
-		if r.kin.unclaimed[id] {
+		if r.kin.incomparable[id] {
 			return false, nil
 		}
 		d, err := r.view.Doc(ctx, vacants.RecordKey(id))
@@ -303,9 +303,10 @@ func (r *run) unlike(between edge, f *family) {
 	}
 }
 
-// logbookState records whether owner's logbook can be compared.
-func (k *kinship) logbookState(owner identity.ID, says *logbookState) {
+// noteIncomparable notes an owner's logbook that cannot be compared: it is unreadable in part,
+// or its key left this host.
+func (k *kinship) noteIncomparable(owner identity.ID, says *logbookState) {
 	if !says.whole || says.exported {
-		k.unclaimed[owner] = true
+		k.incomparable[owner] = true
 	}
 }

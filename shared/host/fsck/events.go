@@ -55,7 +55,7 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 		}
 		tip, known = l.Hash, true
 		r.result.Events++
-		r.chained.add(&l)
+		r.chainSum.add(&l)
 	}
 }
 
@@ -104,7 +104,7 @@ func (r *run) readEvents(ctx context.Context, s store.Stream, id identity.ID, sa
 			continue
 		}
 		leaf := leafOf(&l)
-		r.owned.add(&leaf)
+		r.actorSum.add(&leaf)
 		r.verify(l.AppendCanonical(nil), l.Signature, id,
 			inStream(s, row.Position, Signature, "a signature by "+id.String(), "one that is not"))
 		r.observeEvent(s, &l, says)
@@ -140,7 +140,7 @@ func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) 
 		return
 	}
 	known := says.card.Card
-	if follows, named := event.Replaces(l.Key); says.whole && says.listed && known != said.Card && !(named && follows == known) {
+	if replaced, isReplacement := event.Replaces(l.Key); says.whole && says.listed && known != said.Card && !(isReplacement && replaced == known) {
 		r.found(inStream(s, at, Card, "a key that says it replaces the card "+known.String(), fmt.Sprintf("%.80q", l.Key)))
 	}
 	says.card, says.listed = said, true
@@ -150,7 +150,7 @@ func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) 
 // if their sums differ, and reports the differences. Unreadable and missing
 // rows were reported before.
 func (r *run) compareEventChains(ctx context.Context) error {
-	if r.chained == r.owned {
+	if r.chainSum == r.actorSum {
 		return nil
 	}
 	all := registry.EventStream()
@@ -181,16 +181,16 @@ func (r *run) compareEventChains(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.joinActor(ctx, s); err != nil {
+		if err := r.reportUnchained(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// joinActor reports the events of an actor that are missing in the chain of all
+// reportUnchained reports the events of an actor that are missing in the chain of all
 // events. An event that differs was reported before.
-func (r *run) joinActor(ctx context.Context, s store.Stream) error {
+func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if len(ids) != 1 || registry.ActorStream(ids[0]) != s {
 		return nil
@@ -265,7 +265,7 @@ func (r *run) eachRow(ctx context.Context, s store.Stream, fn func(store.Row) er
 		if err := fn(row); err != nil {
 			return err
 		}
-		if err := r.settle(); err != nil {
+		if err := r.flushIfFull(); err != nil {
 			return err
 		}
 	}

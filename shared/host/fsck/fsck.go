@@ -70,9 +70,9 @@ type run struct {
 	toldRows       uint64          // rows at the last Progress
 	damagedKeyDays map[uint32]bool // days whose damaged key is reported
 	// Sums of the events in the chain of all events and in the actors' chains.
-	chained, owned    sum
-	reports           []report // not yet reported
-	pendingSignatures int      // signatures among them
+	chainSum, actorSum sum
+	reports            []report // not yet reported
+	pendingSignatures  int      // signatures among them
 	// kin collects the entries of logbooks about parents and children, gate the attempts to
 	// graduate. Both are compared after the streams.
 	kin  kinship

@@ -226,7 +226,7 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 		switch {
 		case leaked == 0 && unpaid == 0:
 			return nil
-		case leaked > 0 && d.Version != before && try > meanwhile:
+		case leaked > 0 && d.Version != before && try > maxRereads:
 			r.result.Changing++
 		case leaked > 0 && d.Version != before:
 			// If the view is not a snapshot, an attempt may be newer than its

@@ -123,7 +123,7 @@ func (r *run) broken(k store.Key, c Check, want string, err error) error {
 
 // name checks that a name leads to a vacant that has this name and a logbook.
 func (r *run) name(ctx context.Context, name string) error {
-	if err := r.settle(); err != nil {
+	if err := r.flushIfFull(); err != nil {
 		return err
 	}
 	k := vacants.NameKey(name)
@@ -166,7 +166,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 			return err
 		}
 		if !more {
-			r.kin.logbookState(owner, &says)
+			r.kin.noteIncomparable(owner, &says)
 			return r.vacant(ctx, owner, &says)
 		}
 		var e logbook.Entry
@@ -254,7 +254,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if err := r.key(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err
 	}
-	wrong, err := r.misled(ctx, k, &rec)
+	wrong, err := r.checkNameOf(ctx, k, &rec)
 	if wrong == nil || err != nil {
 		return err
 	}
@@ -282,11 +282,11 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *log
 			return rec, false, r.broken(k, Document, "a record of "+id.String(), err)
 		}
 		r.gate.tenants[rec.Tenant] = true
-		later, err := r.readLogbookBeforeRecord(ctx, id, says)
+		later, err := r.readNewerEntries(ctx, id, says)
 		if err != nil {
 			return rec, false, err
 		}
-		if later && try < meanwhile {
+		if later && try < maxRereads {
 			continue
 		}
 		wrong, err := r.checkManifest(ctx, k, &rec, says)
@@ -301,7 +301,7 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *log
 			r.found(*wrong)
 			return rec, true, nil
 		}
-		if try >= meanwhile {
+		if try >= maxRereads {
 			r.result.Changing++
 			return rec, true, nil
 		}
@@ -326,8 +326,8 @@ func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
 	}
 }
 
-// misled returns how the name in a record does not lead back to it; nil if it does.
-func (r *run) misled(ctx context.Context, k store.Key, rec *vacants.Record) (*Finding, error) {
+// checkNameOf returns a finding if the name in a record does not lead to that record.
+func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record) (*Finding, error) {
 	differ := func(k store.Key, c Check, want, got string) (*Finding, error) {
 		f := inDocument(k, c, want, got)
 		return &f, nil

@@ -50,7 +50,7 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 			r.found(*wrong)
 			return r.proven(ctx, &m)
 		}
-		if try == meanwhile {
+		if try == maxRereads {
 			r.result.Changing++
 			return r.proven(ctx, &m)
 		}
@@ -115,7 +115,7 @@ func (r *run) edges(ctx context.Context, parent identity.ID) error {
 }
 
 func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
-	if err := r.settle(); err != nil {
+	if err := r.flushIfFull(); err != nil {
 		return err
 	}
 	child, err := identity.ParseID(k.Sort)

@@ -31,10 +31,10 @@ type logbookState struct {
 	exported bool
 }
 
-// readLogbookBeforeRecord reads the entries of owner that are newer than those
+// readNewerEntries reads the entries of owner that are newer than those
 // already read, if the view is not a snapshot, and reports whether there are
 // any. They are not checked: writes during a check are for the next check.
-func (r *run) readLogbookBeforeRecord(ctx context.Context, owner identity.ID, says *logbookState) (some bool, err error) {
+func (r *run) readNewerEntries(ctx context.Context, owner identity.ID, says *logbookState) (some bool, err error) {
 	for {
 		rows, err := r.view.Rows(ctx, store.StreamOf(store.KindLogbook, owner), says.read+1, r.pageRows, store.Ascending)
 		if damaged(err) || err == nil && len(rows) == 0 {
@@ -51,7 +51,7 @@ func (r *run) readLogbookBeforeRecord(ctx context.Context, owner identity.ID, sa
 			var e logbook.Entry
 			if e.UnmarshalBinary(row.Data) != nil || says.observe(&e, owner) != nil {
 				says.whole = false
-				r.kin.unclaimed[owner] = true
+				r.kin.incomparable[owner] = true
 				continue
 			}
 			r.kin.observe(&e, row.Position, owner)

@@ -180,14 +180,14 @@ func (r *run) plan(ctx context.Context, rec *vacants.Record, says logbookState) 
 		if wrong == nil || err != nil {
 			return err
 		}
-		later, err := r.readLogbookBeforeRecord(ctx, rec.ID, &says)
+		later, err := r.readNewerEntries(ctx, rec.ID, &says)
 		switch {
 		case err != nil:
 			return err
 		case !later:
 			r.found(*wrong)
 			return nil
-		case try == meanwhile:
+		case try == maxRereads:
 			r.result.Changing++
 			return nil
 		}

@@ -207,7 +207,7 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 			for _, f := range wrong {
 				r.found(f)
 			}
-		case try == meanwhile:
+		case try == maxRereads:
 			r.result.Changing++
 		default:
 			continue
@@ -315,7 +315,7 @@ func (r *run) recount(ctx context.Context) error {
 		open = slices.DeleteFunc(open, func(id [32]byte) bool {
 			l := r.money[id]
 			if b, read := before[id]; read {
-				return r.balanced(l, &b, try == meanwhile)
+				return r.balanced(l, &b, try == maxRereads)
 			}
 			if l.account == nil && l.added == 0 && !l.damaged {
 				r.found(inDocument(billing.AccountKey(hex.EncodeToString(id[:])), Money, "the account that rows of calls name", "none"))

@@ -37,7 +37,7 @@ func (r *run) reader(s store.Stream) *reader { return &reader{run: r, stream: s,
 // next returns the next row, or the zero Row for an unreadable stretch, which
 // is reported. more is false at the end.
 func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error) {
-	if err := r.settle(); err != nil {
+	if err := r.flushIfFull(); err != nil {
 		return row, false, err
 	}
 	for len(r.page) == 0 {

@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// meanwhile bounds how often something is read again because it changed between two
+// maxRereads bounds how often something is read again because it changed between two
 // readings, if the view is not a snapshot.
-const meanwhile = 5
+const maxRereads = 5
 
 // registration compares the registration of an actor with its events.
 func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
@@ -35,7 +35,7 @@ func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, 
 			}
 			return r.revocation(ctx, s, id, says)
 		}
-		if before := says.position; uint64(g.ActorSeq) > before && try <= meanwhile {
+		if before := says.position; uint64(g.ActorSeq) > before && try <= maxRereads {
 			if err := r.readEvents(ctx, s, id, says); err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func (r *run) eventsWithoutRegistration(ctx context.Context) error {
 
 // registeredWithoutEvents checks that the vacant of a document has events. text is its id.
 func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key, text string) error {
-	if err := r.settle(); err != nil {
+	if err := r.flushIfFull(); err != nil {
 		return err
 	}
 	id, err := identity.ParseID(text)

@@ -18,7 +18,7 @@ func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, s
 	if rec.HasKey() {
 		r.found(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
-	wrong, err := r.misled(ctx, k, rec) // before the other document, which the name's next owner writes
+	wrong, err := r.checkNameOf(ctx, k, rec) // before the other document, which the name's next owner writes
 	if err != nil {
 		return err
 	}

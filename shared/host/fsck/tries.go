@@ -53,7 +53,7 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 		}
 		leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent])
 		switch {
-		case leaked > 0 && d.Version != before && try > meanwhile:
+		case leaked > 0 && d.Version != before && try > maxRereads:
 			r.result.Changing++
 		case leaked > 0 && d.Version != before:
 			// If the view is not a snapshot, an attempt may be newer than its

@@ -42,9 +42,9 @@ type Response struct {
 	Confidence *float64 // nil if the vacant stated none
 }
 
-// Vec16 computes the style vector of the last responses: the mean of each
+// StyleVector computes the style vector of the last responses: the mean of each
 // feature. It is nil without responses.
-func Vec16(responses []Response) ([]float64, error) {
+func StyleVector(responses []Response) ([]float64, error) {
 	if len(responses) == 0 {
 		return nil, nil
 	}

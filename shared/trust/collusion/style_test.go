@@ -113,7 +113,7 @@ const refusing = 0.952
 func population(t *testing.T, r *rand.Rand, n int, draw func() author) alike {
 	t.Helper()
 	style := func(a author) (raw, centred []float64) {
-		raw, err := collusion.Vec16(a.answers(r, collusion.LastResponses))
+		raw, err := collusion.StyleVector(a.answers(r, collusion.LastResponses))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,17 +246,17 @@ func TestStyleFeatures(t *testing.T) {
 		{"only the last fifty", append([]collusion.Response{{Text: strings.Repeat("a ", 900)}}, make([]collusion.Response, 50)...), tokens, 0},
 		{"an empty answer", []collusion.Response{{}}, typeToken, 0},
 	} {
-		v, err := collusion.Vec16(c.texts)
+		v, err := collusion.StyleVector(c.texts)
 		if err != nil || len(v) != collusion.Features || !near(v[c.place], c.want) {
-			t.Errorf("Vec16()[%d] of %s = %v, %v, want %v", c.place, c.name, v, err, c.want)
+			t.Errorf("StyleVector()[%d] of %s = %v, %v, want %v", c.place, c.name, v, err, c.want)
 		}
 	}
-	if v, err := collusion.Vec16(nil); v != nil || err != nil {
-		t.Errorf("Vec16() of nothing = %v, %v, want nil", v, err)
+	if v, err := collusion.StyleVector(nil); v != nil || err != nil {
+		t.Errorf("StyleVector() of nothing = %v, %v, want nil", v, err)
 	}
 	nan := math.NaN()
-	if _, err := collusion.Vec16([]collusion.Response{{Confidence: &nan}}); !problem.Is(err, problem.Damaged) {
-		t.Errorf("Vec16() of a confidence that is no number = %v, want Damaged", err)
+	if _, err := collusion.StyleVector([]collusion.Response{{Confidence: &nan}}); !problem.Is(err, problem.Damaged) {
+		t.Errorf("StyleVector() of a confidence that is no number = %v, want Damaged", err)
 	}
 }
 
@@ -280,12 +280,12 @@ func FuzzAnyTextHasAStyle(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		v, err := collusion.Vec16([]collusion.Response{{Text: text, Took: time.Second}})
+		v, err := collusion.StyleVector([]collusion.Response{{Text: text, Took: time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := collusion.Centre(v); err != nil {
-			t.Errorf("Centre(Vec16(%q)) = %v, want nil", text, err)
+			t.Errorf("Centre(StyleVector(%q)) = %v, want nil", text, err)
 		}
 	})
 }

@@ -36,7 +36,7 @@ type Observation struct {
 	Families      []string        // of its substrates, distinct; "unknown" and "composite" are missing evidence
 	Activity      []float64       // hourly counts of calls from outside the tree, Buckets in all
 	Responses     int             // number of responses that Style was computed from
-	Style         []float64       // collusion.Vec16, not centred
+	Style         []float64       // collusion.StyleVector, not centred
 	Why           map[Name]string // reasons for missing parts
 }
 

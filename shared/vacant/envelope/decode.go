@@ -38,9 +38,9 @@ func DecodeResetRequest(body []byte) (Request, error) {
 func decodeRequest(body []byte, rpc bool) (Request, error) {
 	r := newReader(body, canon.DefaultLimits())
 	r.rpc = rpc
-	need := of(params) | of(message) | signed
+	need := bit(params) | bit(message) | signed
 	if rpc {
-		need |= of(jsonrpc) | of(method)
+		need |= bit(jsonrpc) | bit(method)
 	}
 	e, err := r.envelope(r.request, need)
 	if err != nil {
@@ -54,7 +54,7 @@ func decodeRequest(body []byte, rpc bool) (Request, error) {
 func DecodeResponse(body []byte) (Envelope, error) {
 	r := newReader(body, canon.AnswerLimits())
 	r.answer = true
-	return r.envelope(r.response, of(result)|of(message)|signed)
+	return r.envelope(r.response, bit(result)|bit(message)|signed)
 }
 
 // DecodeMessage decodes a message object, as AppendMessage writes it.
@@ -113,7 +113,7 @@ const (
 // set is a set of members.
 type set uint32
 
-func of(m member) set { return 1 << m }
+func bit(m member) set { return 1 << m }
 
 // signed are the required members of every message object (PROTOCOL §5.4).
 const signed = set(1<<metadata | 1<<block | 1<<from | 1<<to | 1<<seq | 1<<timestamp | 1<<prev | 1<<signature)

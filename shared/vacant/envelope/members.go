@@ -93,7 +93,7 @@ func (r *reader) block(key string) error {
 
 // object reads a member that is an object with f.
 func (r *reader) object(m member, f func(key string) error) error {
-	r.seen |= of(m)
+	r.seen |= bit(m)
 	if r.d.Kind() != canon.Object {
 		r.refuse(m, r.d.Mismatch(canon.Object.String()))
 		return r.d.Skip()
@@ -109,7 +109,7 @@ func (r *reader) object(m member, f func(key string) error) error {
 
 // text reads a member that is a string and passes it to f, which may refuse it.
 func (r *reader) text(m member, f func(s string) error) error {
-	r.seen |= of(m)
+	r.seen |= bit(m)
 	s, err := r.d.String()
 	if err != nil {
 		r.refuse(m, err)
@@ -132,7 +132,7 @@ func named(name string, err error) error {
 }
 
 func (r *reader) sequenceNo() error {
-	r.seen |= of(seq)
+	r.seen |= bit(seq)
 	n, err := r.d.Int64()
 	if err != nil {
 		r.refuse(seq, err)
@@ -147,15 +147,15 @@ func (r *reader) sequenceNo() error {
 
 // constant reads jsonrpc or method.
 func (r *reader) constant(m member) error {
-	r.seen |= of(m)
+	r.seen |= bit(m)
 	if r.d.Kind() != canon.String {
-		got, err := python(r.d)
+		got, err := pythonRepr(r.d)
 		r.refuse(m, wrongConstant(m, got))
 		return err
 	}
 	s, err := r.d.String()
 	if err == nil && s != constants[m] {
-		r.refuse(m, wrongConstant(m, canon.PythonString(s, most)))
+		r.refuse(m, wrongConstant(m, canon.PythonString(s, maxShown)))
 	}
 	return err
 }

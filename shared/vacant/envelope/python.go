@@ -2,13 +2,13 @@ package envelope
 
 import "github.com/vacancy-host/vacancy/shared/vacant/canon"
 
-// most is the number of bytes of a foreign value that an error repeats.
-const most = 60
+// maxShown is the number of bytes of a foreign value that an error repeats.
+const maxShown = 60
 
-// python reads the next value and formats it like Python's repr, for the two
+// pythonRepr reads the next value and formats it like Python's repr, for the two
 // error texts that end with one (PROTOCOL §6.2). It omits the contents of
 // arrays and objects.
-func python(d *canon.Decoder) (string, error) {
+func pythonRepr(d *canon.Decoder) (string, error) {
 	switch d.Kind() {
 	case canon.Array:
 		return "[…]", d.Skip()
@@ -26,8 +26,8 @@ func python(d *canon.Decoder) (string, error) {
 		return "True", nil
 	case s == "false":
 		return "False", nil
-	case len(s) > most:
-		return s[:most] + "…", nil
+	case len(s) > maxShown:
+		return s[:maxShown] + "…", nil
 	default:
 		return s, nil
 	}

@@ -258,7 +258,7 @@ func agpStatusCommand(a *kit.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := agp.Client{HTTP: a.OpenClient(), URL: base}.Status(cmd.Context())
+			raw, err := agp.Client{HTTP: a.KeylessClient(), URL: base}.Status(cmd.Context())
 			if err != nil {
 				return err
 			}

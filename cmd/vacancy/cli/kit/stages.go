@@ -127,27 +127,27 @@ func (a *App) AdminClient(rec stage.Record) *admin.Client {
 // KeyedClient sends an operator key with each request. It follows no redirect,
 // so the key goes nowhere else.
 func (a *App) KeyedClient(key stage.Key) *http.Client {
-	c := a.OpenClient()
-	c.Transport = &operatorKey{key, c.Transport}
+	c := a.KeylessClient()
+	c.Transport = &bearerKey{key, c.Transport}
 	return c
 }
 
-// OpenClient is a client of a host without a key.
-func (a *App) OpenClient() *http.Client {
+// KeylessClient is a client of a host without a key.
+func (a *App) KeylessClient() *http.Client {
 	return a.WebClient(handlerTime)
 }
 
-// operatorKey adds the key to each request.
-type operatorKey struct {
+// bearerKey adds the key to each request.
+type bearerKey struct {
 	key  stage.Key
 	next http.RoundTripper
 }
 
 // Format prints no key.
-func (*operatorKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "operator key") }
+func (*bearerKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key") }
 
 // RoundTrip implements http.RoundTripper.
-func (o *operatorKey) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o *bearerKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("User-Agent", "vacancy")
 	if o.key != "" {

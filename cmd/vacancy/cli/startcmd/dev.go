@@ -64,7 +64,7 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 	kit.ClusterFlag(cmd.Flags(), &o.cluster)
 	witnessFlag(cmd.Flags(), &o.witnesses)
 	a.LogFlag(cmd.Flags())
-	newFlag(cmd.Flags(), &o.fresh)
+	newFlag(cmd.Flags(), &o.newHost)
 	o.settings.add(cmd.Flags(), "dev")
 	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock, by the header X-Dev-Now: for tests")
 	kit.DataFlag(cmd.Flags(), &data)
@@ -76,7 +76,7 @@ type devOptions struct {
 	listen    string
 	cluster   string // URL of the search index; "" for one in the data directory
 	witnesses []string
-	fresh     bool // --new
+	newHost   bool // --new
 	settings  settingFlags
 	testClock bool
 }
@@ -117,7 +117,7 @@ func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, 
 	url := "http://" + public.Addr().String()
 	return hostRun{
 		cluster: o.cluster,
-		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Host: settings, TestClock: o.testClock},
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.newHost, Host: settings, TestClock: o.testClock},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }

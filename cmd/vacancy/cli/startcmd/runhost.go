@@ -79,8 +79,8 @@ func ended(a *kit.App, data string) {
 	}
 }
 
-func newFlag(fs *pflag.FlagSet, fresh *bool) {
-	fs.BoolVar(fresh, "new", false, "begin a new host although the data file of the last one is missing or empty")
+func newFlag(fs *pflag.FlagSet, newHost *bool) {
+	fs.BoolVar(newHost, "new", false, "begin a new host although the data file of the last one is missing or empty")
 }
 
 func witnessFlag(fs *pflag.FlagSet, keys *[]string) {

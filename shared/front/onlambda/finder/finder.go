@@ -36,7 +36,7 @@ type found struct {
 type refusal struct{ Detail, Field, Want, Got string }
 
 // Answer handles searches and logs one line for each.
-func Answer(find serve.Find, log *slog.Logger) onlambda.Direct {
+func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var a asked
 		if json.Unmarshal(event, &a) != nil || a.Find == nil {

@@ -67,7 +67,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			},
 		})
 	}
-	loop.NameApart(offer.Tools)
+	loop.MakeNamesUnique(offer.Tools)
 	return ctx, offer, nil
 }
 

@@ -17,7 +17,7 @@ const (
 	unknown  = "its substrate is not known"
 	former   = "a substrate that answered before is not known"
 	composed = "it answers by its children"
-	large    = "too large to read"
+	tooLarge = "too large to read"
 )
 
 // familyOf is the name by which two substrates, in text form, are compared. "" is
@@ -79,9 +79,9 @@ func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudge
 	return all, nil
 }
 
-// answered adds the families of earlier versions of the vacant's agent that answered, or
+// addEarlierFamilies adds the families of earlier versions of the vacant's agent that answered, or
 // an owner could change the model before a graduation.
-func (c *Collector) answered(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
+func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
 	for v := range s.versions {
 		if v.agent == s.record.Agent {
 			continue // families has both its models
@@ -151,7 +151,7 @@ func (t *tree) lacks(why string) {
 // the plan's.
 func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) error {
 	if depth > plan.MaxDepth || t.readBudget.empty() {
-		t.lacks("who answers for it is " + large)
+		t.lacks("who answers for it is " + tooLarge)
 		return nil
 	}
 	p, ok, err := t.collector.Vacants.Plan(ctx, id)
@@ -192,7 +192,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	}
 	t.seen[id] = true
 	if t.readBudget.empty() {
-		t.lacks("who answers for it is " + large)
+		t.lacks("who answers for it is " + tooLarge)
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, vacants.Operator(), id)

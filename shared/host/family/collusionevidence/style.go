@@ -33,13 +33,13 @@ func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Obser
 		default:
 			found, err := c.responses(ctx, s, o, p.share(VacantUnits))
 			if err == nil {
-				err = c.answered(ctx, s, o, p)
+				err = c.addEarlierFamilies(ctx, s, o, p)
 			}
 			if err != nil {
 				return errors.Join(err, g.Wait())
 			}
 			g.Go(func() (err error) {
-				o.Style, err = collusion.Vec16(found)
+				o.Style, err = collusion.StyleVector(found)
 				return err
 			})
 		}
@@ -63,7 +63,7 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 	if o.Responses < gate.MinResponses {
 		o.Why[gate.Style] = fmt.Sprintf("%d responses of the last seven days can be read, want %d", o.Responses, gate.MinResponses)
 		if r.left {
-			o.Why[gate.Style] += ": the rest is " + large
+			o.Why[gate.Style] += ": the rest is " + tooLarge
 		}
 	}
 	return r.found, nil

@@ -59,9 +59,9 @@ func (s *stored) at(t time.Time) (sealedKey, bool) {
 	return sealedKey{}, false
 }
 
-// most bounds the keys that are kept. It is more than the current one and the next,
+// maxKeys bounds the keys that are kept. It is more than the current one and the next,
 // because a clock that is ahead takes the current key for expired.
-const most = 4
+const maxKeys = 4
 
 // drop makes room for a key: it forgets the oldest ones whose time ended so long ago that
 // nothing of it is signed again.
@@ -70,7 +70,7 @@ func (s *stored) drop(now time.Time) {
 	for i, k := range s.Keys {
 		_, until, err := k.Certificate.Times()
 		ended := err != nil || until.Before(now.Add(-ahead))
-		if room := len(kept)+len(s.Keys)-i < most; !ended || room {
+		if room := len(kept)+len(s.Keys)-i < maxKeys; !ended || room {
 			kept = append(kept, k)
 		}
 	}

@@ -60,7 +60,7 @@ func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]j
 }
 
 // disallows reports whether a name on an agent's list of disallowed tools is a tool's, or
-// would be if no other tool had it, too (NameApart).
+// would be if no other tool had it, too (MakeNamesUnique).
 func disallows(no, name string) bool {
 	if no == name {
 		return true

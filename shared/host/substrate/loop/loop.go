@@ -69,10 +69,10 @@ func Name(name string) string {
 // apart ends names that would be the same: "_" and so many hex digits of a hash.
 const apart = 1 + 8
 
-// NameApart gives tools, which have their whole names, the Name of each. Where several
+// MakeNamesUnique gives tools, which have their whole names, the Name of each. Where several
 // would have one name, each gets an end of its own, but the tool whose whole name it is.
 // The result does not depend on the order, so other processes name the same tools alike.
-func NameApart(tools []Tool) {
+func MakeNamesUnique(tools []Tool) {
 	of := map[string]map[string]bool{} // the whole names with a name
 	for _, t := range tools {
 		name := Name(t.Name)

@@ -442,7 +442,7 @@ func TestToolsWithOneNameStayApart(t *testing.T) {
 		for i, name := range whole {
 			tools[i].Name = name
 		}
-		loop.NameApart(tools)
+		loop.MakeNamesUnique(tools)
 		names := map[string]string{}
 		for i, name := range whole {
 			names[name] = tools[i].Name

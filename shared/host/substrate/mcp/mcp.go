@@ -78,7 +78,7 @@ func Servers(client *outbound.Client) loop.Servers {
 		for _, one := range offers {
 			offer.Join(one)
 		}
-		loop.NameApart(offer.Tools)
+		loop.MakeNamesUnique(offer.Tools)
 		for _, t := range offer.Tools[min(len(offer.Tools), maxTools):] {
 			offer.LeftOut.Add(tooMany(t.Name))
 		}
@@ -87,7 +87,7 @@ func Servers(client *outbound.Client) loop.Servers {
 	}
 }
 
-// wholeName is the name of a server's tool before loop.NameApart.
+// wholeName is the name of a server's tool before loop.MakeNamesUnique.
 func wholeName(server, tool string) string { return "mcp__" + server + "__" + tool }
 
 // tooMany is a tool beyond maxTools.
@@ -111,12 +111,12 @@ func within(server string, err error) error {
 // session is a session with a server.
 type session struct {
 	*sdk.ClientSession
-	sent *recorder
+	failures *recorder
 }
 
 // open begins a session. It ends with ctx at the latest.
 func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url string) (*session, error) {
-	sent := &recorder{next: client.As(as).HTTPClient().Transport}
+	failures := &recorder{next: client.As(as).HTTPClient().Transport}
 	c := sdk.NewClient(&sdk.Implementation{Name: "vacancy", Version: "1"}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &sdk.ClientCapabilities{},
 	})
@@ -127,23 +127,23 @@ func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url s
 	done := make(chan opened, 1)
 	go func() {
 		s, err := c.Connect(ctx, &sdk.StreamableClientTransport{
-			Endpoint: url, HTTPClient: &http.Client{Transport: sent}, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: outbound.MaxStream,
+			Endpoint: url, HTTPClient: &http.Client{Transport: failures}, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: outbound.MaxStream,
 		}, nil)
 		done <- opened{s, err}
 	}()
 	select {
 	case got := <-done:
 		if got.err != nil {
-			return nil, sent.failure(ctx, got.err)
+			return nil, failures.failure(ctx, got.err)
 		}
-		return &session{got.ClientSession, sent}, nil
+		return &session{got.ClientSession, failures}, nil
 	case <-ctx.Done(): // the library goes on for seconds, to tell the server
 		go func() {
 			if late := <-done; late.err == nil {
 				late.Close()
 			}
 		}()
-		return nil, sent.failure(ctx, ctx.Err())
+		return nil, failures.failure(ctx, ctx.Err())
 	}
 }
 
@@ -216,7 +216,7 @@ func (s *session) tools(ctx context.Context, server string) (offer loop.Offer, e
 	for q := (&sdk.ListToolsParams{}); ; {
 		page, err := s.ListTools(ctx, q)
 		if err != nil {
-			return loop.Offer{}, s.sent.failure(ctx, err)
+			return loop.Offer{}, s.failures.failure(ctx, err)
 		}
 		for _, t := range page.Tools {
 			name := wholeName(server, t.Name)
@@ -286,7 +286,7 @@ func inputSchema(of any) (json.RawMessage, error) {
 func (s *session) use(ctx context.Context, tool string, arguments any) (string, error) {
 	got, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
-		return "", s.sent.failure(ctx, err)
+		return "", s.failures.failure(ctx, err)
 	}
 	text := textOf(got)
 	if got.IsError {
