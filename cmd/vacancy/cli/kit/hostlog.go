@@ -43,7 +43,7 @@ func (a *App) LogOn() (shown slog.Handler, lines *humanLog, err error) {
 		return nil, nil, &problem.Error{Kind: problem.Usage, Field: "--log", Want: "human or json", Got: a.logForm}
 	}
 	if a.logForm != logJSON && !a.JSON {
-		lines = &humanLog{out: a.Terminal(a.Err)}
+		lines = newHumanLog(a.Terminal(a.Err))
 		return lines, lines, nil
 	}
 	return slog.NewJSONHandler(a.Err, nil), nil, nil
@@ -82,7 +82,7 @@ func (a *App) PlainLog() *slog.Logger {
 	if a.JSON || a.logForm == logJSON {
 		return slog.New(slog.NewJSONHandler(a.Err, nil))
 	}
-	return slog.New(&humanLog{out: a.Terminal(a.Err)})
+	return slog.New(newHumanLog(a.Terminal(a.Err)))
 }
 
 // Fields of a call's log line besides those that handlers write.

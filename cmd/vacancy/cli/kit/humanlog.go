@@ -193,8 +193,15 @@ func (e *LogEvent) why() string {
 // humanLog is a slog.Handler that writes lines for people. Of many calls in one
 // second the first lines are written, and then how many more there were.
 type humanLog struct {
-	out    io.Writer
+	*cappedLines
 	before []slog.Attr
+}
+
+func newHumanLog(out io.Writer) *humanLog { return &humanLog{cappedLines: &cappedLines{out: out}} }
+
+// cappedLines is the output of a log. The handlers that WithAttrs returns share it.
+type cappedLines struct {
+	out io.Writer
 
 	mu     sync.Mutex
 	second time.Time
@@ -234,8 +241,8 @@ func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// summarise writes what was left out.
-func (h *humanLog) summarise() {
+// summarise writes how many calls were left out.
+func (h *cappedLines) summarise() {
 	if h.more == nil {
 		return
 	}
@@ -249,15 +256,15 @@ func (h *humanLog) summarise() {
 	h.more = nil
 }
 
-// Close writes what was left out.
-func (h *humanLog) Close() {
+// Close writes how many calls were left out.
+func (h *cappedLines) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.summarise()
 }
 
 func (h *humanLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &humanLog{out: h.out, before: append(slices.Clone(h.before), attrs...)}
+	return &humanLog{cappedLines: h.cappedLines, before: append(slices.Clone(h.before), attrs...)}
 }
 
 // WithGroup returns the handler as it is: a line for people has no groups.

@@ -12,7 +12,7 @@ import (
 func TestTheLogIsForPeople(t *testing.T) {
 	at := time.Date(2026, 5, 6, 12, 4, 5, 0, time.Local)
 	var out bytes.Buffer
-	h := &humanLog{out: &out}
+	h := newHumanLog(&out)
 	log := func(level slog.Level, msg string, attrs ...any) {
 		r := slog.NewRecord(at, level, msg, 0)
 		r.Add(attrs...)
@@ -47,5 +47,23 @@ func TestTheLogIsForPeople(t *testing.T) {
 	h.Close()
 	if got := out.String(); strings.Count(got, "\n") != maxLines+1 || !strings.HasSuffix(got, "12:04:06  and 7 more calls: 4 ok, 3 too_many\n") && !strings.HasSuffix(got, "12:04:06  and 7 more calls: 3 ok, 4 too_many\n") {
 		t.Errorf("of %d calls in a second the log is\n%s", maxLines+7, got)
+	}
+}
+
+// Loggers made by With share the cap on calls in a second, and Close counts the calls of all.
+func TestLoggersWithAttributesShareTheCap(t *testing.T) {
+	at := time.Date(2026, 5, 6, 12, 4, 5, 0, time.Local)
+	var out bytes.Buffer
+	h := newHumanLog(&out)
+	for i := range maxLines + 7 {
+		r := slog.NewRecord(at, slog.LevelInfo, "send", 0)
+		r.Add("seq", i, "verdict", "ok", "ms", 1)
+		if err := h.WithAttrs([]slog.Attr{slog.String("pair", "a>b")}).Handle(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Close()
+	if got := out.String(); strings.Count(got, "\n") != maxLines+1 || !strings.HasSuffix(got, "12:04:05  and 7 more calls: 7 ok\n") {
+		t.Errorf("of %d calls in a second, each by a logger of its own, the log is\n%s", maxLines+7, got)
 	}
 }
