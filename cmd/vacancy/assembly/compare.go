@@ -103,9 +103,8 @@ type Loss struct {
 
 func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Why) }
 
-// fixed lists the resource types that hold data. For each it has the properties
-// that cannot change without replacing the resource, or at all, with their
-// default values.
+// fixed lists the resource types that hold data, with the properties whose change replaces
+// the resource or is refused, and the default value of each.
 var fixed = map[string]map[string]any{
 	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
 	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},

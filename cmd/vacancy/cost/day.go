@@ -32,7 +32,7 @@ const (
 	writeUnitBytes = 1 << 10
 )
 
-// Bounds are assumptions of the worst day beside the templates.
+// Bounds are what WorstDay assumes besides the limits in the templates.
 type Bounds struct {
 	LineBytes float64 `json:"line_bytes"` // longest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
@@ -49,7 +49,8 @@ func DefaultBounds() Bounds {
 	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 3, Attempts: 96}
 }
 
-// parents are the parents of a stage, three at least.
+// parents returns the parents of a stage: b.Parents for each instance of message, of which
+// there is one at least.
 func (b Bounds) parents(s Shape) float64 {
 	n := 1.0
 	if f, ok := s.Function(functions.Message.Name); ok && f.Reserved != nil {
@@ -103,7 +104,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		return
 	}
 	if f.OnRowChange {
-		return // rows change only if somebody does so by the account's credentials
+		return // only changed and removed rows start it, and no function changes or removes rows
 	}
 	if f.Runs > 0 && !f.URL { // one with a URL is started by requests all day
 		busy := min(f.Runs*f.Seconds, *f.Reserved*aDay)
@@ -162,15 +163,15 @@ const keysOfGateway = 3
 // requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
 const requestsOfMessage = 3
 
-// pushedOfUnit is the most that notifications send for each unit of docs that is written, in
-// bytes: a task sends push.BytesOfTask, and writes its texts, and three documents in a
-// transaction for each try.
+// pushedOfUnit bounds the bytes that notifications send for each write unit of docs. A task
+// sends push.BytesOfTask at most. For that it writes its texts, and three documents in one
+// transaction at each try (limits_test.go).
 const pushedOfUnit = 4200
 
-// messages are the messages a second of the queues at most. A turn in the background has
-// one, and it and each other turn that is pushed have a notice at their begin and end;
-// all write docs. While a turn runs, each of its configurations is looked at again and
-// again.
+// messages returns the most messages a second. A turn in the background is one task. Each
+// turn that is pushed sends a notice when it begins and when it ends. All of them write docs.
+// While a turn runs, each of its push configurations is looked at again, after push.FirstLook
+// at the soonest.
 func messages(s Shape) (tasks, notices float64) {
 	const noticesOfTurn, docsOfTurn = 2, 6
 	for _, t := range s.Tables {
@@ -210,7 +211,7 @@ func (d *Day) gate(s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines, l.line("transitions of the gate", Transitions, parents*b.Attempts*float64(s.Transitions),
 		"every attempt comes to its end, and none is tried again", "%s parents x %s attempts x %d", number(parents), number(b.Attempts), s.Transitions))
 	d.Unbounded = append(d.Unbounded, fmt.Sprintf(
-		"attempts to graduate of children of more than %s parents: each further one may come to %s a day", number(parents), number(b.Attempts)))
+		"attempts to graduate of children of more than %s parents: each parent beyond them adds up to %s a day", number(parents), number(b.Attempts)))
 }
 
 func (d *Day) table(t Table, l List) {
@@ -225,8 +226,8 @@ func (d *Day) table(t Table, l List) {
 	one("read", ReadUnits, t.Read)
 }
 
-// data is the cost of one day's rows on that day, of the log lines of requests
-// that write, and of what is read and sent to the Internet.
+// data adds the costs that one day's reads and writes have on that day: notifications, log
+// lines of requests that write, storage and its backup, and texts to the Internet.
 func (d *Day) data(s Shape, l List, b Bounds) {
 	var written, read float64 // bytes a second
 	lines, docs := 0.0, 0.0

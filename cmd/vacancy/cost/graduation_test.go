@@ -60,7 +60,7 @@ func TestTheWorstDayHasAllAttemptsThatTheGateTakes(t *testing.T) {
 			t.Errorf("WorstDay(): %s = %q, want %.4f", what, got[what], want)
 		}
 	}
-	if more := "more than 10 parents: each further one may come to 96 a day"; !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, more) }) {
+	if more := "more than 10 parents: each parent beyond them adds up to 96 a day"; !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, more) }) {
 		t.Errorf("WorstDay() does not say what comes of %s", more)
 	}
 	if got := cost.DefaultBounds().Attempts; got != graduation.MaxOfParent {

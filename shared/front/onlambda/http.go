@@ -48,8 +48,8 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	lambda.Start(front.invoke)
 }
 
-// canaries handles the scheduled event that requests a canary. Of the functions that may
-// write rows, admin has the fewest requests.
+// canaries handles the scheduled event that requests a canary. Admin handles it, because of
+// the functions that may write rows it has the fewest requests.
 func canaries(j *job) DirectHandler {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var asked struct{ Canary bool }
@@ -88,7 +88,7 @@ type front struct {
 func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	f := &front{log: env.Log, after: func() {}}
 	if env.Server != nil {
-		f.after = env.Server.Vacants.Sweep // nothing else runs between requests
+		f.after = env.Server.Vacants.Sweep // at the end of a request, because nothing runs between requests
 	}
 	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, ExemptKeys: env.keyed, Bytes: env.Bytes, Now: now}
 	f.handler = edge.Guard(env.Secrets, edge.Limit(limits, handler))
@@ -152,8 +152,8 @@ type (
 	response = events.APIGatewayV2HTTPResponse
 )
 
-// invoke answers one event. It returns no error, because Lambda would answer
-// 502, and a panic would end the process.
+// invoke answers one event. It returns no error, which Lambda would turn into 502, and
+// recovers from a panic, which would end the process.
 func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
 	ctx, usage := f.started.usage(ctx)
 	var in request
@@ -180,8 +180,9 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	return answer, nil
 }
 
-// makeNextKey runs makeNext in the time until the deadline. The answer is stored
-// already. If makeNext fails, a later request tries again.
+// makeNextKey runs makeTextKey for two seconds at most, and not at all if the deadline is
+// nearer than three. The answer is stored already. If makeTextKey fails, a later request
+// tries again.
 func (f *front) makeNextKey(ctx context.Context) {
 	const most, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()
@@ -247,8 +248,8 @@ func (p *plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// logRequest logs a request that no handler logged: it was refused earlier, or
-// changed nothing.
+// logRequest logs a request that no handler logged, because it was refused earlier or
+// changed nothing, and a panic.
 func (f *front) logRequest(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
 	attrs := []slog.Attr{slog.String("method", clip(in.RequestContext.HTTP.Method)), slog.String("path", clip(in.RawPath))}

@@ -63,7 +63,7 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 type published struct {
 	position uint64 // of the last event read
 	seq      uint64 // its position in the chain of all events
-	joined   uint64 // position of the first event
+	joined   uint64 // seq of the first event
 	hash     identity.Hash
 	last     event.Type
 	reason   string // of a revocation
@@ -84,7 +84,7 @@ func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 	return r.registration(ctx, s, id, &says)
 }
 
-// readEvents continues after says.
+// readEvents reads the events after says.position and updates says.
 func (r *run) readEvents(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
 	rows := r.reader(s)
 	rows.at = says.position + 1

@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// each calls fn with the documents of a range, and reports one that cannot be listed.
+// each calls fn with the documents of a range. It reports a range that cannot be listed.
 func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error) error {
 	for d, err := range store.All(ctx, r.Source, of) {
 		if err != nil {
@@ -93,7 +93,8 @@ func (r *run) self(ctx context.Context) error {
 	return r.key(signingkey.Key(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
-// key reports err if it says that a sealed key is damaged.
+// key reports err if it says that a sealed key is damaged, and counts a key that r.Vault
+// withholds.
 func (r *run) key(k store.Key, want string, err error) error {
 	if errors.Is(err, custody.ErrWithheld) {
 		r.result.Withheld++
@@ -186,7 +187,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 			r.found(inStream(s, row.Position, State, "no entry after its deletion", fmt.Sprintf("%.80q", e.Kind)))
 		}
 		if err := says.observe(&e, owner); err != nil {
-			r.found(inStream(s, row.Position, Row, "an entry that says what its kind says", problem.Of(err).Error()))
+			r.found(inStream(s, row.Position, Row, "an entry with the payload of its kind", problem.Of(err).Error()))
 			says.whole = false
 		}
 		if e.Kind == logbook.KindBirth && row.Position > 1 {

@@ -352,7 +352,7 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 		}, "state: expected no birth after the first entry, got BIRTH"},
 		"a birth that says nothing": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: []byte(`{}`)})
-		}, "row: expected an entry that says what its kind says"},
+		}, "row: expected an entry with the payload of its kind"},
 		"a task of a stranger": {func(f *firm) {
 			d := logbook.Delegation{Parent: f.parent, Child: f.Key.ID(), Kind: "str"}
 			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()})

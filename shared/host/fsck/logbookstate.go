@@ -14,19 +14,19 @@ import (
 // logbookState is the state of a vacant according to its logbook.
 type logbookState struct {
 	state lifecycle.State
-	card  string // hash in hex; "" if no card was signed
+	card  string // hash in hex; "" if none was signed since birth or graduation
 	// capability is the capability since graduation, until a card is signed.
 	capability string
 	floor      time.Time // earlier signatures are refused
 	whole      bool      // every entry is readable
 	read       uint64    // position of the last entry
-	// deleted: the last entry records the deletion.
+	// deleted: an entry records the deletion.
 	deleted bool
 
 	birth     *logbook.Birth // the first entry of a child
 	parental  bool           // it had a child
 	graduated bool
-	plan      identity.Hash // of its plan; zero if none was set
+	plan      identity.Hash // zero if no plan was set
 	// exported: its key left this host, so it may have continued elsewhere.
 	exported bool
 }
@@ -90,7 +90,7 @@ func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	return t.observeKin(e, owner)
 }
 
-// observeKin records an entry's statements about parents and children.
+// observeKin records an entry's statements about parents and children, and about the plan.
 func (t *logbookState) observeKin(e *logbook.Entry, owner identity.ID) error {
 	switch e.Kind {
 	case logbook.KindBirth:

@@ -91,7 +91,7 @@ func (r *reader) block(key string) error {
 	return r.d.Skip()
 }
 
-// object reads a member that is an object with f.
+// object reads member m, which must be an object, and calls f for each of its keys.
 func (r *reader) object(m member, f func(key string) error) error {
 	r.seen |= bit(m)
 	if r.d.Kind() != canon.Object {
@@ -100,7 +100,7 @@ func (r *reader) object(m member, f func(key string) error) error {
 	}
 	err := r.d.Object(f)
 	if (m == block || m == selfEval) && problem.Is(err, problem.Malformed) {
-		// The error of a NaN gets the prefix of its member too, as in the
+		// An error in the object, such as a NaN, gets the prefix of m too, as in the
 		// reference.
 		err = r.prefixed(m, err)
 	}
@@ -121,7 +121,7 @@ func (r *reader) text(m member, f func(s string) error) error {
 	return nil
 }
 
-// named prefixes an error without a name with the member's name.
+// named sets an error's Field to name. If the error had no Field, its text begins with name, too.
 func named(name string, err error) error {
 	e := *problem.Of(err)
 	if e.Field == "" {

@@ -36,8 +36,9 @@ func tailCommand(a *kit.App) *cobra.Command {
 pair, verdict, time and cost, and all other lines. "vacancy logs" shows it for people.
 
 With --host aws it follows the log lines of a stage's functions in order of time. Of the
-requests that wrote nothing each instance logs one a second, which sums up the others
-(calls=N). A line appears a few seconds after it was written.
+requests that wrote nothing, each instance logs 60, then one every two seconds, and as many
+failed ones (5xx); its next such line sums up the others (calls=N). A line appears a few
+seconds after it was written.
 
 --pair takes the beginning of an id, or of two as CALLER>VACANT; --status a status, a
 class such as 4xx, or a verdict such as replay. --json prints the original lines, with
@@ -193,8 +194,8 @@ func pairFits(want, pair string) bool {
 	return fits(want, from) || fits(want, to)
 }
 
-// verdicts has the verdicts beside the kinds of errors: success, and two for requests
-// that reached no handler.
+// verdicts lists the verdicts that are not kinds of errors: success, and the two of
+// requests that no handler logged.
 var verdicts = []string{"ok", "refused", "failed"}
 
 // checkStatus refuses an impossible status: waiting for it would look like a

@@ -17,8 +17,9 @@ import (
 
 // checkPayer returns a check of a signed call's target. The key in $VACANCY_KEY does not
 // come with a signed call, so the check refuses a call that costs money unless the account
-// of the key is linked to self: otherwise somebody who set the key would find out by the
-// refusal, or by free calls that are used up. typed is the target as the person named it.
+// of the key is linked to self. Without this check, whoever set the key would learn only by a
+// 402, or by lost free calls, that the key does not pay. typed is the target as the person
+// named it.
 func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP, typed string) func(context.Context, dispatch.Target) error {
 	return func(ctx context.Context, t dispatch.Target) error {
 		c, err := a.AccountAt(ctx, f.where, t.URL)
@@ -65,8 +66,8 @@ func streamedByKey(a *kit.App, typed string, t dispatch.Target) string {
 	return line + " --stream"
 }
 
-// linkCommand is the command by which a caller has an account of the host of a vacant pay for
-// its signed calls.
+// linkCommand is the command with which a caller links an account at the vacant's host, so
+// that the account pays for the caller's signed calls.
 func linkCommand(a *kit.App, ctx context.Context, f callFlags, at string) string {
 	as := ""
 	if f.as != "" {
@@ -84,8 +85,8 @@ func byKey(a *kit.App, ctx context.Context, f callFlags, at string) string {
 	return kit.AccountKeyEnv + "=KEY "
 }
 
-// payHint tells what helps against a refusal because nobody pays: to the operator of the host
-// an operator's command, otherwise a caller's. ways are the host's (dispatch.Result.Pay).
+// payHint adds a hint to a 402: an operator's command for the operator of the host, otherwise
+// a caller's. ways are the host's ways to pay (dispatch.Result.Pay).
 func payHint(a *kit.App, ctx context.Context, err error, f callFlags, id identity.ID, at string, ways []string) error {
 	short := slices.Contains(ways, "credit")
 	if plane := a.AdminAt(f.where); plane != nil {
@@ -106,7 +107,7 @@ func payHint(a *kit.App, ctx context.Context, err error, f callFlags, id identit
 	return kit.WithHint(err, "%s", linkCommand(a, ctx, f, at))
 }
 
-// keyPayHint is payHint for a call to an agent, which the key in $VACANCY_KEY pays for.
+// keyPayHint is payHint for a call by A2A, which the key in $VACANCY_KEY pays for.
 func keyPayHint(a *kit.App, ctx context.Context, err error, f callFlags, at string) error {
 	var refused *a2awire.RPCError
 	if !errors.As(err, &refused) {

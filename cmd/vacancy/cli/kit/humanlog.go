@@ -62,7 +62,7 @@ func eventOf(r slog.Record, before []slog.Attr) LogEvent {
 // isCall reports whether e is about a request of a pair.
 func (e *LogEvent) isCall() bool { return TextOf(e.Fields[FieldPair]) != "" }
 
-// IsOf reports whether e is about a request of a pair with a short id.
+// IsOf reports whether e is about a request whose caller or vacant has this short id.
 func (e *LogEvent) IsOf(short string) bool {
 	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
 	return from == short || to == short
@@ -116,7 +116,7 @@ func (e *LogEvent) Line(w io.Writer) string {
 		what += " " + operation
 	}
 	fmt.Fprintf(&b, "%s -> %s  %s", Printable(e.caller()), Printable(e.vacant()), Printable(what))
-	if verdict != "" { // else the line is only of the agent's work
+	if verdict != "" { // a line without a verdict tells what the agent did, not how the call ended
 		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, !e.IsFailed(), Printable(verdict)), TextOf(e.Fields["ms"]))
 	}
 	if why := e.why(); why != "" {
@@ -132,7 +132,7 @@ func (e *LogEvent) Line(w io.Writer) string {
 	return b.String()
 }
 
-// read reads a field of another form than text into v, which stays as it is without the field.
+// read decodes a field that is not text into v. Without the field v keeps its value.
 func (e *LogEvent) read(field string, v any) {
 	if e.Fields[field] == nil {
 		return

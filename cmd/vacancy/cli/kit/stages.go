@@ -74,8 +74,9 @@ func (a *App) stageRecord(name string) (stage.Record, error) {
 	return rec, err
 }
 
-// OpenStage returns a stage's record and account. A stage without a record,
-// deployed from elsewhere, is looked up with the current credentials.
+// OpenStage returns a stage's record and account. For a stage without a record, deployed
+// from elsewhere, the record has only the stage's name and the account and Region of the
+// current credentials.
 func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.Cloud, error) {
 	rec, err := a.stageRecord(name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
@@ -124,8 +125,8 @@ func (a *App) AdminClient(rec stage.Record) *admin.Client {
 	return &admin.Client{HTTP: a.KeyedClient(rec.OperatorKey), URL: rec.AdminURL}
 }
 
-// KeyedClient sends an operator key with each request. It follows no redirect,
-// so the key goes nowhere else.
+// KeyedClient sends a key of the operator or of an account with each request, or no header
+// for an empty key. It follows no redirect, so the key goes nowhere else.
 func (a *App) KeyedClient(key stage.Key) *http.Client {
 	c := a.KeylessClient()
 	c.Transport = &bearerKey{key, c.Transport}

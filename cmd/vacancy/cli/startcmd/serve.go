@@ -48,8 +48,9 @@ X-Forwarded-Proto of the addresses in --trusted-proxy only.
 One address may send --rate requests, --pair-rate first calls and resets, and --bytes KB of
 large requests. Each flag is tokens-per-second:burst, or "off" for no limit. If less than
 1 GiB of the disk is free (5 % of a small disk), the host answers 429 to requests from others
-that would write. GET /health succeeds while the process serves. GET /ready succeeds if the
-store takes writes, the keys can be opened and the disk has room.
+that would write, except revocations and payments. GET /health succeeds while the process
+serves. GET /ready succeeds if the store takes writes, the keys can be opened and the disk has
+room.
 
 Agents on this machine need --allow-loopback-agents, and only the operator can set them: a URL
 from a caller, a tenant or another host is never called if it leads to this machine. The
@@ -197,7 +198,7 @@ func tlsConfig(a *kit.App, data string, base *url.URL, o serveOptions) (*tls.Con
 	return nil, nil
 }
 
-// listenServe listens at any address.
+// listenServe listens at the given address, which need not be loopback.
 func listenServe(listen string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(listen); err != nil {
 		return nil, problem.New(problem.Usage, "--listen: expected ADDRESS:PORT, got %.80q", listen)

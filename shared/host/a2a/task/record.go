@@ -37,10 +37,10 @@ func listSort(at time.Time, id string) string { return newestFirst(at) + "#" + i
 
 func newestFirst(at time.Time) string { return fmt.Sprintf("%016x", uint64(1<<63-1-at.UnixMicro())) }
 
-// format is the first byte of what is sealed.
+// format is the first byte of the stored form of a text, before day and box.
 const format = 1
 
-// head is the stored state of a task, beside its events. It holds no text.
+// head is the stored state of a task without its events. It holds no text.
 type head struct {
 	State    State       `json:"state"`
 	Began    time.Time   `json:"began"`
@@ -51,10 +51,10 @@ type head struct {
 	// the turn waits for a worker.
 	Lease      time.Time  `json:"lease,omitzero"`
 	Runner     string     `json:"runner,omitempty"`
-	Background bool       `json:"background,omitempty"` // counted among the vacant's turns
+	Background bool       `json:"background,omitempty"` // counted against MaxBackground
 	Events     int        `json:"events"`               // at least so many events exist
 	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end
-	Bytes      int        `json:"bytes,omitempty"`      // stored size of so many events; zero if unknown
+	Bytes      int        `json:"bytes,omitempty"`      // stored size of the first Events events; zero if unknown
 	Context    string     `json:"context"`              // hash of the context id, for filters
 	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero if the task is not listed
 }
@@ -111,8 +111,8 @@ func (h *head) abandoned(now time.Time) bool {
 	return h.State == Working && now.After(h.Lease)
 }
 
-// storedEvent is an event before it is sealed. A status whose message repeats the
-// text of the artifact beside or before it is stored without that text.
+// storedEvent is an event before it is sealed. If the message of a status repeats the
+// answer's text, it is stored without the text: the artifact has it.
 type storedEvent struct {
 	Event
 	Repeats bool `json:"repeats,omitempty"`
@@ -204,7 +204,7 @@ func compact(e Event, answer string) storedEvent {
 	return s
 }
 
-// expand is the inverse of compact, for the task as it is with the event.
+// expand is the inverse of compact. t is the task after s.Event was applied.
 func expand(t *Task, s *storedEvent) {
 	if !s.Repeats {
 		return

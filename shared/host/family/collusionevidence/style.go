@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// styles sets the vacants' styles. The others are read only if the child has a
-// style to compare.
+// styles sets the vacants' styles. all[0] is the child; the others are read only if the
+// child has a style to compare with.
 func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Observation, p *readBudget) error {
 	var g errgroup.Group
 	for i := range all {
@@ -101,8 +101,8 @@ func (r *responses) delegated(ctx context.Context, pair call.Pair) error {
 	return nil
 }
 
-// follow reads the referenced responses, of the latest callers first. A
-// reference to nothing is missing evidence.
+// follow reads the referenced responses, of the latest callers first. A reference to a row
+// that does not exist adds no response.
 func (r *responses) follow(ctx context.Context, s *subject) error {
 	var callers []identity.ID
 	named := map[identity.ID][]uint64{}
@@ -172,9 +172,8 @@ func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int
 	return rows, old, nil
 }
 
-// open decrypts an answer. It is missing if it is unreadable or not what was
-// signed.
-func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRow) (collusion.Response, bool, error) {
+// open decrypts an answer. ok is false if the answer is unreadable or not what was signed.
+func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRow) (_ collusion.Response, ok bool, err error) {
 	sealed, bound := a.Sealed(pair)
 	plain, err := r.collector.Texts.Open(ctx, bound, sealed)
 	if err != nil {
@@ -183,7 +182,7 @@ func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRo
 		}
 		return collusion.Response{}, false, nil
 	}
-	// The seal binds the text to this stream and the hash, and the hash to what
+	// The seal binds the text to this stream and hash. The hash shows that the text is what
 	// the vacant signed.
 	e, err := a.Envelope(pair, plain)
 	if err != nil || e.Hash() != a.Hash {

@@ -3,8 +3,8 @@
 // reaches open this key, so none of them opens or uses the host's identity.
 //
 // The invariants: only a process with the host's identity makes a key. One document holds the
-// keys, so one write decides which they are. Every process chooses the same key for a time,
-// so what is signed again for that time has the same bytes.
+// keys, so one write decides which they are. For a given time every process chooses the same
+// key, so a statement that is signed twice has the same bytes.
 package signingkey
 
 import (
@@ -30,8 +30,8 @@ const (
 	// Lifetime is the time for which a certificate is valid. It bounds the damage by a
 	// stolen key. The next key is made when half of it is left.
 	Lifetime = 30 * 24 * time.Hour
-	// ahead is the time before its first use at which the next key is made. It is longer
-	// than cacheTime, so that every process knows the key by then.
+	// ahead is how long before its first use the next key is made. It is longer than
+	// cacheTime, so that every process knows the key by then.
 	ahead = 24 * time.Hour
 	// cacheTime is the time for which a process keeps the document and an
 	// opened key.
@@ -48,8 +48,7 @@ type sealedKey struct {
 	Seed        []byte                  `json:"seed"`
 }
 
-// at returns the key for signing statements of a time: the newest one that is certified for
-// it.
+// at returns the key that signs statements of time t: the newest key that is certified for t.
 func (s *stored) at(t time.Time) (sealedKey, bool) {
 	for _, k := range slices.Backward(s.Keys) {
 		if k.Certificate.Covers(t) {
@@ -59,12 +58,12 @@ func (s *stored) at(t time.Time) (sealedKey, bool) {
 	return sealedKey{}, false
 }
 
-// maxKeys bounds the keys that are kept. It is more than the current one and the next,
-// because a clock that is ahead takes the current key for expired.
+// maxKeys is the number of keys up to which drop keeps ended ones. Two are in use, the current
+// key and the next; a host whose clock was fast may have made more.
 const maxKeys = 4
 
-// drop makes room for a key: it forgets the oldest ones whose time ended so long ago that
-// nothing of it is signed again.
+// drop makes room for a key: it forgets the oldest keys whose time ended so long ago that no
+// statement of that time is signed again.
 func (s *stored) drop(now time.Time) {
 	kept := s.Keys[:0:0]
 	for i, k := range s.Keys {
@@ -90,8 +89,8 @@ func (s *stored) begin(now time.Time) time.Time {
 		_, until, _ := k.Certificate.Times()
 		return earlier(now.Add(ahead), until)
 	}
-	// Bookings that were waiting for a key are of a time before now. None of them may have
-	// been signed by an earlier key.
+	// Bookings that waited for a key have a time before now, so the new key begins earlier. It
+	// does not begin before an earlier key ended: that key may have signed for such a time.
 	from := now.Add(-ahead)
 	for _, k := range s.Keys {
 		if _, until, err := k.Certificate.Times(); err == nil && until.After(from) && !until.After(now) {
@@ -143,7 +142,7 @@ func (k *Keys) Sweep() { k.signers.Sweep() }
 // Close wipes all keys from memory.
 func (k *Keys) Close() { k.signers.Close() }
 
-// Signer returns the key for signing statements of a time. The error is of kind Unavailable if
+// Signer returns the key that signs statements of time at. The error is of kind Unavailable if
 // the host has no such key yet.
 func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, error) {
 	s, err := k.load(ctx, at)
@@ -170,7 +169,8 @@ func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, er
 	return certificate.Signer{Signer: signer, Certificate: one.Certificate}, err
 }
 
-// load returns the keys from memory, if they are fresh and have one for a time.
+// load returns the keys in memory if they are fresh and have one for time at; otherwise it
+// reads them.
 func (k *Keys) load(ctx context.Context, at time.Time) (stored, error) {
 	k.mu.Lock()
 	s, read := k.known, k.read

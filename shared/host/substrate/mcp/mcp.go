@@ -42,11 +42,11 @@ const (
 
 // Servers opens the servers of a vacant's agent for one call and returns their tools,
 // named mcp__SERVER__TOOL. done ends the sessions. A server that cannot be reached, or
-// may not be, is an error of the kinds of substrate.Unreached: without its tools the
-// agent would do something else. A tool that no model would take is left out.
+// may not be, is an error of the kinds of substrate.Unreached or KindOfStatus: without its
+// tools the agent would do something else. A tool that no model would take is left out.
 func Servers(client *outbound.Client) loop.Servers {
 	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
-		offers := make([]loop.Offer, len(servers)) // by their whole names
+		offers := make([]loop.Offer, len(servers)) // one for each server; tools have their whole names
 		var mu sync.Mutex
 		var sessions []*session
 		done = func() {
@@ -59,7 +59,7 @@ func Servers(client *outbound.Client) loop.Servers {
 		g, gctx := errgroup.WithContext(ctx)
 		for i, server := range servers {
 			g.Go(func() error {
-				// A session lives as long as the call, not as the opening of all.
+				// Not gctx, which ends with this group: the session lives as long as the call.
 				s, err := open(ctx, client, outbound.Vacant(vacant, by), server.URL)
 				if err != nil {
 					return within(server.Name, err)
@@ -164,8 +164,8 @@ func (s *session) end() {
 	}
 }
 
-// recorder keeps the first failure of a request, which the library only prints, and
-// the status of an answer that is none.
+// recorder keeps the first transport error, which the library hides in a text, and the last
+// reply to a POST with a status of 400 or more.
 type recorder struct {
 	next http.RoundTripper
 
@@ -209,8 +209,8 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// tools are the tools that a server offers, by their whole names. A fault in the list leaves
-// out only the tools that have it.
+// tools are the tools that a server offers, by their whole names. Only the tools with a bad
+// schema are left out. If the list repeats a cursor or is too long, its rest is left out.
 func (s *session) tools(ctx context.Context, server string) (offer loop.Offer, err error) {
 	seen := map[string]bool{"": true} // cursors
 	for q := (&sdk.ListToolsParams{}); ; {
@@ -254,8 +254,8 @@ func (s *session) tools(ctx context.Context, server string) (offer loop.Offer, e
 	}
 }
 
-// inputSchema returns the schema of a tool's arguments. Providers refuse a whole request
-// for one that does not begin like an object's.
+// inputSchema returns the schema of a tool's arguments. Providers refuse a whole request if
+// the schema of one tool is not an object's.
 func inputSchema(of any) (json.RawMessage, error) {
 	object, ok := of.(map[string]any)
 	if !ok {
@@ -282,7 +282,8 @@ func inputSchema(of any) (json.RawMessage, error) {
 	return schema, err
 }
 
-// use calls a tool and returns its text. A tool's own error is one with that text.
+// use calls a tool and returns its text. If the tool reports an error, use returns an error
+// with that text.
 func (s *session) use(ctx context.Context, tool string, arguments any) (string, error) {
 	got, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
