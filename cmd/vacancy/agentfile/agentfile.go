@@ -483,8 +483,8 @@ func unknownKey(key string) error {
 	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", key), Detail: text}
 }
 
-// instructions are where a root keeps what holds for all agents, by the kind of
-// provider.
+// instructions returns the file and the folder in which a root keeps the instructions for all
+// agents of a kind of provider.
 func instructions(provider string) (file, rules string) {
 	if provider == "gemini" {
 		return ".gemini/SYSTEM.md", ".gemini/rules"

@@ -97,7 +97,7 @@ type Cloud interface {
 
 	// Groups lists the log groups whose names begin with prefix.
 	Groups(ctx context.Context, prefix string) ([]string, error)
-	// Tail reads log groups from a time on.
+	// Tail reads the lines of log groups since from.
 	Tail(groups []string, from time.Time) Tail
 	// CallLines reads the log lines of a stage's calls since a time, at most most
 	// lines, and reports whether there were more. A stage without the log has no

@@ -27,7 +27,7 @@ const (
 	quietLines = 2 * obs.QuietPerSecond
 	// unitsOfCall are the units of rows of a call, at least.
 	unitsOfCall = 2
-	// Bytes that one unit reads, strongly consistent, and writes.
+	// Bytes of a read unit, strongly consistent, and of a write unit.
 	readUnitBytes  = 4 << 10
 	writeUnitBytes = 1 << 10
 )

@@ -72,7 +72,7 @@ func shares() []share {
 }
 
 // ceilings are the units a second of tables that a call a second needs, and the
-// least. A call writes two units of rows and reads two, beside those that the
+// least. A call writes two units of rows and reads two, besides those that the
 // registry and graduations read. It reads two of docs, as much as public reads
 // may take. Docs and their index are written by publications, which are fewer
 // than calls. A call with a price writes three units of rows and five of docs: its debit,
@@ -179,7 +179,7 @@ type Bought struct {
 type Capacity struct {
 	// Calls are the calls a second that the tables' ceilings admit.
 	Calls float64 `json:"calls_a_second"`
-	// PricedCalls are those with a price, if all have one.
+	// PricedCalls are the calls a second if every call has a price.
 	PricedCalls float64  `json:"priced_calls_a_second"`
 	Bought      []Bought `json:"bought"`
 }

@@ -30,7 +30,7 @@ func DefaultModel() Model {
 // ColdTrips are the successive requests to DynamoDB of a cold call.
 const ColdTrips = 3
 
-// Transfer beside the bodies: HTTP headers, request and trace ids, and a share
+// Transfer besides the bodies: HTTP headers, request and trace ids, and a share
 // of the TLS handshake.
 const (
 	AskHeaders    = 450

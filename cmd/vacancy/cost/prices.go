@@ -42,7 +42,7 @@ const (
 	WAFRequests       Item = "waf-requests"
 	Transitions       Item = "states-transitions"
 	QueueRequests     Item = "sqs-requests"
-	FairRequests      Item = "sqs-fair-requests" // beside QueueRequests
+	FairRequests      Item = "sqs-fair-requests" // besides QueueRequests
 )
 
 // Price is the price of Per units of an item.

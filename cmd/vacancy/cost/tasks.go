@@ -18,8 +18,8 @@ func DefaultTask() TaskModel {
 	return TaskModel{WriteUnits: 9, ReadUnits: 3, LineBytes: 480, BilledMS: 20, QueuedWrites: 23, QueuedReads: 12}
 }
 
-// Tasks returns the lines for n tasks that are waited for, and of those in the background.
-// It returns nothing for a stage without agent.
+// Tasks returns the cost lines of n tasks whose callers wait, and of n tasks in the background.
+// It returns nothing for a stage without the function agent.
 func (m TaskModel) Tasks(s Shape, l List, n float64) (waited, queued []Line) {
 	f, ok := s.Function(functions.Agent.Name)
 	if !ok {

@@ -2,7 +2,7 @@ package cost
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 
-// ThinkingModel is a call that one turn of a paid model answers, beside the units of a
+// ThinkingModel is a call that one turn of a paid model answers, besides the units of a
 // call that an echo answers. A test counts its units.
 type ThinkingModel struct {
 	WriteUnits float64 `json:"write_units"`       // a reservation and its settlement in two totals, and the entry in the logbook

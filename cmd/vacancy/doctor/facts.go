@@ -17,8 +17,8 @@ type Facts struct {
 	// Keep is the stage's setting: a stage with false may be lost, and nothing
 	// protects its tables.
 	Keep bool
-	// Limits are those that the stage's context asks for, and Reserve tells
-	// whether functions reserve theirs.
+	// Limits are the limits that the stage's context asks for. Reserve tells whether
+	// functions reserve their concurrency.
 	Limits  cost.Limits
 	Reserve bool
 	// Region is the Region that the stage was deployed to from here, or "".

@@ -105,8 +105,8 @@ func (f Facts) seal() Check {
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
-// watched checks that changed rows would be seen: a detector that is switched off
-// says nothing of them.
+// watched checks that changed rows would be seen: a detector that is switched off reports
+// nothing.
 func (f Facts) watched() Check {
 	w, fix := f.Watch, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.Whole(f.Stage, "tamper"), f.deploy())
 	switch {

@@ -107,7 +107,7 @@ func (f Facts) tableKey(short string, t Table) Check {
 	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
-// ceilings are those that the stage's context asks for.
+// ceilings returns the ceilings of a table that the stage's context asks for.
 func (f Facts) ceilings(short string) (read, write int) {
 	if short == RowsTable {
 		return f.Limits[cost.RowsReads], f.Limits[cost.RowsWrites]

@@ -31,8 +31,8 @@ type Agent struct {
 	Port     int // at which its program listens
 }
 
-// Choose returns the agent of a name by a template in a language. The error names the
-// wrong part.
+// Choose returns an agent with the given name, made from a template in a language. The error
+// names the wrong part.
 func Choose(name, template, language string, port int) (Agent, error) {
 	if !nameForm.MatchString(name) {
 		return Agent{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))

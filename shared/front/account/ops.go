@@ -139,7 +139,7 @@ type (
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Moving moves money, once for a key.
+	// Moving moves money, once for each idempotency key.
 	Moving struct {
 		With[Sum]
 		Key string `header:"Idempotency-Key"`

@@ -39,7 +39,7 @@ const LastPosition = "last"
 
 func noReceipt() error { return problem.New(problem.NotFound, "no such receipt") }
 
-// receipt answers with the receipt of a call; for those who may not read it there is none.
+// receipt answers with the receipt of a call; NotFound for parties that may not read it.
 func (d *api) receipt(mayRead func(*http.Request, call.Pair, *call.RequestRow) (bool, error)) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err1 := identity.ParseID(r.PathValue("caller"))

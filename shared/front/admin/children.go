@@ -103,7 +103,7 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 }
 
 // reaches allows a child to reach its own endpoints: it adds them to the tools of a
-// child that reaches only its tools, and of one without a policy. A child that may
+// child that reaches only its tools, and of a child without a policy. A child that may
 // reach nothing could never answer.
 func reaches(spec *vacants.SpawnSpec, endpoints []string) error {
 	switch {

@@ -17,7 +17,7 @@ type CurrentPrice struct {
 	Unreported uint64 `json:"unreported,omitempty"`
 }
 
-// unreportedFor is how far back answers count in CurrentPrice.
+// unreportedFor is the age up to which answers count in CurrentPrice.
 const unreportedFor = 7 * 24 * time.Hour
 
 // price answers with a vacant's price, or a version of it.

@@ -75,8 +75,8 @@ func (d *api) check(ctx context.Context, in One) (Check, error) {
 	return Check{Failure: failure}, err
 }
 
-// failure returns why an agent fails a check that began at a time. Errors that are not the
-// agent's stay errors.
+// failure returns why an agent fails a check that began at the given time. Errors that are not
+// the agent's are returned as errors.
 func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began time.Time) (*call.Cause, error) {
 	if kind := problem.Of(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
 		return nil, err

@@ -314,7 +314,7 @@ func (c *call) dispatch(ctx context.Context) (any, error) {
 	return do(ctx)
 }
 
-// unknownAs gives a refusal of what is not found its code.
+// unknownAs turns a NotFound error into a refusal with the given code of AGP.
 func unknownAs(code string, err error) error {
 	if problem.Is(err, problem.NotFound) {
 		return &refusal{code, problem.Of(err)}

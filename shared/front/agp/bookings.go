@@ -155,7 +155,7 @@ func partyOf(ctx context.Context) *party {
 }
 
 // find returns a booking that a party may see: the key that made it, a key of its account
-// that manages it, its venue, and the venue's owner. For others there is none.
+// that manages it, its venue, and the venue's owner. Others get NotFound.
 func (d *api) find(ctx context.Context, id string, p *party) (bookings.Booking, error) {
 	b, err := d.Bookings.Get(ctx, id)
 	if err != nil || p.operator {

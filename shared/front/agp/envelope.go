@@ -84,7 +84,7 @@ func (i invalid) Error() string {
 	return strings.Join(words, "; ")
 }
 
-// loc is where in the body something is.
+// loc is the path of a member in the body.
 func loc(path ...string) []any {
 	all := []any{"body"}
 	for _, p := range path {

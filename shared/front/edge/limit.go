@@ -23,7 +23,7 @@ type Config struct {
 	// Reads limits the read units of all requests together, PageReads the read
 	// units of requests by GET.
 	Reads, PageReads Rate
-	// Urgent requests have a budget of their own beside Reads, of a quarter, so
+	// Urgent requests have a budget of their own besides Reads, of a quarter, so
 	// that a flood of others does not keep them out. With nil, no request is
 	// urgent.
 	Urgent func(*http.Request) bool

@@ -40,8 +40,8 @@ type receiver struct {
 	started coldStart
 }
 
-// invoke handles an event. An event that is none of SQS is an error; the queue keeps its
-// messages.
+// invoke handles an event. An event that is not from SQS is an error; the queue keeps
+// its messages.
 func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQSEventResponse, error) {
 	var in events.SQSEvent
 	if err := json.Unmarshal(event, &in); err != nil || len(in.Records) == 0 {

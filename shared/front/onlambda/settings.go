@@ -86,7 +86,7 @@ func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 	return s, nil
 }
 
-// variables are those by which its stack tells a function what it has.
+// variables lists the environment variables by which a stack tells a function its resources.
 func variables() []variable {
 	return []variable{
 		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads,

@@ -38,7 +38,8 @@ type Field struct {
 	at   []int
 }
 
-// Fields returns the fields of an operation's request. A variable that its path lacks is none.
+// Fields returns the fields of an operation's request. A variable that is not in the path
+// is left out.
 func (s Spec) Fields() []Field { return fieldsOf(s.In, s.Path) }
 
 // fields lists the fields of one type of request.
@@ -46,8 +47,8 @@ type fields []Field
 
 var known sync.Map // fields by type and path
 
-// fieldsOf returns the fields of a type for a path. It panics if the type is none of a request,
-// because whoever wrote it is to learn of it from each test.
+// fieldsOf returns the fields of a type for a path. It panics if a request cannot have the
+// type, so that each test shows the mistake.
 func fieldsOf(t reflect.Type, path string) fields {
 	key := struct {
 		t    reflect.Type

@@ -356,8 +356,8 @@ func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err err
 	return c, err
 }
 
-// OperatorsOnly is the refusal of what no key of an account opens. A key that is none of the host's
-// is told that first.
+// OperatorsOnly is the refusal of an operation that no key of an account may use. A key that the
+// host does not accept gets that refusal first.
 func (s Server) OperatorsOnly(r *http.Request) error {
 	if s.Keys != nil {
 		if _, err := s.Keys.Admit(r.Context(), r, billing.Demand{}); err != nil {
@@ -391,10 +391,10 @@ func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 	return nil
 }
 
-// Twin is an operation at two paths: the operator's, and that of keys of accounts.
+// Twin is an operation at two paths: one for the operator, and one for keys of accounts.
 type Twin[In, Out any] struct{ Operator, Key Op[In, Out] }
 
-// For returns the operation of the operator, or that of keys.
+// For returns the operation for the operator, or the one for keys.
 func (t Twin[In, Out]) For(operator bool) Op[In, Out] {
 	if operator {
 		return t.Operator
@@ -431,8 +431,8 @@ func Routes(routes ...Route) map[string]httpapi.Methods {
 	return all
 }
 
-// If returns routes of which some hosts have none: without there they answer with NotFound and the
-// reason to whoever may use them.
+// If returns routes that some hosts lack. If there is false, the routes answer NotFound with the
+// reason to callers that may use them.
 func If(there bool, reason string, routes ...Route) []Route {
 	if there {
 		return routes

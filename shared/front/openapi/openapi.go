@@ -47,8 +47,8 @@ type Example struct{ Body, Answer json.RawMessage }
 // Key returns the key of an operation's example.
 func Key(s *op.Spec) string { return s.Method + " " + s.Path }
 
-// Document returns the document that describes operations of a host, in JSON. Operations without an
-// example have none in it.
+// Document returns the document that describes operations of a host, in JSON. An operation
+// that examples lacks has no example in the document.
 func Document(title, version, description string, specs []op.Spec, examples map[string]Example) ([]byte, error) {
 	d := &document{schemas: object{}, examples: examples}
 	paths := object{}
@@ -172,8 +172,8 @@ func security(a *op.Access) []object {
 	return ways
 }
 
-// content describes JSON of some media types, of application/json if there are none, or server-sent events
-// with JSON as their data. The first has the example.
+// content describes JSON of the given media types, by default application/json, or server-sent events
+// with JSON as their data. The first media type has the example.
 func (d *document) content(media []string, t reflect.Type, request bool, example json.RawMessage) object {
 	if media == nil {
 		media = []string{"application/json"}

@@ -17,7 +17,7 @@ import (
 // GraduationsConfig configures the handler of the gate.
 type GraduationsConfig struct {
 	Gate graduation.Gate
-	// Revoked reports revoked keys: a reader's proof by one is invalid.
+	// Revoked reports revoked keys: a reader's proof by a revoked key is invalid.
 	Revoked func(context.Context, identity.ID) (bool, error)
 	// URL and TrustedHost are as in Config.
 	URL         func(context.Context) (string, error)

@@ -38,11 +38,11 @@ var (
 
 // Requests.
 type (
-	// CheckpointOf asks for the newest checkpoint, or for the checkpoint of a size.
+	// CheckpointOf asks for the newest checkpoint, or for the checkpoint of the given size.
 	CheckpointOf struct {
 		Size uint64 `query:"size"`
 	}
-	// InclusionOf asks for the proof of an event in a tree of a size. Zero means the last tree.
+	// InclusionOf asks for the proof of an event in the tree of the given size. Zero means the last tree.
 	InclusionOf struct {
 		Seq  uint64 `query:"seq"`
 		Size uint64 `query:"size"`

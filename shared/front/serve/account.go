@@ -25,7 +25,7 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 	return account.Handler(h.Billing, h.receipts(), payments, h.config.Log, h.config.Now)
 }
 
-// receipts are where receipts of the host's calls come from.
+// receipts returns the source of the receipts of the host's calls.
 func (h *Server) receipts() *account.Receipts {
 	c := &h.config
 	return &account.Receipts{

@@ -59,8 +59,8 @@ type Config struct {
 	Dial     outbound.Dial
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
-	// Models returns the substrates that send requests as their vacants. If it and Thinker
-	// are nil, there are none, and the host has no secrets and no paid models.
+	// Models returns the substrates that send requests as their vacants. If Models and
+	// Thinker are nil, the host has no such substrates, no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
 	// Thinker asks the models and MCP servers of ThinkerKinds for this process, instead of
 	// Models and Servers.

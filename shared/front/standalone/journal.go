@@ -18,9 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// journalDir is where the log of a host is kept in its data directory: a file of
-// JSON lines for each UTC day. It says why calls failed, which may quote an agent,
-// so a file is deleted when the texts of its day become unreadable.
+// journalDir has the log of a host, in its data directory: a file of JSON lines for each UTC
+// day. The log says why calls failed, which may quote an agent, so a file is deleted when the
+// texts of its day become unreadable.
 const journalDir = "journal"
 
 const (

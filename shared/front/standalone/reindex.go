@@ -56,7 +56,7 @@ func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 	}
 	return done, found.Live.Replace(ctx, func() error {
 		return index.Replace(func(old search.Index) (search.Index, error) {
-			// The old one may be damaged; it is closed whatever it says.
+			// The old index may be damaged, so an error of Close is ignored.
 			_ = old.Close()
 			swapped := SwapIndex(done.Index)
 			fresh, err := openIndex(done.Index, h.config.Log)
@@ -68,7 +68,7 @@ func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 	})
 }
 
-// freshIndex is where the index that is to replace the one at path is built.
+// freshIndex is the path of the new index while it is built. It replaces the index at path.
 func freshIndex(path string) string { return path + ".new" }
 
 // BuildIndex builds an index beside the one in the directory path, for

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MinFree is the free space of a disk of a size below which the public may not write: what
-// is left is for the operator, the sweeper and the calls under way. It is 1 GiB, or 5 % of
+// MinFree is the free space below which the public may not write to a disk of the given size:
+// the rest is for the operator, the sweeper and the calls under way. It is 1 GiB, or 5 % of
 // a small disk; 0 if the size is unknown.
 func MinFree(size int64) int64 { return max(min(1<<30, size/20), 0) }
 

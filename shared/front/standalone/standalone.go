@@ -266,8 +266,8 @@ const foldTime = 5 * time.Second
 // live data: measured, a tenth less CPU for each call at 15 MB more memory.
 const gcPercent = 400
 
-// memoryLimit is where the collector works harder instead: a thousand streams at once
-// stay below 300 MB, with the pages of the data file.
+// memoryLimit is the heap from which on the collector works harder instead of taking more
+// memory: a thousand streams at once stay below 300 MB, with the pages of the data file.
 const memoryLimit = 192 << 20
 
 // Running configures a running host.

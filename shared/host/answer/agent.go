@@ -141,7 +141,7 @@ func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Se
 				fallback = is.Fallback
 				if !t.spec.IsModel() {
 					if is.Unreported > 0 {
-						continue // it says nothing of what it uses
+						continue // it does not report its usage
 					}
 					is.Turns = 0
 				}

@@ -435,7 +435,7 @@ func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note s
 	})
 }
 
-// Changes returns up to n changes of an account, from a position on.
+// Changes returns up to n changes of an account, beginning at position from.
 func (b *Billing) Changes(ctx context.Context, id string, from uint64, n int) ([]Change, error) {
 	stream, err := AccountStream(id)
 	if err != nil {

@@ -93,7 +93,7 @@ type capOf struct {
 }
 
 // payer returns the account that pays for a call, or "" if none does, and the caps
-// beside the account's own.
+// besides the account's own.
 func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, caps []capOf, err error) {
 	if p := q.Payer; p != nil {
 		return p.Account, []capOf{{whose: "key#" + p.Key, most: p.Cap, once: p.Most}}, nil

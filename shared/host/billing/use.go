@@ -103,8 +103,8 @@ func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
 }
 
 // CountUse adds to tx that a request of a key was answered, for an agent. fresh reports
-// whether it is the agent's first of the minute. The error is a *QuotaError if others were
-// answered meanwhile and nothing is left.
+// whether it is the agent's first of the minute. The error is a *QuotaError if other requests
+// used up the quota meanwhile.
 func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (left Allowance, fresh bool, err error) {
 	u, err := b.ofKey(ctx, tx, k)
 	if err != nil {

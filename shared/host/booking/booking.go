@@ -94,7 +94,7 @@ type Config struct {
 	Registry *registry.Registry
 	Calls    *call.Host
 	Guests   *guests.Keys
-	// Signer returns the key that signs the claims of bookings of a time (signingkey.Keys).
+	// Signer returns the key that signs the claims of bookings of time at (signingkey.Keys).
 	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
 	// URL returns the base URL of the host's AGP.
 	URL func(context.Context) (string, error)
@@ -357,7 +357,7 @@ func (s *Service) OfAccount(ctx context.Context, account, cursor string, n int) 
 	return all, next, store.Problem(err)
 }
 
-// Events calls fn with the events of an account from a time until another.
+// Events calls fn with the events of an account from time from until time until.
 func Events(ctx context.Context, s store.Store, account string, from, until time.Time, fn func(Event) error) error {
 	r := EventDocs.All(account)
 	r.First, r.Last = from.UTC().Format(eventTime), until.UTC().Format(eventTime)

@@ -336,7 +336,7 @@ func (s *Service) send(ctx context.Context, id, account string) {
 	settle(ctx, true)
 }
 
-// await waits until a venue has answered, at most for a time.
+// await waits until a venue has answered, for the time most at most.
 func (s *Service) await(ctx context.Context, id string, most time.Duration) {
 	const first, longest = 10 * time.Millisecond, 500 * time.Millisecond
 	for pause, waited := first, time.Duration(0); waited < most; pause = min(pause*2, longest) {

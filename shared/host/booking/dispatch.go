@@ -328,7 +328,8 @@ func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, ms
 	return "", out.Problem.Kind.String(), nil
 }
 
-// payment is how the venue's call is paid for: by the account, at the price of the confirm.
+// payment returns the payer and the price of the venue's call: the account pays, at the price
+// of the confirm.
 func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, call.Credential, error) {
 	at, err := s.stored(ctx, b.ID)
 	if err != nil {

@@ -228,7 +228,7 @@ func (s *Service) dueAfter(b *stored) time.Time {
 	return time.Time{}
 }
 
-// expiry is when a booking that nobody heard of expires.
+// expiry returns the time at which a booking expires that nobody heard of.
 func expiry(b *Booking) time.Time {
 	end := b.Created.Add(MaxPending)
 	if !b.Starts.IsZero() && b.Starts.Before(end) {
@@ -277,12 +277,12 @@ type Change struct {
 	Any bool
 }
 
-// venueStates are those that venues set.
+// venueStates are the states that venues set.
 var venueStates = []booking.State{booking.Accepted, booking.Rejected, booking.Completed, booking.NoShow}
 
 // Transition changes the state of a booking. The error is Conflict, with a
-// *booking.IllegalError in its chain, for one that may not follow, and Forbidden for one
-// that only the host sets.
+// *booking.IllegalError in its chain, for a state that may not follow, and Forbidden for
+// a state that only the host sets.
 func (s *Service) Transition(ctx context.Context, id string, c Change) (Booking, error) {
 	return s.move(ctx, id, func(b *Booking) (*step, error) {
 		if err := booking.Transition(b.State, c.To); err == nil && !c.Any && !slices.Contains(venueStates, c.To) {
@@ -292,8 +292,8 @@ func (s *Service) Transition(ctx context.Context, id string, c Change) (Booking,
 	})
 }
 
-// Cancel cancels a booking for its guest. One that nobody has heard of expires, and is
-// given back. The error is Conflict for one that is over.
+// Cancel cancels a booking for its guest. A booking that nobody has heard of expires, and
+// is given back. The error is Conflict for a booking that is over.
 func (s *Service) Cancel(ctx context.Context, id, actor string) (Booking, error) {
 	return s.move(ctx, id, func(b *Booking) (*step, error) {
 		if b.Cancelled {

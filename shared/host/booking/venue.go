@@ -182,7 +182,7 @@ func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) err
 	}))
 }
 
-// breakerEnds is when a breaker that nothing changes is forgotten.
+// breakerEnds returns the time at which an unchanged breaker is forgotten.
 func (s *Service) breakerEnds() time.Time { return s.Now().UTC().Truncate(time.Second).Add(time.Hour) }
 
 // Reached reports whether dispatches to a venue reach it.

@@ -28,7 +28,7 @@ type settlement struct {
 	kept uint64
 }
 
-// writes are those beside the answer.
+// writes returns the writes besides the answer.
 func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
 	if s.kept == 0 {
 		return s.Writes
@@ -94,7 +94,7 @@ func keptKey(p Pair, position uint64) store.Key {
 // keptFormat is the first byte of a kept answer.
 const keptFormat = 1
 
-// Flags of a kept answer: what it has beside its text.
+// Flags of a kept answer: what it has besides its text.
 const (
 	keptUsage = 1 << iota
 	keptCut
@@ -143,7 +143,7 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 	return 0, h.unavailable(err)
 }
 
-// closeKept returns the write beside the void of a call whose settlement may be
+// closeKept returns the write besides the void of a call whose settlement may be
 // uncertain. It competes with keep: a call is voided before its answer is kept, or, unless
 // final is set, not at all.
 func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, final bool) (store.Write, error) {

@@ -19,7 +19,7 @@ type Ledger interface {
 	// Quote plans who pays for a call now, and how. A problem of status 402, 403 or 429
 	// refuses the call; any other error is the store's.
 	Quote(ctx context.Context, q Query) (Charge, error)
-	// Debit returns the writes beside the request row: at most 8, with no Append.
+	// Debit returns the writes besides the request row: at most 8, with no Append.
 	Debit(pair Pair, c *Charge, r *RequestRow) []store.Write
 	// Explain is asked when the store refused one of the writes of Debit, with its
 	// *store.BoundsError or *store.ConflictError: another way to pay for the same call, or
@@ -29,7 +29,7 @@ type Ledger interface {
 	// again for the same row, by any process, and settles once. An error voids the call,
 	// unless it is ErrUncertain, which only charges with Late may return.
 	Settle(ctx context.Context, s Settlement) (Settled, error)
-	// Refund returns the writes beside the void row. ran: the behaviour was begun.
+	// Refund returns the writes besides the void row. ran: the behaviour was begun.
 	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
 	// Late reports whether the settlement of a row may stay uncertain.
 	Late(r *RequestRow) bool
@@ -113,7 +113,7 @@ type Settlement struct {
 	Again bool         // it may have been asked before
 }
 
-// Settled is the final cost of a call, and the writes beside its answer.
+// Settled is the final cost of a call, and the writes besides its answer.
 type Settled struct {
 	Charge money.Amount
 	Writes []store.Write

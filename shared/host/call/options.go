@@ -75,7 +75,7 @@ type Paid struct {
 // maxConflicts bounds how often Decided is asked again for one row.
 const maxConflicts = 20
 
-// decisionWrites returns the writes beside the row that decides a request.
+// decisionWrites returns the writes besides the row that decides a request.
 func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write, error) {
 	if o.Decided == nil {
 		return nil, nil

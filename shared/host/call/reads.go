@@ -107,8 +107,9 @@ func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *Respon
 	}
 }
 
-// Settled returns a call that had a price, at a position of the request stream or, with 0,
-// the last of the pair's that was answered, and its answer. ok is false if there is none.
+// Settled returns the call at a position of the request stream and its answer, if the call had a
+// price. With position 0 it is the pair's last answered call that was charged. ok is false if
+// there is no such call.
 func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q RequestRow, a ResponseRow, ok bool, err error) {
 	if position == 0 {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, lastSettled, store.Descending)

@@ -22,8 +22,8 @@ import (
 const (
 	// parts is in how many partitions the reminders of a minute are.
 	parts = 16
-	// lookBack is how far behind its offset a sweep looks again: clocks differ, and a write
-	// may arrive late.
+	// lookBack is the time before its offset that a sweep reads again: clocks differ, and a
+	// write may arrive late.
 	lookBack = 10 * time.Minute
 )
 
@@ -70,9 +70,9 @@ type Swept struct {
 	Waiting int // the others
 }
 
-// Sweep follows the reminders that are due. follow reports whether one is done with; it is
-// deleted then. Sweep goes on after the failure of one, and returns all failures. Several
-// processes may sweep at once.
+// Sweep follows the reminders that are due. If follow reports that a reminder is done with,
+// Sweep deletes it. Sweep goes on after a failure, and returns all failures. Several processes
+// may sweep at once.
 func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s Swept, err error) {
 	last := minuteOf(r.Now().Add(-r.After)) - 1
 	d, err := r.updater().Store.Doc(ctx, r.offsetKey())

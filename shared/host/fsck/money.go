@@ -156,7 +156,7 @@ func (r *run) settledBy(p paid, a *call.ResponseRow) *ledger {
 }
 
 // priceVersion reads a version of the price of the vacant under check; ok is false if
-// there is none that can be read.
+// the version is missing or unreadable.
 func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Price, ok bool, err error) {
 	if known, there := q.prices[version]; there {
 		return known, known.Version > 0, nil

@@ -65,7 +65,7 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 	return row, true, nil
 }
 
-// fill reads the next page. stop: there is none. broken: the next position is
+// fill reads the next page. stop: there is no further page. broken: the next position is
 // unreadable and was reported.
 func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	if err := r.findTip(ctx); err != nil {

@@ -44,7 +44,7 @@ type priceID struct {
 
 func (m *Meter) updater() store.Updater { return store.Updater{Store: m.Store, Rand: m.Rand} }
 
-// Limits of one commit: of documents beside the offset, and of rows.
+// Limits of one commit: of documents besides the offset, and of rows.
 const (
 	maxDocs = store.MaxWrites - 1
 	maxRows = store.MaxPage

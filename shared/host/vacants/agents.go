@@ -186,7 +186,7 @@ func (v *Directory) foreignTool(ctx context.Context, tenant string, self *Record
 }
 
 // Askable returns the record of a vacant that the agent of asker may ask now; ok is
-// false for one that cannot be called, or not by asker.
+// false for a vacant that cannot be called, or not by asker.
 func (v *Directory) Askable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
 	self, ok, err := v.Show(ctx, asker)
 	if err != nil || !ok {

@@ -313,7 +313,7 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 }
 
 // current returns r's card for the base URL, capability and substrates, signed again
-// if one of them changed. allowed is nil for those that the card names: a plan changes
+// if one of them changed. allowed is nil for the substrates of the old card: a plan changes
 // the substrate and not the card.
 func (v *Directory) current(ctx context.Context, r *Record, base, capability string, allowed []string) (c card.Card, fresh bool, err error) {
 	old, err := r.ownCard()

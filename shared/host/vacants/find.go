@@ -36,7 +36,7 @@ func (v *Directory) get(ctx context.Context, id identity.ID) (Record, error) {
 	return v.Get(ctx, Operator(), id)
 }
 
-// GetExisting is Get for a vacant that the caller has found; one that was deleted is refused with
+// GetExisting is Get for a vacant that the caller has found. A deleted vacant is refused with
 // Gone.
 func (v *Directory) GetExisting(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.get(ctx, id)

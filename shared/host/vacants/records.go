@@ -85,8 +85,8 @@ func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Rec
 	return m.record, m.ok, err
 }
 
-// ShowNamed is Show by name. It reads as much for a name of nobody as for one of
-// a vacant, so that the time of an answer does not reveal closed children.
+// ShowNamed is Show by name. It reads as much for an unused name as for the name
+// of a vacant, so that the time of an answer does not reveal closed children.
 func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool, err error) {
 	if registry.CheckName(name) != nil {
 		return Record{}, false, nil

@@ -46,8 +46,8 @@ func peersPath(a *kit.App) (string, error) {
 	return filepath.Join(dir, peersFile), err
 }
 
-// cards is where cards are fetched. They are kept while they are fresh, for calls; renew
-// fetches them again.
+// cards returns the client that fetches cards. It keeps cards while they are fresh, for calls;
+// with renew it fetches them again.
 func cards(a *kit.App, web agents.HTTP, renew bool) (agents.HTTP, error) {
 	dir, err := a.DataHomeDir()
 	return &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}, err

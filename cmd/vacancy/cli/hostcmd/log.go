@@ -168,7 +168,7 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 	case f.forget && f.since != "":
 		return nil, problem.New(problem.Usage, "--forget and --since do not go together")
 	case f.since != "":
-		// The remembered checkpoint counts beside the file, or a forked host
+		// The remembered checkpoint counts besides the file, or a forked host
 		// could show each reader the branch of their checkpoint.
 		if l.before, err = datadir.ReadInput(f.since, a.In); err == nil {
 			l.Known, err = l.memory.Load(url)
@@ -208,8 +208,7 @@ func (l *followed) verify(ctx context.Context) (logResult, error) {
 	return newLogResult(l.url, r), l.memory.Save(ctx, l.url, r)
 }
 
-// present is the signing identity; none is created, because no host would know
-// it.
+// present is the signing identity. It must exist: no host would know a new identity.
 func present(a *kit.App, ctx context.Context, as string) (*datadir.Identity, error) {
 	h, err := a.DataHome()
 	if err != nil {

@@ -64,7 +64,7 @@ func status(a *kit.App, ctx context.Context, data string) error {
 	return a.Show(statusResult{s, a.Now()})
 }
 
-// statusResult is the state of a host at a time.
+// statusResult is the state of a host at a given time.
 type statusResult struct {
 	admin.Status
 	at time.Time

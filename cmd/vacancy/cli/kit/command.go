@@ -23,8 +23,8 @@ func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Comm
 	return cmd
 }
 
-// Complete gives commands that do not say which arguments they take the check of those in
-// their usage line.
+// Complete sets the check of arguments of commands that have none: it allows the arguments in
+// the command's usage line.
 func Complete(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		if cmd.Args == nil && cmd.Runnable() {

@@ -76,7 +76,7 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 }
 
 // publicTarget finds a vacant of the host at a URL as everybody can: by name, id,
-// or the first 12 digits of the id of one that is published.
+// or, if it is published, by the first 12 digits of the id.
 func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, what string) (*dispatch.Target, error) {
 	t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+what)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultIdentity is the identity that is created when a call needs one and
-// there is none.
+// defaultIdentity is the name of the identity that is created when a call needs an identity
+// and there is none.
 const defaultIdentity = "default"
 
 // OpenIdentity opens an identity; if there is none of that name, the error

@@ -49,7 +49,7 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 		}
 	}
 	h.running.Endpoints = a.Seams.WrapEndpoints
-	// Of the data file itself: the log's reads are none of the host's.
+	// The data file itself, so that the log's reads are not counted as the host's.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error { return ready(ctx, host, dir) })
 }

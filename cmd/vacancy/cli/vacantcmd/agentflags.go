@@ -30,8 +30,8 @@ func (f *AgentFlags) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.root, "root", "", "with --from: the `DIR` with instructions and rules of all agents")
 }
 
-// Read reads the file, for a substrate instead of its own if one is named. The zero
-// File is none.
+// Read reads the file. If substrate is not "", it takes the place of the file's own. Without
+// a file, Read returns the zero File.
 func (f *AgentFlags) Read(substrate string) (agentfile.File, error) {
 	switch {
 	case f.From == "" && f.root != "":

@@ -80,7 +80,7 @@ func oneOf(all ...bool) bool {
 	return i >= 0 && !slices.Contains(all[i+1:], true)
 }
 
-// updateVacant changes what is not a vacant's agent.
+// updateVacant changes the settings of a vacant that are not part of its agent.
 func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, u admin.Update, noCheck bool) error {
 	before, err := c.Show(ctx, name)
 	if err != nil {

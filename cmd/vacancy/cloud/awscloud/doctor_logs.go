@@ -55,8 +55,8 @@ func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered
 	return t
 }
 
-// jobsSince is how far back runs of functions are searched that nobody waits
-// for: the indexer may have had nothing to do.
+// jobsSince is how far back runs of background functions are searched: the indexer may
+// have had nothing to do.
 const jobsSince = 24 * time.Hour
 
 // jobFacts returns how functions with a check last ended.

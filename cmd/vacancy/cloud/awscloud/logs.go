@@ -120,7 +120,7 @@ func (l line) before(other line) bool {
 	return cmp.Or(l.At.Compare(other.At), strings.Compare(l.Group, other.Group)) < 0
 }
 
-// source is one group's lines from a time on, a page at a time.
+// source reads the lines of one group that are not older than a given time, by pages.
 type source struct {
 	account *Cloud
 	group   string

@@ -30,7 +30,7 @@ type view struct {
 	head    head
 }
 
-// headRows is the number of rows requested beside a stream's last one.
+// headRows is the number of rows requested besides a stream's last one.
 const headRows = 256
 
 // head is the beginning of a stream, requested together with its end: a reader

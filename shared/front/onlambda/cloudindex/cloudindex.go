@@ -36,7 +36,7 @@ func registrations(h *onlambda.Env) *registry.Registry {
 	return registry.New(registry.Config{Store: h.Store, Now: wall, Rand: rand.Reader})
 }
 
-// snapshots are those in the host's bucket.
+// snapshots returns the index snapshots in the host's bucket.
 func snapshots(h *onlambda.Env) *snapshot.Snapshots {
 	return snapshot.New(snapshot.Config{
 		Blobs: s3.New(s3.NewClient(h.AWS), h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),

@@ -77,7 +77,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 	return done, err
 }
 
-// sent is when a message was sent; now if it does not say.
+// sent returns the time at which a message was sent; now if the message lacks it.
 func sent(m events.SQSMessage) time.Time {
 	ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64)
 	if err != nil {

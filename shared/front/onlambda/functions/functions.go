@@ -30,7 +30,7 @@ type Function struct {
 	Queues  string // messages of queues, separated by spaces
 	Step    bool   // the gate's state machine
 
-	// Environment variables beside the settings (package setting) and a URL's variables, separated by spaces. The
+	// Environment variables besides the settings (package setting) and a URL's variables, separated by spaces. The
 	// function does not start without Needs. A stage may lack Takes.
 	Needs, Takes string
 

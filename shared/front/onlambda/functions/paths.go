@@ -8,7 +8,7 @@ type Path struct {
 	Kept    string // cache policy for answers to GET; "" caches nothing
 }
 
-// Keyed is the cache policy whose key has the caller's: it keeps nothing but agent cards, for a second.
+// Keyed is the cache policy whose cache key contains the caller's key: it keeps only agent cards, for a second.
 const Keyed = "agents"
 
 // Default gets the paths without a pattern.

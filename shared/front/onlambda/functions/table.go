@@ -11,7 +11,7 @@ func All() []Function {
 
 // Memory determines the share of a core: 256 MB are a seventh. A call needs about two milliseconds of it between its waits
 // for DynamoDB, and the programs need less than 64 MB, so more would be paid for waiting. Search and Indexer take 512,
-// because their index is on disk: 244 MB for 100,000 cards, beside the one that replaces it, and for Indexer also the
+// because their index is on disk: 244 MB for 100,000 cards, besides the one that replaces it, and for Indexer also the
 // archive and the merge. Think takes no part in a call and needs as much as its callers, for TLS and JSON. Graduate and
 // functions that nobody waits for have Lambda's minimum.
 //

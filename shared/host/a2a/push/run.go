@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// again is when what failed at the store is done again.
+	// again is the delay before a failed step at the store is repeated.
 	again = time.Second
 	// pieceGap is the least time between two looks at a task whose answer comes in pieces.
 	pieceGap = time.Second
@@ -47,7 +47,7 @@ func newSchedule() schedule {
 		entries: map[place]*entry{}, slots: newSlots()}
 }
 
-// place is where a configuration is stored.
+// place names the slot of a task that stores a configuration.
 type place struct {
 	task task.Ref
 	slot int

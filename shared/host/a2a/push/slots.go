@@ -80,7 +80,8 @@ func (e *entry) shares() [5]bounded {
 	}
 }
 
-// load returns how many slots the owner and the host of e hold; ok is false if e may have none.
+// load returns how many slots the owner and the host of e hold; ok is false if e may have no
+// slot.
 func (s *slots) load(e *entry) (load [2]int, ok bool) {
 	for i, b := range e.shares() {
 		n := s.byShare[b.share]

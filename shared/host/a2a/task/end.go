@@ -13,8 +13,8 @@ import (
 // ErrNotCancelable means that the task has ended.
 var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and cannot be canceled")
 
-// lastEvent returns the number of the last event of a task that has at least n, and the
-// stored size of those after n.
+// lastEvent returns the number of the last event of a task that has at least n events, and
+// the stored size of the events after n.
 func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, err error) {
 	rest := store.Range{Partition: r.partition(), First: r.eventKey(n + 1).Sort, Last: HeadDocs.Sort}
 	for d, err := range store.All(ctx, e.Store, rest) {
@@ -27,7 +27,7 @@ func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, e
 	return n, size, nil
 }
 
-// end is how a turn ends a task.
+// end describes how a turn ends a task.
 type end struct {
 	status Status
 	void   bool   // without an answer: the turn's artifacts are withdrawn

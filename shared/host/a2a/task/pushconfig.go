@@ -33,11 +33,11 @@ var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notifi
 
 func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.message(), strconv.Itoa(slot)) }
 
-// Progress is the state of a configuration's deliveries, beside the number of the last
+// Progress is the state of a configuration's deliveries, besides the number of the last
 // event that was delivered.
 type Progress struct {
 	// SetAt is the version of its document at which the configuration was set. It tells the
-	// configuration from those that had its place before.
+	// configuration from earlier ones in the same slot.
 	SetAt   uint64    `json:"set_at,omitempty"`
 	Whole   bool      `json:"whole,omitempty"`   // the next delivery is the task as it is
 	Busy    time.Time `json:"busy,omitzero"`     // until then nobody else delivers

@@ -300,7 +300,7 @@ func (r *runner) put(ctx context.Context, event storedEvent) error {
 	return nil
 }
 
-// decided are the writes beside the row that decides the turn: the rest of the answer
+// decided are the writes besides the row that decides the turn: the rest of the answer
 // is stored before, the status with it.
 func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, error) {
 	r.mu.Lock()

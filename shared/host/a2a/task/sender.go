@@ -13,8 +13,8 @@ import (
 // any number of keys. A Sender consists of letters, digits and '-', and shows no address.
 type Sender string
 
-// SenderOf returns who answers for what is done for an owner: its account, or address if it
-// has none.
+// SenderOf returns the party that is responsible for the requests of an owner: its account, or
+// address if the owner has no account.
 func SenderOf(owner call.Owner, address string) Sender {
 	if account, ok := owner.Account(); ok {
 		return Sender(account.String())

@@ -284,7 +284,7 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 	return found, true, nil
 }
 
-// details collects what an agent says beside its text in a turn that is stored once.
+// details collects what an agent says besides its text in a turn that is stored once.
 type details struct {
 	mu     sync.Mutex
 	chunks []Chunk
@@ -414,8 +414,8 @@ func withName(ctx context.Context, r Ref) context.Context {
 }
 
 // Watch returns a context that ends within two seconds of the turn that NameOf named, for
-// a process that works for the one which runs it. Faults of the store are none of the
-// turn's.
+// a process that works for the runner of that turn. A fault of the store does not end the
+// context.
 func Watch(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }

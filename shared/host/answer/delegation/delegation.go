@@ -81,7 +81,7 @@ type Config struct {
 // Runner answers for composites. It is safe for concurrent use.
 type Runner struct{ Config }
 
-// host is where one question is answered.
+// host is the environment in which one question is answered.
 type host struct {
 	vacants Vacants
 	calls   Calls

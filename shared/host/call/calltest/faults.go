@@ -182,7 +182,7 @@ type fault struct {
 	heals bool
 	// fine means that the caller notices nothing.
 	fine bool
-	// lands is when the write is applied: before (1) or after (2) the request
+	// lands tells when the write is applied: before (1) or after (2) the request
 	// is resent.
 	lands int
 }

@@ -2,8 +2,9 @@
 //
 // The invariants: a card is fetched from the host that a person named, and everything
 // that follows goes to that host, by TLS unless it is this machine; nothing that an
-// agent sends is trusted for its size, its form or its author. What decides an answer is
-// read strictly; what does not is never worth an answer; what was cut off is none.
+// agent sends is trusted for its size, its form or its author. Members that decide
+// an answer are read strictly; other members never cost an answer. A text that was cut off is
+// not an answer.
 package agents
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// What may be wrong with an agent, beside its answers (*a2awire.RPCError).
+// What may be wrong with an agent, besides its answers (*a2awire.RPCError).
 var (
 	ErrInvalidPeerURL         = errors.New("not the URL of an agent")
 	ErrInsecureScheme         = errors.New("http is for agents on this machine; others need https")
@@ -184,7 +185,7 @@ func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (re
 	return result, answerError(r.Status, r.Body, err)
 }
 
-// answerError gives an answer that is none a kind.
+// answerError gives a kind to a reply that is not an answer.
 func answerError(status int, body []byte, err error) error {
 	var fault *a2awire.RPCError
 	switch {

@@ -99,8 +99,8 @@ func SendURL(given string) (string, error) {
 // likeliest first. The reference posts to the endpoint verbatim in one half of
 // its code and appends the message path in the other (PROTOCOL §23 C4), so
 // cards have either form. An endpoint that ends in the message path is used as
-// it is. The path is appended to one without a path or with the path of a
-// vacant. Any other endpoint is tried as it is first.
+// it is. The path is appended to an endpoint that has no path or the path of a
+// vacant. Any other endpoint is first tried as it is.
 func EndpointURLs(endpoint string) ([]string, error) {
 	u, err := ParseURL(endpoint)
 	if err != nil {

@@ -56,7 +56,7 @@ func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observatio
 }
 
 // ofAgent are the families of a vacant's substrate and of the model that answers instead
-// of it; none if one of them is not known.
+// of it; no family if one of the two is unknown.
 func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudget) ([]string, error) {
 	first := familyOf(r.Substrate)
 	if first == "" || r.Agent == 0 {

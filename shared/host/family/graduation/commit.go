@@ -53,7 +53,7 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 }
 
 // addSlot adds to tx the write that takes a slot of the parent's day. It refuses
-// if the parent has none left.
+// if the parent has no slot left.
 func (s *Service) addSlot(ctx context.Context, tx *store.Tx, st *Status) error {
 	parent := st.Request.ParentID
 	w, d, err := WindowDocs.Get(ctx, tx, WindowKey(parent))

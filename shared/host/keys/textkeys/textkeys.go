@@ -309,9 +309,8 @@ func (k *Keys) remember(day uint32, aead *dayKey) {
 	}
 }
 
-// Forget drops all keys from memory: the store may lack some of them since it
-// came back from a backup, and a text sealed under one of those could never be
-// opened.
+// Forget drops all keys from memory. A store that came back from a backup may lack some of
+// them, and a text sealed under a missing key could never be opened.
 func (k *Keys) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

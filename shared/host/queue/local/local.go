@@ -131,8 +131,8 @@ type worker struct {
 	past map[string]bool
 }
 
-// deliver starts the handlers of messages that none handles and whose shares have room. The
-// end of a handler wakes Run for those that had none.
+// deliver starts handlers for messages that no handler has and whose shares have room. The end
+// of a handler wakes Run for the messages whose shares had no room.
 func (w *worker) deliver(ctx context.Context) error {
 	w.forget()
 	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.All(), store.MaxPage) {

@@ -3,7 +3,7 @@
 // checkpoint signed by the host, proved to readers, and cosigned by witnesses.
 //
 // The invariants: a checkpoint never shrinks or changes. Everything stored
-// beside the head is a function of immutable rows, so it may be written early,
+// besides the head is a function of immutable rows, so it may be written early,
 // twice, or by an overtaken checkpointer. Only the head defines how much is
 // sealed. It moves in one commit with its checkpoint and epoch.
 //

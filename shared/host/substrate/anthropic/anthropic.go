@@ -148,8 +148,8 @@ func blocksOf(t *substrate.Turn) (all []block) {
 	return all
 }
 
-// event is one of a stream, as far as it matters. Read reads its other members by its type,
-// because types that are unknown here may have any.
+// event has the members of a stream's event that are read for every type. Read reads the other
+// members by the type, because types that are unknown here may have any.
 type event struct {
 	Type  string
 	Error json.RawMessage

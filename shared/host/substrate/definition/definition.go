@@ -1,4 +1,4 @@
-// Package definition describes an agent, beside its vacant's key: its model, its
+// Package definition describes an agent, besides its vacant's key: its model, its
 // instructions, its tools and its limits. A person writes them into an agent's file.
 //
 // The invariants: an Agent has one JSON form that parses back to it. A member that
@@ -466,8 +466,8 @@ func needs(kind string) (wanted, may parts) {
 	return parts{}, parts{}
 }
 
-// Of is the agent of defaults with a substrate; ok is false for one that no agent
-// can have, such as a plan's.
+// Of is the agent of defaults with a substrate; ok is false for a substrate that
+// no agent can have, such as a plan's.
 func Of(s substrate.Spec) (a Agent, ok bool) {
 	a.Provider = s.Kind
 	switch base, model, isModel := s.Model(); {

@@ -91,8 +91,8 @@ func (l *Live) CatchUp(ctx context.Context) error {
 	return l.follow(ctx)
 }
 
-// Replace lets swap replace the index by one that is built from the same feed,
-// and brings that up to date.
+// Replace lets swap replace the index by another that is built from the same feed, and
+// brings the new index up to date.
 func (l *Live) Replace(ctx context.Context, swap func() error) error {
 	if err := l.wait(ctx); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (l *Live) wait(ctx context.Context) error {
 
 func (l *Live) done() { l.turn <- struct{}{} }
 
-// age is how old the index is: for ever, if it was never brought up to date, or
-// at a time that the clock has gone back from.
+// age returns the age of the index: the longest, if the index was never brought up to date,
+// or if the clock was set back since.
 func (l *Live) age() time.Duration {
 	if last := l.last.Load(); last != nil && !l.now().Before(*last) {
 		return l.now().Sub(*last)

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// slowest is when the cluster abandons a query without an answer: a partial
+// slowest is the time after which the cluster abandons a query without an answer: a partial
 // answer would look complete.
 const slowest = "3s"
 

@@ -24,7 +24,7 @@ const Prefix = "search/"
 const manifestKey = Prefix + "manifest.json"
 
 const (
-	// orphanAge is when an unreferenced archive is removed. A loader reads the
+	// orphanAge is the age at which an unreferenced archive is removed. A loader reads the
 	// archive within one download after the manifest.
 	orphanAge = time.Hour
 	// checkEvery is the interval at which Newer reads the manifest: a request a
