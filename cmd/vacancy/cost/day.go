@@ -32,7 +32,7 @@ const (
 	writeUnitBytes = 1 << 10
 )
 
-// Bounds are what WorstDay assumes besides the limits in the templates.
+// Bounds are the assumptions of WorstDay besides the limits in the templates.
 type Bounds struct {
 	LineBytes float64 `json:"line_bytes"` // longest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called

@@ -182,8 +182,8 @@ func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRo
 		}
 		return collusion.Response{}, false, nil
 	}
-	// The seal binds the text to this stream and hash. The hash shows that the text is what
-	// the vacant signed.
+	// The seal binds the text to this stream and hash. By the hash, the vacant signed
+	// this text.
 	e, err := a.Envelope(pair, plain)
 	if err != nil || e.Hash() != a.Hash {
 		return collusion.Response{}, false, nil

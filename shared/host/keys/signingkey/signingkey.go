@@ -30,7 +30,7 @@ const (
 	// Lifetime is the time for which a certificate is valid. It bounds the damage by a
 	// stolen key. The next key is made when half of it is left.
 	Lifetime = 30 * 24 * time.Hour
-	// ahead is how long before its first use the next key is made. It is longer than
+	// ahead is the time between the making of a key and its first use. It is longer than
 	// cacheTime, so that every process knows the key by then.
 	ahead = 24 * time.Hour
 	// cacheTime is the time for which a process keeps the document and an
