@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -51,6 +52,29 @@ func (s *deployed) rpc(t *testing.T, to identity.ID, method, params string) obje
 	return answer.Result
 }
 
+// posted posts JSON to the stage, whose answer has to contain says.
+func (s *deployed) posted(t *testing.T, path, body, says string, headers ...string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	reply, err := web(t, s.aws, "").Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if b, err := io.ReadAll(reply.Body); err != nil || reply.StatusCode != http.StatusOK || !strings.Contains(string(b), says) {
+		t.Errorf("POST %s = %d %s, %v; want %s in it", path, reply.StatusCode, b, err, says)
+	}
+}
+
 // message is the parameters of a message.
 func message(text, configuration string) string {
 	return fmt.Sprintf(`{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":%q}]},"configuration":{%s}}`, text, configuration)
@@ -77,6 +101,17 @@ func (s *deployed) ended(t *testing.T, vacant identity.ID, id string) (state str
 		return state != "TASK_STATE_SUBMITTED" && state != "TASK_STATE_WORKING"
 	})
 	return state
+}
+
+// askedByOthers asks the function agent as clients of MCP and of OpenAI do.
+func (s *deployed) askedByOthers(t *testing.T) {
+	t.Helper()
+	echo := s.vacant(t)
+	s.posted(t, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_agents","arguments":{"query":"echo"}}}`, `"structuredContent":`)
+	s.posted(t, "/v/"+echo.String()+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi by MCP"}}}`, "hi by MCP")
+	for range 2 { // the second is the first
+		s.posted(t, "/v/"+echo.String()+"/v1/chat/completions", `{"model":"echo","messages":[{"role":"user","content":"hi by OpenAI"}]}`, "hi by OpenAI", "X-Stainless-Retry-Count: 1")
+	}
 }
 
 // tasked makes agent and worker do all that they ever do.

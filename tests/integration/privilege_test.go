@@ -109,6 +109,7 @@ func (s *deployed) everything(t *testing.T) {
 	s.thought(t)
 	s.tasked(t)
 	s.looked(t)
+	s.askedByOthers(t)
 	s.grown(t)
 	s.charged(t)
 	s.wholeOverHTTP(t)
