@@ -114,12 +114,17 @@ func (l Local) host() Check {
 
 func (l Local) version() Check {
 	switch {
-	case l.Version == "" || l.Command == "":
-		return none("a build of a changed checkout does not know its version")
+	case isUnversioned(l.Version) || isUnversioned(l.Command):
+		return none("a build outside a clone does not know its version")
 	case l.Version != l.Command:
 		return warn("end the host, and start it by this command", "the host is of %s, this command of %s", l.Version, l.Command)
 	}
 	return ok("%s", l.Version)
+}
+
+// isUnversioned reports whether a build is one of many with the same name.
+func isUnversioned(version string) bool {
+	return version == "" || strings.Contains(version, "(devel)") || strings.Contains(version, "+dirty")
 }
 
 func (l Local) public() Check {

@@ -25,7 +25,7 @@ func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, err
 	if err != nil {
 		return doctor.Local{}, err
 	}
-	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Path: kit.ShellWord(dir), Here: standalone.IsThere(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.BuiltOf()}
+	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Path: kit.ShellWord(dir), Here: standalone.IsThere(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.Version()}
 	if !l.Here {
 		return l, nil
 	}
