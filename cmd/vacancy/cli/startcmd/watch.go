@@ -265,7 +265,7 @@ func (w *watching) set(ctx context.Context, file agentfile.File) error {
 		w.short, w.handout = made.ID.Short(), kit.HandoutOf(&made)
 		w.out.Lock()
 		defer w.out.Unlock()
-		vacantcmd.WarnOf(w.App, made.Name, file.Agent.Warnings)
+		vacantcmd.WarnOfVersion(w.App, &made, file)
 		if said != "" {
 			w.Note(said, made.Name)
 			vacantcmd.CheckTools(w.App, ctx, c, &made)

@@ -49,6 +49,16 @@ func WarnOf(a *kit.App, name string, warnings []string) {
 	}
 }
 
+// WarnOfVersion is WarnOf for the next version of an agent. It changes no capability, because
+// the capability may be published, so a changed description is told with the command that helps.
+func WarnOfVersion(a *kit.App, v *admin.Vacant, file agentfile.File) {
+	WarnOf(a, v.Name, file.Agent.Warnings)
+	if said := file.Agent.Description; said != "" && said != v.Capability {
+		a.Note("warning: the capability of %s stays %q, and its file says %q; to change it: %s", v.Name, kit.Clip(v.Capability, kit.MaxShownCause), kit.Clip(said, kit.MaxShownCause),
+			a.Command("update %s %s", v.Name, kit.ShellWord("capability="+said)))
+	}
+}
+
 // shownAgent is an agent beside its vacant.
 type shownAgent struct {
 	Version  int                  `json:"version"`

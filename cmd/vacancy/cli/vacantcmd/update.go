@@ -118,7 +118,7 @@ func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string
 	if err != nil {
 		return err
 	}
-	WarnOf(a, after.Vacant.Name, file.Agent.Warnings)
+	WarnOfVersion(a, &after.Vacant, file)
 	return a.Show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Checked: CheckAgent(a, ctx, c, &after.Vacant, noCheck), warned: true})
 }
 
