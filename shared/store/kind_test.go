@@ -136,7 +136,7 @@ func TestADamagedDocumentNamesItselfAndTheReason(t *testing.T) {
 		``:                                     "unexpected end",
 		`{`:                                    "unexpected end",
 		`{"of":"a"}`:                           "expected format 3, got 0",
-		`{"format":2,"of":"a"}`:                "expected format 3, got 2",
+		`{"format":2,"of":"a"}`:                "it has format 2, and this Vacancy reads 3: an older one wrote it; read it with that one",
 		`{"format":31}`:                        "it has format 31, and this Vacancy reads 3: a newer one wrote it",
 		`{"format":3,"of":7}`:                  "cannot unmarshal number",
 		`{"format":3,"of":"b"}`:                "it belongs under another key",

@@ -42,6 +42,10 @@ type Status struct {
 	TextsEnd time.Time `json:"texts_end,omitzero"`
 }
 
+// HasLittleRoom reports whether the disk has less room than a public host needs to let others
+// write.
+func (s *Status) HasLittleRoom() bool { return s.FreeBytes >= 0 && s.FreeBytes < s.MinFreeBytes }
+
 // Reindexed describes an index that was rebuilt.
 type Reindexed struct {
 	Index         string `json:"index"` // its directory

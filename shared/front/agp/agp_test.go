@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -557,5 +559,41 @@ func TestTerminalStatesStay(t *testing.T) {
 		if got := n.do("POST", "/v1/bookings/"+id+"/cancel", n.ent, "{}"); got.status != http.StatusConflict {
 			t.Errorf("cancel of %s = %d %s", from, got.status, got.body)
 		}
+	}
+}
+
+// Operators see the bookings of all accounts without naming a venue, page by page.
+func TestOperatorsListTheBookingsOfTheWholeHost(t *testing.T) {
+	n := open(t, false)
+	n.venue("warung", substrate.KindMock, nil)
+	n.venue("second", substrate.KindMock, nil)
+	var want []string
+	book := func(key, venue string, times int) {
+		for range times {
+			id, _ := n.confirmed(key, `{"venue_slug":"`+venue+`"}`, "Prefer: respond-async")
+			want = append(want, id)
+		}
+	}
+	_, _ = n.account("empty", money.Dollar, billing.KeyOptions{Tier: billing.Pro})
+	_, other := n.account("other", 100*money.Dollar, billing.KeyOptions{Tier: billing.Enterprise})
+	book(n.ent, "warung", 102) // more than a page
+	book(other, "second", 2)
+	var got []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		page := n.as("GET", "/v1/admin/bookings?cursor="+cursor, "")
+		n.want("list", page, http.StatusOK, "")
+		all := page.json["bookings"].([]any)
+		if len(all) > 100 {
+			t.Errorf("a page of %d bookings, want at most 100", len(all))
+		}
+		for _, one := range all {
+			got = append(got, one.(map[string]any)["booking_id"].(string))
+		}
+		cursor, _ = page.json["next"].(string)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("bookings of the host (-want +got):\n%s", diff)
 	}
 }

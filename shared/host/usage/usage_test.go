@@ -247,6 +247,37 @@ func TestUsageIsWhatCallsCost(t *testing.T) {
 	w.check()
 }
 
+// The calls of a day are the owner's hours of that day, and not the hours of the day before.
+func TestTheCallsOfADayAreAddedUp(t *testing.T) {
+	w := newWorld(t)
+	m := w.meter(w.file)
+	w.calls(4)
+	w.fold(m)
+	w.clock.Advance(11 * time.Hour)
+	w.calls(7)
+	w.fold(m)
+	first := w.want["owned"].Answers + w.want["owned"].Voids
+	at := func(tenant string, now time.Time) uint64 {
+		t.Helper()
+		calls, err := usage.CallsOfDay(t.Context(), w.file, tenant, now)
+		w.must(err)
+		return calls[w.vacant.ID()]
+	}
+	if got := at("acme", w.clock.Now(0)()); got != first || first < 11 {
+		t.Errorf("CallsOfDay() = %d, want %d", got, first)
+	}
+	w.clock.Advance(2 * time.Hour) // past midnight
+	w.calls(2)
+	w.fold(m)
+	now := w.clock.Now(0)()
+	if got, want := at("acme", now), w.want["owned"].Answers+w.want["owned"].Voids-first; got != want || got < 2 {
+		t.Errorf("CallsOfDay() after midnight = %d, want %d", got, want)
+	}
+	if got := at("", now); got != 0 {
+		t.Errorf("CallsOfDay() of another tenant = %d, want 0", got)
+	}
+}
+
 // payingKey is a caller that pays for its calls.
 func payingKey(t testing.TB) *identity.Key {
 	for {

@@ -3,9 +3,11 @@ package callcmd
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -21,6 +23,9 @@ func callHint(a *kit.App, ctx context.Context, err error, f callFlags, t dispatc
 	kind := problem.Of(err).Kind
 	if kind == problem.PaymentRequired {
 		return payHint(a, ctx, err, f, t.ID, t.URL, ways)
+	}
+	if kind == problem.Pending || kind == problem.Unavailable {
+		return diskHint(a, ctx, err, f.where)
 	}
 	failed, absent := kind.IsFailure() || kind == problem.Deadline, kind == problem.Misdirected
 	if !failed && !absent {
@@ -48,4 +53,26 @@ func callHint(a *kit.App, ctx context.Context, err error, f callFlags, t dispatc
 		return kit.WithHint(err, "vacancy logs %s --failed%s", v.Name, kit.DataArg(f.where.Data))
 	}
 	return err
+}
+
+// hintTime bounds the search for a hint.
+const hintTime = 2 * time.Second
+
+// diskHint explains a call without an outcome at a host on this machine whose disk is full.
+func diskHint(a *kit.App, ctx context.Context, err error, w kit.Where) error {
+	if !w.IsLocal(a) {
+		return err
+	}
+	plane := a.AdminAt(w)
+	if plane == nil {
+		return err
+	}
+	// The time of the call may be over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hintTime)
+	defer cancel()
+	s, askErr := admin.GetStatus.Call(ctx, plane, op.None{})
+	if askErr != nil || !s.HasLittleRoom() {
+		return err
+	}
+	return kit.WithHint(err, "vacancy status%s: the disk of the host's data has only %d MB left", kit.DataArg(w.Data), s.FreeBytes>>20)
 }

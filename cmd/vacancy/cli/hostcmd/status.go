@@ -75,12 +75,11 @@ func (r statusResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "  since    %s (%s), %s\n", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), kit.Printable(r.Version))
 	fmt.Fprintf(w, "  vacants  %d\n  calls    %d, of which %d failed\n", r.Vacants, r.Calls, r.Failed)
 	fmt.Fprintf(w, "  keeps    %s of data, %s of search index, %s of log\n", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes))
-	switch free := r.FreeBytes; {
-	case free < 0: // unknown on this system
-	case free < r.MinFreeBytes:
-		fmt.Fprintf(w, "  disk     %s free: below %s others may not write to this host (429); make room\n", size(free), size(r.MinFreeBytes))
-	default:
-		fmt.Fprintf(w, "  disk     %s free\n", size(free))
+	switch {
+	case r.HasLittleRoom():
+		fmt.Fprintf(w, "  disk     %s free: below %s others may not write to this host (429); make room\n", size(r.FreeBytes), size(r.MinFreeBytes))
+	case r.FreeBytes >= 0: // else unknown on this system
+		fmt.Fprintf(w, "  disk     %s free\n", size(r.FreeBytes))
 	}
 	if !r.Restored.IsZero() {
 		fmt.Fprintf(w, "  restored %s, from a backup; calls between the backup and that time are lost\n", kit.Moment(r.Restored))

@@ -37,7 +37,7 @@ func (a *App) OpenHost(dir string) (*standalone.Host, error) {
 
 // OpenHostWith opens a host with the app's clock, randomness and seams.
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
-	c.WrapStore, c.Version, c.Now, c.Rand = a.Seams.WrapStore, Version(), a.Now, a.Rand
+	c.WrapStore, c.Version, c.Now, c.Rand, c.Disk = a.Seams.WrapStore, Version(), a.Now, a.Rand, a.Seams.Disk
 	host, err := standalone.Open(c)
 	if problem.Is(err, problem.Damaged) && !c.New {
 		err = WithHint(err, "vacancy restore FILE, from a backup, or vacancy dev --new for another host")

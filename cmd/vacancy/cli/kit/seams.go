@@ -23,6 +23,8 @@ type Seams struct {
 	Store   func(store.Store) store.Store       // wraps the data file
 	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
 	Now     func() time.Time
+	// Disk returns the free space and the size of a data directory's disk.
+	Disk func(dir string) (free, size int64)
 	// Authority sends the requests of serve to its ACME authority. The default is
 	// the system's client.
 	Authority *http.Client
