@@ -31,14 +31,6 @@ type dialer struct {
 	allowLoopback bool
 }
 
-// allowing says for the log how the operator allows an address of this machine.
-func allowing(a netip.Addr) string {
-	if !a.Unmap().IsLoopback() {
-		return ""
-	}
-	return "; agents that the operator sets may be on this machine if it serves with --allow-loopback-agents"
-}
-
 // dial connects to addr, host:port. One refused address refuses the name: a
 // name that resolves to inside and outside addresses is an attack or a mistake,
 // and using the public address would hide it. The refusal's text does not contain
@@ -55,7 +47,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	for _, a := range candidates {
 		if reason := check(a, d.allowLoopback); reason != "" {
-			return nil, problem.Wrap(problem.Forbidden, fmt.Errorf("address %s is %s%s", a, reason, allowing(a)), "%s: expected a public address, got one inside a network or of this machine", host)
+			return nil, problem.Wrap(problem.Forbidden, fmt.Errorf("address %s is %s; see serve --allow-loopback-agents", a, reason), "%s: expected a public address, got one inside a network or of this machine", host)
 		}
 	}
 	var last error
