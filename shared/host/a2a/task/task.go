@@ -332,7 +332,9 @@ func (e *Engine) announce(t *Turn) {
 // the name, so another task of the signer is answered like one that does not exist.
 func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
-	if ok && t.Once && refusal.Problem.Kind == problem.Conflict {
+	// A message of Once that comes twice within a microsecond is signed as the same bytes, which
+	// the host refuses as a resend.
+	if ok && t.Once && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
 		if found, ok, err := e.before(ctx, t); ok || err != nil {
 			return found, err
 		}

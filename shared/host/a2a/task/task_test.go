@@ -779,6 +779,49 @@ func TestMessagesOfOneCallerAtOnceAllRun(t *testing.T) {
 	}
 }
 
+// A host signs the same message as the same bytes if it comes twice within a microsecond.
+func TestAMessageSignedTwiceAsTheSameBytesIsOneTask(t *testing.T) {
+	for name, run := range map[string]func(*task.Engine, task.Turn) (task.Ref, error){
+		"a turn": func(e *task.Engine, turn task.Turn) (task.Ref, error) {
+			_, err := e.Run(t.Context(), turn)
+			return turn.Ref, err
+		},
+		"in the background": func(e *task.Engine, turn task.Turn) (task.Ref, error) {
+			found, err := e.Start(t.Context(), turn)
+			return task.Ref{Vacant: turn.Vacant, Owner: turn.Owner, ID: found.ID}, err
+		},
+		"a stream": func(e *task.Engine, turn task.Turn) (task.Ref, error) {
+			ref, done, err := e.Begin(t.Context(), turn)
+			if done != nil {
+				<-done
+			}
+			return ref, err
+		},
+	} {
+		w := newWorld(t, says("done"))
+		first := w.turn("hi")
+		first.Owner, first.Once = call.AccountOwner("acme", ""), true
+		first.ID = task.MessageTask(first.Vacant, first.Owner, first.Message.ID)
+		late, sign := first, first.Envelope
+		var same *envelope.Envelope
+		first.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+			e, err := sign(ctx, next)
+			same = e
+			return e, err
+		}
+		late.Envelope = func(context.Context, call.Next) (*envelope.Envelope, error) {
+			if _, err := w.b.Run(t.Context(), first); err != nil { // after late has found no task
+				t.Fatal(err)
+			}
+			return same, nil
+		}
+		ref, err := run(w.a, late)
+		if err != nil || ref != first.Ref || w.ran.Load() != 1 {
+			t.Errorf("%s of the message at once: %v, %v, %d turns ran, want the task %s of 1", name, ref, err, w.ran.Load(), first.ID)
+		}
+	}
+}
+
 // events is a substrate with these events; the functions among them are called.
 type events []any
 
