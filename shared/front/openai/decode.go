@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -50,11 +51,12 @@ func Decode(body []byte) (*Request, error) {
 	sum := sha256.Sum256(body)
 	q := &Request{Came: hex.EncodeToString(sum[:]), Told: []Said{}}
 	d := canon.NewDecoder(body, canon.DefaultLimits())
+	table := Members()
 	var all []Said
 	messages, includes := false, false
 	err := d.Document(func(key string) (err error) {
-		if m, ok := refused[key]; ok {
-			return m.check(d)
+		if at := slices.IndexFunc(table, func(m Member) bool { return m.Name == key }); at >= 0 && table[at].Rule == Refused {
+			return table[at].check(d)
 		}
 		if d.Kind() == canon.Null && key != "messages" {
 			return d.Null()

@@ -92,17 +92,6 @@ func Table() string {
 	return b.String()
 }
 
-// refused are the refused members by their names.
-var refused = func() map[string]Member {
-	all := map[string]Member{}
-	for _, m := range Members() {
-		if m.Rule == Refused {
-			all[m.Name] = m
-		}
-	}
-	return all
-}()
-
 // check refuses the value of a refused member, unless it asks for nothing.
 func (m Member) check(d *canon.Decoder) error {
 	v, err := d.Value()
