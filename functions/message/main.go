@@ -12,5 +12,5 @@ import (
 )
 
 func main() {
-	onlambda.Serve(functions.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.Message) }, thinkclient.Part)
+	onlambda.Serve(functions.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.MessageHandler()) }, thinkclient.Part)
 }

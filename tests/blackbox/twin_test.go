@@ -119,7 +119,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	})
 	found := h.OpenSearch(index)
 	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished})
-	h.public = serve.Handlers{Message: h.Message, A2A: agents, MCP: servers, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
+	h.public = serve.Handlers{Message: h.MessageHandler(), A2A: agents, MCP: servers, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}.Public()
 	account, err := h.Billing.OpenAccount(t.Context(), "guests", 1)

@@ -87,7 +87,7 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 	ts.Defer(server.Vacants.Close)
 	_, err = server.Vacants.Rebase(context.Background())
 	ts.Check(err)
-	mux.Handle("/", serve.Handlers{Message: server.Message, Registry: server.RegistryHandler(nil), Gate: server.GateHandler(nil)}.Public())
+	mux.Handle("/", serve.Handlers{Message: server.MessageHandler(), Registry: server.RegistryHandler(nil), Gate: server.GateHandler(nil)}.Public())
 	for _, path := range []string{"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/host", "/v1/admin/root", "/v1/admin/restored", "/v1/admin/gate", "/v1/admin/secrets", "/v1/admin/secrets/key", "/v1/admin/models", "/v1/admin/budgets"} {
 		mux.Handle(path, server.Admin())
 	}

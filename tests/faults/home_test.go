@@ -66,7 +66,7 @@ func (h *fixture) ran(text string) int {
 // handler is the public handler of another host over a store.
 func (h *fixture) handler(s store.Store, now func() time.Time) http.Handler {
 	h.t.Helper()
-	return serve.Public(h.Open(h.t, s, now, h.kinds()).Message)
+	return serve.Public(h.Open(h.t, s, now, h.kinds()).MessageHandler())
 }
 
 // post gives a handler an envelope and returns its answer.

@@ -75,7 +75,7 @@ func (h *fixture) priced(name, substrate string, p price.Price, shards int, most
 }
 
 func (h *priced) handlerOf(s store.Store) http.Handler {
-	return serve.Public(h.money(s, time.Now).Message)
+	return serve.Public(h.money(s, time.Now).MessageHandler())
 }
 
 // swept sweeps as a host whose clock is ahead, and returns the units that the deletions of
@@ -147,7 +147,7 @@ func TestAPricedCallWaitsForOneRoundTripMore(t *testing.T) {
 	h := base.priced("trips", "counting", price.Price{Flat: 2000}, 4, 0)
 	counter := &roundtrips.Counter{Hold: hold}
 	still := time.Now()
-	handler := serve.Public(h.money(h.Store(h.Endpoint, counter.Option), func() time.Time { return still }).Message)
+	handler := serve.Public(h.money(h.Store(h.Endpoint, counter.Option), func() time.Time { return still }).MessageHandler())
 	for _, tt := range []struct {
 		name       string
 		trips      int

@@ -51,7 +51,7 @@ func (h *fixture) spent() int64 {
 }
 
 func (h *fixture) payingHandler(s store.Store) http.Handler {
-	return serve.Public(h.payerOver(s).Message)
+	return serve.Public(h.payerOver(s).MessageHandler())
 }
 
 // The figures of a warm call that costs money: its two rows, an entry in the logbook,

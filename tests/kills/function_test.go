@@ -135,7 +135,7 @@ func (p *function) do(r request) (response, error) {
 // clock cannot be moved.
 func (p *function) later(d time.Duration) func(request) (response, error) {
 	server, _, _ := p.target.aside(p.t, func() time.Time { return time.Now().Add(d) })
-	handler := serve.Public(server.Message)
+	handler := serve.Public(server.MessageHandler())
 	return func(r request) (response, error) {
 		in := httptest.NewRequest("POST", r.path, strings.NewReader(string(r.body)))
 		in.Header.Set("Content-Type", "application/json")

@@ -283,7 +283,7 @@ func (p *parted) due(t *testing.T, body []byte) {
 	server, _, _ := p.aside(t, func() time.Time { return time.Now().Add(past) })
 	in := httptest.NewRequest(http.MethodPost, caller.SendPath, strings.NewReader(string(body)))
 	in.Header.Set("Content-Type", "application/json")
-	serve.Public(server.Message).ServeHTTP(httptest.NewRecorder(), in)
+	serve.Public(server.MessageHandler()).ServeHTTP(httptest.NewRecorder(), in)
 }
 
 func (p *parted) verify(t *testing.T) {

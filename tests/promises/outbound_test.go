@@ -347,7 +347,7 @@ func pushes(h *reaching, _ outbound.Chooser, url string) {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("A2A-Version", "1.0")
 	w := httptest.NewRecorder()
-	serve.Handlers{Message: h.Message, A2A: a}.Public().ServeHTTP(w, r)
+	serve.Handlers{Message: h.MessageHandler(), A2A: a}.Public().ServeHTTP(w, r)
 	if w.Code != http.StatusOK || len(notices.messages) == 0 {
 		h.Fatalf("a message = %d %s, with %d notices", w.Code, w.Body, len(notices.messages))
 	}

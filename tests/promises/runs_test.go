@@ -165,7 +165,7 @@ func openRuns(t testing.TB, column string) *runs {
 	agents := w.server.OpenA2A()
 	network := w.server.OpenAGP(agents, found.Find, false)
 	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: w.server.SearchHandler(found.Find), Published: w.server.IsPublished})
-	w.web = serve.Handlers{Message: w.server.Message, A2A: agents, MCP: servers, AGP: network, Account: w.server.AccountHandler(nil)}.Public()
+	w.web = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents, MCP: servers, AGP: network, Account: w.server.AccountHandler(nil)}.Public()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()

@@ -58,7 +58,7 @@ func oneCall(t *testing.T, text string) *counted {
 		in := httptest.NewRequest(http.MethodPost, caller.SendPath, bytes.NewReader(body)).WithContext(ctx)
 		in.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()
-		serve.Public(server.Message).ServeHTTP(out, in)
+		serve.Public(server.MessageHandler()).ServeHTTP(out, in)
 		if out.Code != http.StatusOK {
 			t.Fatalf("call = %d %s, want 200", out.Code, out.Body)
 		}

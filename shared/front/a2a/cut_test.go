@@ -601,7 +601,7 @@ func TestAResendSaysThatItsAnswerWasCut(t *testing.T) {
 		in := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(envelope.AppendRequest(nil, []byte("1"), e)))
 		in.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()
-		c.server.Message.ServeHTTP(out, in)
+		c.server.MessageHandler().ServeHTTP(out, in)
 		got := out.Body.String()
 		if out.Code != status || at(t, got, "state") != "answered" || at(t, got, "cut") != "canceled" || at(t, got, "reply", "parts", 0, "text") != "one, two, " {
 			t.Errorf("%s: %d %s", path, out.Code, got)

@@ -72,7 +72,7 @@ func newQueued(t *testing.T) *queued {
 	t.Helper()
 	q := &queued{world: openWorld(t, true)}
 	q.agents = q.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{q}, Notices: noticeQueue{q}})
-	q.http.Config.Handler = serve.Handlers{Message: q.server.Message, A2A: q.agents}.Public()
+	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), A2A: q.agents}.Public()
 	return q
 }
 

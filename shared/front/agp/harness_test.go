@@ -126,7 +126,7 @@ func open(t testing.TB, works bool, changes ...func(*serve.Config)) *network {
 	found := n.server.OpenSearch(index)
 	agents := n.server.OpenA2A()
 	n.agp = n.server.OpenAGP(agents, found.Find, true)
-	n.web = serve.Handlers{Message: n.server.Message, A2A: agents, Account: n.server.AccountHandler(nil), AGP: n.agp, Metrics: true}.Public()
+	n.web = serve.Handlers{Message: n.server.MessageHandler(), A2A: agents, Account: n.server.AccountHandler(nil), AGP: n.agp, Metrics: true}.Public()
 	n.admin, n.url = serve.InProcess(n.server.Admin())
 	if works {
 		ctx, end := context.WithCancel(context.Background())

@@ -78,7 +78,7 @@ func (h *Server) openA2A(t task.Config) *A2A {
 		follow = followQueued
 	}
 	agents := a2a.New(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now, Follow: follow,
+		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow,
 		Published: h.published,
 		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})

@@ -20,7 +20,7 @@ import (
 
 func TestAServerAnswersByThePlanOfAComposite(t *testing.T) {
 	h := httpServer(t, memory.New(), "http://127.0.0.1:8080", quiet)
-	public := httptest.NewServer(serve.Public(h.Message))
+	public := httptest.NewServer(serve.Public(h.MessageHandler()))
 	defer public.Close()
 	parent, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	if err != nil {

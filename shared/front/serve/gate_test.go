@@ -126,7 +126,7 @@ func TestAServerWalksAGraduationAtBothHandlers(t *testing.T) {
 	q := httptest.NewRequest("POST", "http://127.0.0.1:1/v1/graduations", bytes.NewReader(blob))
 	q.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	serve.Handlers{Message: h.Message, Gate: h.GateHandler(nil)}.Public().ServeHTTP(w, q)
+	serve.Handlers{Message: h.MessageHandler(), Gate: h.GateHandler(nil)}.Public().ServeHTTP(w, q)
 	var again graduation.View
 	if err := json.Unmarshal(w.Body.Bytes(), &again); err != nil || w.Code != http.StatusOK || again.ID != view.ID {
 		t.Errorf("POST of the same = %d %s, want 200 with %s", w.Code, w.Body, view.ID)

@@ -89,7 +89,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	_, err = s.Billing.Link(ctx, payer, one.String())
 	must(err)
 
-	public := serve.Handlers{Message: s.Message, Account: s.AccountHandler(nil)}.Public()
+	public := serve.Handlers{Message: s.MessageHandler(), Account: s.AccountHandler(nil)}.Public()
 	e := &envelope.Envelope{From: who.ID(), To: r.ID, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
 	_, err = e.Sign(ctx, who)
 	must(err)

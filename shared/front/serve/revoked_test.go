@@ -62,7 +62,7 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/a2a/message/send", bytes.NewReader(envelope.AppendRequest(nil, nil, e)))
 		r.Header.Set("Content-Type", "application/json")
-		here.Message.ServeHTTP(w, r)
+		here.MessageHandler().ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
 	for _, p := range []pair{{"caller", "other"}, {"other", "called"}} {

@@ -109,7 +109,7 @@ func TestNoHandlerLogsWhatAStrangerSendsAtLength(t *testing.T) {
 	long := strings.Repeat("x", 8<<10)
 	id := identity.ID{1}.String()
 	for name, handler := range map[string]http.Handler{
-		"message": h.Message, "registry": h.RegistryHandler(translog), "gate": h.GateHandler(nil), "children": h.ChildrenHandler(), "admin": h.Admin(),
+		"message": h.MessageHandler(), "registry": h.RegistryHandler(translog), "gate": h.GateHandler(nil), "children": h.ChildrenHandler(), "admin": h.Admin(),
 	} {
 		for _, fails := range []bool{false, true} {
 			broken.Store(fails)
@@ -210,7 +210,7 @@ func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
 		cold := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
 		before := s.reads.Load()
 		w := httptest.NewRecorder()
-		serve.Public(cold.Message).ServeHTTP(w, httptest.NewRequest("GET", "/card", nil))
+		serve.Public(cold.MessageHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/card", nil))
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), firm.ID.String()) {
 			t.Fatalf("GET /card = %d %.200s, want the firm's", w.Code, w.Body)
 		}

@@ -118,12 +118,11 @@ type Server struct {
 	Answers *answer.Answerer
 	Texts   *textkeys.Keys
 	Calls   *call.Host
-	// Registry holds publications. Its handlers and Admin are built on demand, so
-	// that a function that does not serve them does not link what they need.
+	// Registry holds publications. Handlers are built on demand, so that a function that does
+	// not serve them does not link what they need.
 	Registry *registry.Registry
 	Gate     *graduation.Service
 	Outbound *outbound.Client // sends all requests of the host and of its vacants
-	Message  http.Handler     // for Public
 	Billing  *billing.Billing // nil on a host without accounts
 	// SigningKeys sign receipts and bookings.
 	SigningKeys *signingkey.Keys
@@ -202,10 +201,15 @@ func (h Config) Open() (*Server, error) {
 		Vacants:     directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
-		Message:     message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
 	server.Gate = h.newGate(server)
 	return server, nil
+}
+
+// MessageHandler is the handler of signed calls, for Public.
+func (h *Server) MessageHandler() http.Handler {
+	c := &h.config
+	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Log: c.Log, Now: c.Now, Causes: c.Causes})
 }
 
 // Admin is the handler of the operator's API, for AdminHandler or InProcess; with

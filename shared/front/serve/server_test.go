@@ -76,7 +76,7 @@ func start(t *testing.T) *runningHost {
 	done := make(chan error, 1)
 	go func() {
 		done <- serve.Run(ctx, quiet, time.Second,
-			serve.Endpoint{Listener: l, Handler: serve.Public(h.Message)},
+			serve.Endpoint{Listener: l, Handler: serve.Public(h.MessageHandler())},
 			serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, h.Admin()), Streams: true})
 	}()
 	stopped := false

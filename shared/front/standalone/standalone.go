@@ -328,7 +328,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished, Receipts: accounts, Version: h.Version()})
 	public := h.checked(serve.Handlers{
 		MCP: servers, AGP: network, Metrics: h.config.OwnMachine,
-		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
+		Message: h.MessageHandler(), A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
 	}.Public())
 	if !h.config.OwnMachine {

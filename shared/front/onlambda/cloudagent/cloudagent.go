@@ -23,6 +23,6 @@ func Serve() {
 		if env.Searcher != "" {
 			servers.Search = env.Server.SearchHandler(finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry))
 		}
-		return serve.Handlers{Message: env.Server.Message, A2A: agents, MCP: mcpserver.Handler(servers)}.Public(), agents.Tasks.Wait
+		return serve.Handlers{Message: env.Server.MessageHandler(), A2A: agents, MCP: mcpserver.Handler(servers)}.Public(), agents.Tasks.Wait
 	}, thinkclient.Part)
 }
