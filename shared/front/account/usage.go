@@ -17,19 +17,24 @@ import (
 
 // How usage is summed up.
 const (
-	ByHour   = "hour"
-	ByDay    = "day"
-	ByVacant = "vacant"
-	ByCaller = "caller"
+	ByHour    = "hour"
+	ByDay     = "day"
+	ByVacant  = "vacant"
+	ByCaller  = "caller"
+	BySubject = "subject"
 )
 
-// Line is a sum of usage. Hour, Day, Vacant and Caller are "" unless it is summed up by
-// them.
+// Line is a sum of usage. Hour, Day, Vacant, Caller and Subject are "" unless it is summed
+// up by them. Without a subject, keys and links paid. Issuer and Name tell who a subject is,
+// unless the operator deleted that.
 type Line struct {
-	Hour   string `json:"hour,omitempty"`
-	Day    string `json:"day,omitempty"`
-	Vacant string `json:"vacant,omitempty"`
-	Caller string `json:"caller,omitempty"`
+	Hour    string `json:"hour,omitempty"`
+	Day     string `json:"day,omitempty"`
+	Vacant  string `json:"vacant,omitempty"`
+	Caller  string `json:"caller,omitempty"`
+	Subject string `json:"subject,omitempty"`
+	Issuer  string `json:"issuer,omitempty"`
+	Name    string `json:"name,omitempty"`
 	usage.Counts
 }
 
@@ -91,8 +96,8 @@ func (s Span) read(now time.Time) (from, until time.Time, by string, err error) 
 	}
 	by = cmp.Or(s.By, ByVacant)
 	switch {
-	case !slices.Contains([]string{ByHour, ByDay, ByVacant, ByCaller}, by):
-		err = problem.Invalid("by", "hour, day, vacant or caller", httpapi.Clip(by))
+	case !slices.Contains([]string{ByHour, ByDay, ByVacant, ByCaller, BySubject}, by):
+		err = problem.Invalid("by", "hour, day, vacant, caller or subject", httpapi.Clip(by))
 	case !from.Before(until):
 		err = problem.Invalid("until", "a time after from", httpapi.Clip(s.Until))
 	case until.Sub(from) > maxSpan:
@@ -128,6 +133,8 @@ func (l *lines) add(h usage.Hour) error {
 		if !h.Caller.IsZero() {
 			key.Caller = h.Caller.String()
 		}
+	case BySubject:
+		key.Subject = h.Subject
 	default:
 		key.Vacant = h.Vacant.String()
 	}
@@ -146,7 +153,7 @@ func (l *lines) sorted() []Line {
 		}
 	}
 	slices.SortFunc(all, func(a, b Line) int {
-		return cmp.Or(strings.Compare(a.Hour+a.Day, b.Hour+b.Day), cmp.Compare(b.Charge, a.Charge), strings.Compare(a.Vacant+a.Caller, b.Vacant+b.Caller))
+		return cmp.Or(strings.Compare(a.Hour+a.Day, b.Hour+b.Day), cmp.Compare(b.Charge, a.Charge), strings.Compare(a.Vacant+a.Caller+a.Subject, b.Vacant+b.Caller+b.Subject))
 	})
 	return all
 }
@@ -163,6 +170,12 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	}
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
 	paid, earned := lines{by, map[Line]*usage.Counts{}}, lines{by, map[Line]*usage.Counts{}}
+	if by == BySubject {
+		// Subjects are part of what the account paid, so they are read first.
+		if err := d.addSubjects(ctx, a.ID, from, until, &paid); err != nil {
+			return u, err
+		}
+	}
 	if err := usage.Paid(ctx, d.Store, a.ID, from, until, paid.add); err != nil {
 		return u, err
 	}
@@ -175,6 +188,29 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	})
 	u.Paid, u.Earned = paid.sorted(), earned.sorted()
 	return u, err
+}
+
+// addSubjects adds what subjects of an account used, with their names, and takes it from the
+// line that is for the whole account.
+func (d *api) addSubjects(ctx context.Context, account string, from, until time.Time, paid *lines) error {
+	all, err := d.Subjects(ctx, account)
+	if err != nil {
+		return err
+	}
+	rest := &usage.Counts{}
+	paid.m[Line{}] = rest
+	return usage.BySubject(ctx, d.Store, account, from, until, func(h usage.Hour) error {
+		key := Line{Subject: h.Subject}
+		if i := slices.IndexFunc(all, func(s billing.NamedSubject) bool { return s.ID == h.Subject }); i >= 0 {
+			key.Issuer, key.Name = all[i].Issuer, all[i].Name
+		}
+		if paid.m[key] == nil {
+			paid.m[key] = &usage.Counts{}
+		}
+		paid.m[key].Add(h.Counts)
+		rest.Sub(h.Counts)
+		return nil
+	})
 }
 
 // operatorUsage sums up the usage of the operator's own vacants.

@@ -82,6 +82,9 @@ const (
 	KeyRevoked ChangeKind = "key_revoked"
 	Linked     ChangeKind = "link"
 	Unlinked   ChangeKind = "unlink"
+	// The note of IssuerAdded and IssuerRemoved is the issuer's URL.
+	IssuerAdded   ChangeKind = "issuer"
+	IssuerRemoved ChangeKind = "issuer_removed"
 )
 
 // DecodeChange reads a row of an account's stream.

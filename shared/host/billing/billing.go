@@ -47,14 +47,18 @@ type Config struct {
 	// KeyPrefix and AGPKeyPrefix are the first words of new keys. "" means
 	// DefaultKeyPrefix and DefaultAGPKeyPrefix.
 	KeyPrefix, AGPKeyPrefix string
+	// Tokens checks tokens of issuers; with nil, none counts here.
+	Tokens Tokens
 }
 
 // Billing manages accounts, and is the call.Ledger of calls that accounts pay for. It is
 // safe for concurrent use, and any number of hosts may share a store.
 type Billing struct {
 	Config
-	links linkCache
-	spent spentCache
+	links    linkCache
+	spent    spentCache
+	issuers  issuerCache
+	subjects subjectCache
 }
 
 var _ call.Ledger = (*Billing)(nil)

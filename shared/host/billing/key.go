@@ -210,6 +210,9 @@ type Key struct {
 	// LastUsed is the time of the last envelope that came with the key. Only
 	// Keys sets it.
 	LastUsed time.Time `json:"last_used,omitzero"`
+
+	// subject is who sends a token instead of a key; nil for a key.
+	subject *Subject
 }
 
 // DayQuota returns the number of requests by AGP that k may send in a UTC day.
@@ -427,7 +430,7 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 	if err != nil {
 		return nil, err
 	}
-	k, err := b.Authenticate(ctx, secret)
+	k, err := b.holder(ctx, r, secret)
 	switch {
 	case err != nil:
 		return nil, err
@@ -445,6 +448,18 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 	return &k, err
 }
 
+// holder returns the key of a secret, or the rights of a token.
+func (b *Billing) holder(ctx context.Context, r *http.Request, secret string) (Key, error) {
+	if b.Tokens == nil || !b.Tokens.Looks(secret) {
+		return b.Authenticate(ctx, secret)
+	}
+	s, err := b.Tokens.Check(ctx, secret, r)
+	if err != nil {
+		return Key{}, err
+	}
+	return s.key(), b.noteSubject(ctx, &s)
+}
+
 // Identify returns the account that pays for a request, or nil for a request
 // without a key.
 func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
@@ -455,7 +470,11 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 	case err != nil:
 		return nil, err
 	}
-	return &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Most: k.Most, Test: k.Test}, nil
+	p := &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Most: k.Most, Test: k.Test}
+	if s := k.subject; s != nil {
+		p.Subject, p.Issuer, p.IssuerCap = s.ID, s.Issuer.ID, s.Issuer.Most
+	}
+	return p, nil
 }
 
 // NeedsScope returns the refusal of a key without a scope.

@@ -96,7 +96,11 @@ type capOf struct {
 // besides the account's own.
 func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, caps []capOf, err error) {
 	if p := q.Payer; p != nil {
-		return p.Account, []capOf{{whose: "key#" + p.Key, most: p.Cap, once: p.Most}}, nil
+		caps = []capOf{{whose: "key#" + p.Key, most: p.Cap, once: p.Most}}
+		if p.Issuer != "" {
+			caps = append(caps, capOf{whose: "issuer#" + p.Issuer, most: p.IssuerCap})
+		}
+		return p.Account, caps, nil
 	}
 	if q.Guest {
 		return "", nil, nil

@@ -75,12 +75,16 @@ type Credential struct {
 // Payer is an account, and how it was known.
 type Payer struct {
 	Account string       // its id in hex
-	Subject string       // who of the account sends the request; "" for a key of the account
+	Subject string       // who of the account sends the request, in hex; "" for a key of the account
 	Tenant  string       // its name
-	Key     string       // id of the key
-	Cap     money.Amount // of the key, for a UTC day; zero means no cap
+	Key     string       // id of the key, or of the subject
+	Cap     money.Amount // of the key or the subject, for a UTC day; zero means no cap
 	Most    money.Amount // of the key, for a call; zero means no bound
 	Test    bool         // a test key: nothing is charged
+	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
+	// subjects together.
+	Issuer    string
+	IssuerCap money.Amount
 }
 
 // PayerKind says who pays for a call with a price.

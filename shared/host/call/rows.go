@@ -2,6 +2,7 @@ package call
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -68,6 +69,7 @@ type RequestRow struct {
 	// Of a call with a price; PaidByNobody and zeros of others.
 	PaidBy       PayerKind
 	Payer        [32]byte // the account; zeros for a free call
+	Subject      string   // of the account, in hex; "" if none is known
 	PriceVersion uint64
 	Price        uint64 // micro-dollars debited with the accept
 	Shard        uint8  // of the balance, that a refund goes to
@@ -125,6 +127,18 @@ func (r *RequestRow) Tip() chain.Tip {
 
 var errRow = errors.New("row does not decode")
 
+// SubjectSize is the size of a subject's id in bytes.
+const SubjectSize = 16
+
+// subjectBytes returns the bytes of a subject; nil for "" and for what is none.
+func subjectBytes(subject string) []byte {
+	b, err := hex.DecodeString(subject)
+	if err != nil || len(b) != SubjectSize {
+		return nil
+	}
+	return b
+}
+
 func (r *RequestRow) encode() []byte {
 	b := make([]byte, 0, 360+len(r.Text.Box))
 	kind := r.Kind
@@ -133,6 +147,10 @@ func (r *RequestRow) encode() []byte {
 	}
 	if r.Shown {
 		kind |= shownBit
+	}
+	subject := subjectBytes(r.Subject)
+	if subject != nil && r.PaidBy != PaidByNobody {
+		kind |= subjectBit
 	}
 	b = append(b, RowFormat, byte(kind))
 	b = append(b, r.Hash[:]...)
@@ -153,6 +171,7 @@ func (r *RequestRow) encode() []byte {
 		if r.PaidBy != PaidByNobody {
 			b = append(b, byte(r.PaidBy))
 			b = append(b, r.Payer[:]...)
+			b = append(b, subject...)
 			b = binary.AppendUvarint(b, r.PriceVersion)
 		}
 	}
@@ -162,11 +181,11 @@ func (r *RequestRow) encode() []byte {
 // DecodeRequest decodes a row of a request stream.
 func DecodeRequest(row store.Row) (RequestRow, error) {
 	r := RequestRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowCall, RowReset, RowCall|paidBit, RowCall|paidBit|shownBit)
+	d, err := newReader(row, RowCall, RowReset, RowCall|paidBit, RowCall|paidBit|shownBit, RowCall|paidBit|subjectBit, RowCall|paidBit|shownBit|subjectBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind &^ (paidBit | shownBit)
+	r.Kind = d.kind &^ (paidBit | shownBit | subjectBit)
 	paid := d.kind&paidBit != 0
 	r.Shown = d.kind&shownBit != 0
 	d.fixed(r.Hash[:])
@@ -188,6 +207,9 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 		if paid {
 			r.PaidBy = PayerKind(d.byte())
 			d.fixed(r.Payer[:])
+			if d.kind&subjectBit != 0 {
+				r.Subject = hex.EncodeToString(d.bytes(SubjectSize))
+			}
 			r.PriceVersion = d.uvarint(math.MaxInt64)
 			d.bad = d.bad || r.PaidBy == PaidByNobody || r.PaidBy > PaidByVoucher
 		}

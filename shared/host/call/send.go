@@ -193,6 +193,9 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 	}
 	c := &r.charge
 	row.Payer, row.PaidBy, row.Price, row.Shard, row.PriceVersion = c.Payer, c.Kind, uint64(c.Hold), c.Shard, c.Version
+	if p := r.opts.Payer; p != nil && row.PaidBy == PaidByAccount {
+		row.Subject = p.Subject
+	}
 	row.Shown = r.opts.Shown && row.Price > 0
 	writes := []store.Write{store.Append{Stream: r.pair.Requests(), Position: row.Position, WriteID: row.WriteID, Data: row.encode()}}
 	if row.PaidBy != PaidByNobody {

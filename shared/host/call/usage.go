@@ -86,6 +86,10 @@ const paidBit RowKind = 0x40
 // comes.
 const shownBit RowKind = 0x20
 
+// subjectBit marks a request that a subject of the paying account sent. It is not part of a
+// kind.
+const subjectBit RowKind = 0x10
+
 // cutBit, in the kind of an answer, says that the row has the reason of a Cut. Rows of whole
 // answers have the bytes that they always had.
 const cutBit RowKind = 0x20

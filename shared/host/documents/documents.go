@@ -40,7 +40,7 @@ import (
 var kinds = []store.AnyKind{
 	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.MoveDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
 	billing.UseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
-	billing.ActiveDocs.Any(), billing.DueDocs.Any(),
+	billing.IssuerDocs.Any(), billing.IssuerKeyDocs.Any(), billing.SubjectDocs.Any(), billing.ActiveDocs.Any(), billing.DueDocs.Any(),
 	booking.BookingDocs.Any(), booking.DetailsDocs.Any(), booking.EventDocs.Any(), booking.OnceDocs.Any(), booking.SlotDocs.Any(), booking.BreakerDocs.Any(),
 	booking.CounterDocs.Any(), booking.DueDocs.Any(),
 	call.KeptDocs.Any(),
@@ -62,7 +62,7 @@ var kinds = []store.AnyKind{
 	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.TurnDocs.Any(), task.PushedDocs.Any(), task.RecentDocs.Any(),
 	textkeys.KeyDocs.Any(),
 	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignedDocs.Any(),
-	usage.PaidDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.OffsetDocs.Any(),
+	usage.PaidDocs.Any(), usage.SubjectDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.OffsetDocs.Any(),
 	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetDocs.Any(), vacants.NameDocs.Any(),
 	vacants.FormerDocs.Any(), vacants.SelfDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),
 }

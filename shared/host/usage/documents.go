@@ -14,6 +14,9 @@ import (
 // them.
 var All = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
 
+// subjectPartition is how the partitions of SubjectDocs begin.
+const subjectPartition = "use#subject#"
+
 // The documents of usage, by UTC hour or day. They are in the order of time.
 var (
 	// PaidDocs count an account's payments for each hour, vacant and caller.
@@ -25,6 +28,12 @@ var (
 	// vacants of tenant "" are the operator's.
 	OwnedDocs = store.Kind[Hour]{
 		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Of: store.OfTenant, Verify: store.Unread},
+		Codec: hours,
+	}
+	// SubjectDocs count an account's payments for each hour and subject, by the tokens that
+	// subjects sent. They are part of what PaidDocs count.
+	SubjectDocs = store.Kind[Hour]{
+		Shape: store.Shape{Name: "usage of subjects", Partition: subjectPartition + "*", Sort: "*#*", Of: store.OfAccount, Verify: store.Unread},
 		Codec: hours,
 	}
 	// SpentDocs count the spending of an account for each UTC day.
@@ -48,8 +57,8 @@ var (
 
 var counts = store.JSON[Counts](1)
 
-// hours is the codec of an hour. The data has the counts; the key has hour, account,
-// vacant and caller.
+// hours is the codec of an hour. The data has the counts; the key has hour and account, and
+// vacant and caller, or the subject.
 var hours = store.Codec[Hour]{
 	Decode: func(d store.Doc) (h Hour, err error) {
 		c, err := counts.Decode(d)
@@ -68,9 +77,14 @@ func hourOf(k store.Key) (h Hour, err error) {
 	if len(parts) != 2 && len(parts) != 3 {
 		return h, errors.New("its key is not of usage")
 	}
-	if h.Start, err = time.Parse(hourForm, parts[0]); err == nil {
-		h.Vacant, err = identity.ParseID(parts[1])
+	if h.Start, err = time.Parse(hourForm, parts[0]); err != nil {
+		return h, err
 	}
+	if strings.HasPrefix(k.Partition, subjectPartition) {
+		h.Subject = parts[1]
+		return h, nil
+	}
+	h.Vacant, err = identity.ParseID(parts[1])
 	if err == nil && len(parts) == 3 {
 		h.Caller, err = identity.ParseID(parts[2])
 	}
@@ -81,12 +95,27 @@ func spentKey(account string, at time.Time) store.Key {
 	return SpentDocs.Key(account, at.UTC().Format(time.DateOnly))
 }
 
+// kindOf is the kind of a document of hours.
+func kindOf(k store.Key) *store.Kind[Hour] {
+	switch {
+	case isOwned(k):
+		return &OwnedDocs
+	case strings.HasPrefix(k.Partition, subjectPartition):
+		return &SubjectDocs
+	}
+	return &PaidDocs
+}
+
 func isOwned(k store.Key) bool { return OwnedDocs.Within(k.Partition) }
 
 func isSpent(k store.Key) bool { return SpentDocs.Within(k.Partition) }
 
 func paidKey(account string, hour time.Time, vacant, caller identity.ID) store.Key {
 	return PaidDocs.Key(account, hour.UTC().Format(hourForm), vacant.String(), caller.String())
+}
+
+func subjectKey(account string, hour time.Time, subject string) store.Key {
+	return SubjectDocs.Key(account, hour.UTC().Format(hourForm), subject)
 }
 
 func ownedKey(tenant string, hour time.Time, vacant identity.ID) store.Key {

@@ -213,11 +213,7 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 			writes = append(writes, store.Add{Key: k, Delta: int64(total[k].Charge), Min: -maxSpent, Max: maxSpent})
 			continue
 		}
-		kind := &PaidDocs
-		if isOwned(k) {
-			kind = &OwnedDocs
-		}
-		h, d, err := kind.Get(ctx, m.Store, k)
+		h, d, err := kindOf(k).Get(ctx, m.Store, k)
 		if err == nil && d.Version == 0 {
 			h, err = hourOf(k)
 		}
@@ -390,6 +386,9 @@ func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRo
 	if q.PaidBy == call.PaidByAccount {
 		account := hex.EncodeToString(q.Payer[:])
 		adds = append(adds, addition{paidKey(account, hour, pair.Vacant, pair.Caller), c})
+		if q.Subject != "" {
+			adds = append(adds, addition{subjectKey(account, hour, q.Subject), c})
+		}
 		if c.Charge > 0 {
 			adds = append(adds, addition{spentKey(account, decided), Counts{Charge: c.Charge}})
 		}

@@ -67,7 +67,7 @@ func (c *recount) readAccounts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ranges = append(ranges, PaidDocs.All(a.ID), SpentDocs.All(a.ID), OwnedDocs.All(a.Tenant))
+		ranges = append(ranges, PaidDocs.All(a.ID), SubjectDocs.All(a.ID), SpentDocs.All(a.ID), OwnedDocs.All(a.Tenant))
 	}
 	for _, r := range ranges {
 		if err := c.readDocuments(ctx, r); err != nil {

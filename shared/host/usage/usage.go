@@ -41,12 +41,24 @@ func (c *Counts) Add(other Counts) {
 	c.Unreported += other.Unreported
 }
 
-// Hour has the counts of a UTC hour: either of an account, a vacant and a caller, or,
-// with a zero Caller, of an owner and its vacant.
+// Sub takes other from c.
+func (c *Counts) Sub(other Counts) {
+	c.Answers -= other.Answers
+	c.Voids -= other.Voids
+	c.Charge -= other.Charge
+	c.Fee -= other.Fee
+	c.In -= other.In
+	c.Out -= other.Out
+	c.Unreported -= other.Unreported
+}
+
+// Hour has the counts of a UTC hour: of an account, a vacant and a caller; or, with a zero
+// Caller, of an owner and its vacant; or of an account and one of its subjects.
 type Hour struct {
-	Start  time.Time   `json:"hour"`
-	Vacant identity.ID `json:"vacant"`
-	Caller identity.ID `json:"caller,omitzero"`
+	Start   time.Time   `json:"hour"`
+	Vacant  identity.ID `json:"vacant"`
+	Caller  identity.ID `json:"caller,omitzero"`
+	Subject string      `json:"subject,omitempty"`
 	Counts
 }
 
@@ -84,6 +96,11 @@ func Spent(ctx context.Context, s store.Lister, account string, fn func(day time
 // zero time does not bound the range.
 func Paid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, PaidDocs, account, from, until, fn)
+}
+
+// BySubject calls fn with each hour of an account's subjects.
+func BySubject(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
+	return each(ctx, s, SubjectDocs, account, from, until, fn)
 }
 
 // Owned calls fn with each hour of the vacants of a tenant, "" for the operator's.

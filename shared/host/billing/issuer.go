@@ -1,0 +1,276 @@
+package billing
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Issuer is an issuer of tokens that an account pays for. A token counts if exactly one
+// Issuer of the host fits it.
+type Issuer struct {
+	ID      string `json:"id"`     // names the issuer of an account in paths and counters
+	Issuer  string `json:"issuer"` // its URL, as the tokens' iss spells it
+	Account string `json:"account"`
+	Tenant  string `json:"tenant"`
+	// IssuerOptions are what the operator sets.
+	IssuerOptions
+	Added time.Time `json:"added"`
+}
+
+// IssuerOptions say which tokens of an issuer count, and what they may do.
+type IssuerOptions struct {
+	// Audiences are accepted in aud, besides the URL of the vacant or the host that is called.
+	Audiences []string `json:"audiences,omitempty"`
+	// Cap bounds what a subject spends in a UTC day, Most what all subjects spend together.
+	Cap  money.Amount `json:"cap"`
+	Most money.Amount `json:"most"`
+	// Require are claims that a token must have, with their values. Anybody says that there
+	// are none: everybody who has a token of the issuer spends the account's money.
+	Require map[string]string `json:"require,omitempty"`
+	Anybody bool              `json:"anybody,omitempty"`
+	// Scopes are what a token may do; call if there are none.
+	Scopes []Scope `json:"scopes,omitempty"`
+	// SubjectClaim is the claim that tells subjects apart; sub if it is "".
+	SubjectClaim string `json:"subject_claim,omitempty"`
+	// Listed tells everybody of the issuer, at the host's own address.
+	Listed bool `json:"listed,omitempty"`
+}
+
+// Limits of issuers.
+const (
+	maxIssuers    = 256 // of a host
+	maxIssuerURL  = 512 // bytes
+	maxAudiences  = 16
+	maxRequired   = 16
+	maxClaim      = 128 // bytes of a claim's name
+	maxClaimValue = 512 // bytes
+)
+
+// TokenScopes are the scopes that a token may have. The others are for keys, which the
+// tenant or the operator makes and revokes.
+func TokenScopes() []Scope { return []Scope{ScopeCall, ScopeRead} }
+
+// DefaultSubjectClaim is the claim that tells subjects apart.
+const DefaultSubjectClaim = "sub"
+
+// movable are parts of the names of claims whose values move from one person to another.
+var movable = []string{"mail", "name", "phone", "upn", "nick"}
+
+// check refuses options that cannot be, and fills in defaults.
+func (o *IssuerOptions) check() error {
+	if len(o.Audiences) > maxAudiences {
+		return problem.Invalid("audiences", fmt.Sprintf("at most %d", maxAudiences), fmt.Sprint(len(o.Audiences)))
+	}
+	for i, a := range o.Audiences {
+		if a == "" || len(a) > maxIssuerURL || canon.CheckText("audience", a) != nil {
+			return problem.Invalid(fmt.Sprintf("audiences[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxIssuerURL), fmt.Sprintf("%.80q", a))
+		}
+	}
+	for _, bound := range []struct {
+		field string
+		of    money.Amount
+	}{{"cap", o.Cap}, {"most", o.Most}} {
+		if bound.of < 1 || bound.of > money.Max {
+			return problem.Invalid(bound.field, fmt.Sprintf("1 to %d micro-dollars a day", money.Max), fmt.Sprint(int64(bound.of)))
+		}
+	}
+	switch {
+	case len(o.Require) == 0 && !o.Anybody:
+		return problem.Invalid("require", "a claim with its value, or anybody", "neither: then everybody who can get a token of the issuer would spend the account's money")
+	case len(o.Require) > 0 && o.Anybody:
+		return problem.Invalid("anybody", "no claim in require beside it", fmt.Sprintf("%d", len(o.Require)))
+	case len(o.Require) > maxRequired:
+		return problem.Invalid("require", fmt.Sprintf("at most %d claims", maxRequired), fmt.Sprint(len(o.Require)))
+	}
+	for _, claim := range slices.Sorted(maps.Keys(o.Require)) {
+		if err := checkClaim("require", claim); err != nil {
+			return err
+		}
+		if v := o.Require[claim]; v == "" || len(v) > maxClaimValue {
+			return problem.Invalid("require."+claim, fmt.Sprintf("a value of 1 to %d bytes", maxClaimValue), fmt.Sprintf("%d", len(v)))
+		}
+	}
+	if len(o.Scopes) == 0 {
+		o.Scopes = []Scope{ScopeCall}
+	}
+	for _, s := range o.Scopes {
+		if !slices.Contains(TokenScopes(), s) {
+			return problem.Invalid("scopes", fmt.Sprintf("some of %v", TokenScopes()), fmt.Sprintf("%.40q", string(s)))
+		}
+	}
+	if o.SubjectClaim == "" {
+		o.SubjectClaim = DefaultSubjectClaim
+	}
+	if err := checkClaim("subject_claim", o.SubjectClaim); err != nil {
+		return err
+	}
+	lower := strings.ToLower(o.SubjectClaim)
+	if i := slices.IndexFunc(movable, func(part string) bool { return strings.Contains(lower, part) }); i >= 0 {
+		return problem.Invalid("subject_claim", "a claim that stays with one person, such as sub or oid", fmt.Sprintf("%q: addresses and names move from one person to another, and the tasks would move with them", o.SubjectClaim))
+	}
+	return nil
+}
+
+func checkClaim(field, name string) error {
+	if name == "" || len(name) > maxClaim || canon.CheckText("claim", name) != nil {
+		return problem.Invalid(field, fmt.Sprintf("the name of a claim, 1 to %d bytes without control characters", maxClaim), fmt.Sprintf("%.80q", name))
+	}
+	return nil
+}
+
+// checkIssuerURL refuses what no iss of a provider of OpenID Connect or OAuth can be.
+func checkIssuerURL(s string) error {
+	const want = "an https URL without query and fragment, as the tokens' iss spells it"
+	u, err := outbound.ParseURL(s)
+	switch {
+	case err != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", strings.HasSuffix(s, "#"), len(s) > maxIssuerURL, canon.CheckText("issuer", s) != nil:
+		return problem.Invalid("issuer", want, fmt.Sprintf("%.80q", s))
+	case u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()):
+		return problem.Invalid("issuer", want+"; http leads to this machine only", fmt.Sprintf("%.80q", s))
+	}
+	return nil
+}
+
+// IssuerKeys are the keys of an issuer, as package tokens fetched them last.
+type IssuerKeys struct {
+	Issuer string            `json:"issuer"`
+	Keys   []json.RawMessage `json:"keys,omitempty"` // JWKs
+	// Fetched is the time of Keys, Tried the time of the last attempt to fetch keys.
+	Fetched time.Time `json:"fetched,omitzero"`
+	Tried   time.Time `json:"tried"`
+}
+
+// IssuerMark stands for an issuer's URL in keys of the store.
+func IssuerMark(url string) string {
+	sum := sha256.Sum256([]byte("vacancy issuer v1\x1f" + url))
+	return hex.EncodeToString(sum[:8])
+}
+
+// issuerID is the id of an issuer of an account.
+func issuerID(url, account string) string {
+	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + account + "\x1f" + url))
+	return hex.EncodeToString(sum[:8])
+}
+
+// AddIssuer makes tokens of an issuer count for an account, or changes which of them do.
+func (b *Billing) AddIssuer(ctx context.Context, account, url string, o IssuerOptions) (i Issuer, err error) {
+	if err := checkIssuerURL(url); err != nil {
+		return i, err
+	}
+	if err := o.check(); err != nil {
+		return i, err
+	}
+	all, err := b.Issuers(ctx)
+	if err != nil {
+		return i, err
+	}
+	i = Issuer{ID: issuerID(url, account), Issuer: url, Account: account, IssuerOptions: o, Added: b.now()}
+	if known := slices.ContainsFunc(all, func(one Issuer) bool { return one.ID == i.ID }); !known && len(all) >= maxIssuers {
+		return i, problem.New(problem.Conflict, "the host has %d issuers, as many as it may; remove one first", len(all))
+	}
+	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		i.Tenant = a.Tenant
+		d, err := tx.Doc(ctx, IssuerDocs.Key(i.ID))
+		if err != nil {
+			return Change{}, err
+		}
+		IssuerDocs.Put(tx, store.Doc{Key: d.Key}, i)
+		return Change{Kind: IssuerAdded, Note: url}, nil
+	})
+	b.issuers.forget()
+	return i, err
+}
+
+// RemoveIssuer ends that tokens of an issuer count for an account, from the next request on.
+func (b *Billing) RemoveIssuer(ctx context.Context, id string) (i Issuer, err error) {
+	if i, err = b.Issuer(ctx, id); err != nil {
+		return i, err
+	}
+	_, err = b.change(ctx, i.Account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+		now, d, err := IssuerDocs.Get(ctx, tx, IssuerDocs.Key(id))
+		switch {
+		case err != nil:
+			return Change{}, err
+		case d.Version == 0:
+			return Change{}, noIssuer(id)
+		}
+		i = now
+		tx.Delete(d.Key)
+		return Change{Kind: IssuerRemoved, Note: i.Issuer}, nil
+	})
+	b.issuers.forget()
+	return i, err
+}
+
+// Issuer reads an issuer by its id.
+func (b *Billing) Issuer(ctx context.Context, id string) (Issuer, error) {
+	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 8 || hex.EncodeToString(raw) != id {
+		return Issuer{}, noIssuer(id)
+	}
+	i, d, err := IssuerDocs.Get(ctx, b.Store, IssuerDocs.Key(id))
+	if err != nil {
+		return i, store.Problem(err)
+	}
+	if d.Version == 0 {
+		return i, noIssuer(id)
+	}
+	return i, nil
+}
+
+func noIssuer(id string) error {
+	return problem.New(problem.NotFound, "no issuer has the id %.40q; GET /v1/admin/issuers lists them", id)
+}
+
+// Issuers lists the issuers of all accounts, by their ids.
+func (b *Billing) Issuers(ctx context.Context) (all []Issuer, err error) {
+	for i, err := range IssuerDocs.Each(ctx, b.Store, IssuerDocs.All()) {
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		all = append(all, i)
+	}
+	return all, nil
+}
+
+// CountingIssuers is Issuers as of at most a second ago, for requests.
+func (b *Billing) CountingIssuers(ctx context.Context) ([]Issuer, error) {
+	c := &b.issuers
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.Now().Before(c.until) {
+		return c.all, nil
+	}
+	until := b.Now().Add(cacheTime)
+	all, err := b.Issuers(ctx)
+	if err == nil {
+		c.all, c.until = all, until
+	}
+	return all, err
+}
+
+// issuerCache remembers the issuers for a second.
+type issuerCache struct {
+	mu    sync.Mutex
+	all   []Issuer
+	until time.Time
+}
+
+func (c *issuerCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = time.Time{}
+}

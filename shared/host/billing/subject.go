@@ -1,0 +1,132 @@
+package billing
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Tokens checks tokens of issuers (package tokens).
+type Tokens interface {
+	// Looks reports whether a secret has the form of a token, before anything is read.
+	Looks(secret string) bool
+	// Check returns who sends a request with a token. The error is Unauthorized for a token
+	// that does not count.
+	Check(ctx context.Context, token string, r *http.Request) (Subject, error)
+}
+
+// Subject is who a token was made for.
+type Subject struct {
+	Issuer Issuer
+	ID     string // hash of the issuer's URL and of Name, call.SubjectSize bytes in hex
+	Name   string // as the issuer spells it
+}
+
+// key returns the rights of a subject, as those of a key.
+func (s *Subject) key() Key {
+	i := &s.Issuer
+	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.Issuer, Scopes: i.Scopes, Cap: i.Cap, subject: s}
+}
+
+// NamedSubject is the name of a subject, which rows do not have.
+type NamedSubject struct {
+	ID      string    `json:"subject"`
+	Account string    `json:"account"`
+	Issuer  string    `json:"issuer"`
+	Name    string    `json:"name"`
+	Since   time.Time `json:"since"`
+}
+
+// SubjectDocs are the names of an account's subjects, by their ids. Without the document nobody
+// can tell who a subject is.
+var SubjectDocs = store.Kind[NamedSubject]{
+	Shape: store.Shape{Name: "name of a subject", Partition: accountPartition, Sort: "subject#*", Of: store.OfAccount, Verify: store.Unread},
+	Codec: store.JSON[NamedSubject](1),
+	Own:   func(s NamedSubject) []string { return []string{s.Account, s.ID} },
+}
+
+// noteSubject stores the name of a subject at its first request.
+func (b *Billing) noteSubject(ctx context.Context, s *Subject) error {
+	at := SubjectDocs.Key(s.Issuer.Account, s.ID)
+	if b.subjects.knows(at, b.Now()) {
+		return nil
+	}
+	err := b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		if d, err := tx.Doc(ctx, at); err != nil || d.Version > 0 {
+			return err
+		}
+		SubjectDocs.Put(tx, store.Doc{Key: at}, NamedSubject{ID: s.ID, Account: s.Issuer.Account, Issuer: s.Issuer.Issuer, Name: s.Name, Since: b.now()})
+		return nil
+	})
+	if err == nil {
+		b.subjects.note(at, b.Now())
+	}
+	return store.Problem(err)
+}
+
+// Subjects lists the subjects of an account whose names are kept, by their ids.
+func (b *Billing) Subjects(ctx context.Context, account string) (all []NamedSubject, err error) {
+	for s, err := range SubjectDocs.Each(ctx, b.Store, SubjectDocs.All(account)) {
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// ForgetSubject deletes the name of a subject of an account. The next request of the subject
+// stores it again.
+func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s NamedSubject, err error) {
+	at := SubjectDocs.Key(account, id)
+	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		var d store.Doc
+		if s, d, err = SubjectDocs.Get(ctx, tx, at); err != nil {
+			return err
+		}
+		if d.Version == 0 {
+			return problem.New(problem.NotFound, "the account has no name of a subject %.40q", id)
+		}
+		tx.Delete(d.Key)
+		return nil
+	})
+	b.subjects.forget(at)
+	return s, store.Problem(err)
+}
+
+// subjectCache remembers the subjects whose names are stored.
+type subjectCache struct {
+	mu sync.Mutex
+	m  map[store.Key]time.Time
+}
+
+// Limits of a subjectCache. Another process may delete a name at any time.
+const (
+	maxNoted = 4096
+	noted    = time.Minute
+)
+
+func (c *subjectCache) knows(at store.Key, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.m[at])
+}
+
+func (c *subjectCache) note(at store.Key, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || len(c.m) >= maxNoted {
+		c.m = map[store.Key]time.Time{}
+	}
+	c.m[at] = now.Add(noted)
+}
+
+func (c *subjectCache) forget(at store.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.m, at)
+}

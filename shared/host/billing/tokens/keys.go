@@ -1,0 +1,334 @@
+package tokens
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Times of key sets.
+const (
+	// fresh is the time for which a set of keys is used without a look at the issuer.
+	fresh = 10 * time.Minute
+	// good is the time for which a set counts if the issuer is away.
+	good = time.Hour
+	// between is the least time between two fetches of an issuer, by all processes together.
+	between = 30 * time.Second
+	// fetchTime bounds a fetch, which is of two documents.
+	fetchTime = 5 * time.Second
+)
+
+// Limits of what an issuer sends.
+const (
+	maxReply = 256 << 10
+	maxKeys  = 100
+	minRSA   = 2048 // bits
+)
+
+// keySet is what this process knows of the keys of an issuer. mu is held while the keys are
+// read or fetched, so that many requests make one fetch.
+type keySet struct {
+	mu      sync.Mutex
+	keys    []key
+	fetched time.Time
+	tried   time.Time // as stored; the zero time before the first read
+	read    time.Time // of the document
+}
+
+// key is a key that verifies signatures.
+type key struct {
+	id     string
+	alg    string // the only algorithm that it is for; "" for each that fits
+	public any    // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
+}
+
+// fits reports whether a key may have signed with an algorithm.
+func (k *key) fits(alg jose.SignatureAlgorithm) bool {
+	if k.alg != "" && k.alg != string(alg) {
+		return false
+	}
+	switch k.public.(type) {
+	case *rsa.PublicKey:
+		return alg == jose.RS256 || alg == jose.PS256
+	case *ecdsa.PublicKey:
+		return alg == jose.ES256
+	}
+	return alg == jose.EdDSA
+}
+
+// verify checks the signature of a token.
+func (c *Checker) verify(ctx context.Context, token, issuer string, h header) error {
+	sig, err := jose.ParseSignedCompact(token, algorithms)
+	if err != nil {
+		return refuse("the token is not a signed JWT")
+	}
+	keys, err := c.keys(ctx, issuer, h)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if _, err := sig.Verify(k.public); err == nil {
+			return nil
+		}
+	}
+	return refuse("the signature of the token does not verify with the key of %s", issuer)
+}
+
+// keys returns the keys of an issuer that may have signed with a header. A header without kid
+// takes the only key that fits.
+func (c *Checker) keys(ctx context.Context, issuer string, h header) ([]key, error) {
+	s := c.set(issuer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.find(h)
+	if now := c.Now(); len(found) > 0 && now.Before(s.fetched.Add(fresh)) {
+		return found, nil
+	}
+	err := c.refresh(ctx, issuer, s)
+	found = s.find(h)
+	switch {
+	case len(found) > 0 && c.Now().Before(s.fetched.Add(good)):
+		return found, nil
+	case err != nil:
+		return nil, err
+	case !c.Now().Before(s.fetched.Add(good)):
+		return nil, problem.New(problem.Unavailable, "the keys of the issuer %s could not be fetched for an hour; the token may be good", issuer)
+	case h.kid == "":
+		return nil, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", issuer, h.alg)
+	}
+	return nil, refuse("the issuer %s has no key %.80q for %s", issuer, h.kid, h.alg)
+}
+
+// set returns the set of an issuer, which the operator added.
+func (c *Checker) set(issuer string) *keySet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sets[issuer]
+	if s == nil {
+		s = &keySet{}
+		c.sets[issuer] = s
+	}
+	return s
+}
+
+func (s *keySet) find(h header) (found []key) {
+	for _, k := range s.keys {
+		if k.fits(h.alg) && (h.kid == "" || h.kid == k.id) {
+			found = append(found, k)
+		}
+	}
+	if h.kid == "" && len(found) != 1 {
+		return nil
+	}
+	return found
+}
+
+// refresh reads the stored keys, and fetches the issuer's unless somebody did so lately. s.mu is
+// held.
+func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
+	now := c.Now()
+	// Whoever comes with unknown keys again and again costs a read a second.
+	if now.Before(s.tried.Add(between)) && now.Before(s.read.Add(time.Second)) {
+		return nil
+	}
+	stored, err := c.claim(ctx, issuer, now)
+	if err != nil {
+		return err
+	}
+	s.read, s.tried = now, stored.Tried
+	if stored.Fetched.After(s.fetched) {
+		s.keys, s.fetched = parseAll(stored.Keys), stored.Fetched
+	}
+	if !stored.Tried.Equal(stamp(now)) {
+		if stored.Fetched.Before(stored.Tried) && now.Before(stored.Tried.Add(fetchTime)) {
+			return problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", issuer)
+		}
+		return nil
+	}
+	raw, err := c.fetch(ctx, issuer)
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good", issuer)
+	}
+	stored.Keys, stored.Fetched = raw, stored.Tried
+	s.keys, s.fetched = parseAll(raw), stored.Fetched
+	err = c.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		before, d, err := billing.IssuerKeyDocs.Get(ctx, tx, billing.IssuerKeyDocs.Key(billing.IssuerMark(issuer)))
+		if err != nil || before.Fetched.After(stored.Fetched) {
+			return err
+		}
+		billing.IssuerKeyDocs.Put(tx, store.Doc{Key: d.Key}, stored)
+		return nil
+	})
+	return store.Problem(err)
+}
+
+// stamp is a time in the precision in which it is stored.
+func stamp(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
+
+// claim reads the stored keys of an issuer. If nobody tried to fetch them lately, the answer is
+// stored with Tried set to now, and the caller fetches.
+func (c *Checker) claim(ctx context.Context, issuer string, now time.Time) (s billing.IssuerKeys, err error) {
+	at := billing.IssuerKeyDocs.Key(billing.IssuerMark(issuer))
+	err = c.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		var d store.Doc
+		if s, d, err = billing.IssuerKeyDocs.Get(ctx, tx, at); err != nil {
+			return err
+		}
+		if d.Version > 0 && now.Before(s.Tried.Add(between)) && !s.Tried.After(now.Add(between)) {
+			return nil
+		}
+		s.Issuer, s.Tried = issuer, stamp(now)
+		billing.IssuerKeyDocs.Put(tx, store.Doc{Key: at}, s)
+		return nil
+	})
+	return s, store.Problem(err)
+}
+
+func (c *Checker) updater() store.Updater { return store.Updater{Store: c.Store, Rand: c.Rand} }
+
+// fetch returns the keys that an issuer publishes.
+func (c *Checker) fetch(ctx context.Context, issuer string) ([]json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	at, err := c.keysURL(ctx, issuer)
+	if err != nil {
+		return nil, err
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := c.get(ctx, chooser(issuer, at), at, &set); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(set.Keys) > maxKeys:
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d keys, got %d", at, maxKeys, len(set.Keys))
+	case len(parseAll(set.Keys)) == 0:
+		return nil, problem.New(problem.Unavailable, "%s has no key for %v", at, algorithms)
+	}
+	return set.Keys, nil
+}
+
+// keysURL asks an issuer where its keys are.
+func (c *Checker) keysURL(ctx context.Context, issuer string) (string, error) {
+	var failed []error
+	for _, at := range Metadata(issuer) {
+		var said struct {
+			Issuer string `json:"issuer"`
+			Keys   string `json:"jwks_uri"`
+		}
+		err := c.get(ctx, outbound.Operator, at, &said)
+		switch {
+		case err == nil && said.Issuer != issuer:
+			err = problem.New(problem.Unavailable, "%s is of the issuer %.200q: expected %q, to the letter", at, said.Issuer, issuer)
+		case err == nil && !strings.HasPrefix(said.Keys, "https://") && !sameOrigin(issuer, said.Keys):
+			err = problem.New(problem.Unavailable, "%s: jwks_uri: expected an https URL, got %.200q", at, said.Keys)
+		case err == nil:
+			return said.Keys, nil
+		}
+		failed = append(failed, err)
+	}
+	return "", errors.Join(failed...)
+}
+
+// Metadata returns the URLs at which an issuer may describe itself: that of OpenID Connect, and
+// that of OAuth.
+func Metadata(issuer string) []string {
+	all := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
+	if u, err := url.Parse(issuer); err == nil {
+		path := strings.TrimSuffix(u.EscapedPath(), "/")
+		all = append(all, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+path)
+	}
+	return all
+}
+
+func sameOrigin(a, b string) bool {
+	x, errA := url.Parse(a)
+	y, errB := url.Parse(b)
+	return errA == nil && errB == nil && x.Scheme == y.Scheme && x.Host == y.Host
+}
+
+// chooser says who chose the URL of an issuer's keys: the operator, who named the issuer, or
+// the issuer itself.
+func chooser(issuer, keys string) outbound.Chooser {
+	if sameOrigin(issuer, keys) {
+		return outbound.Operator
+	}
+	return outbound.Stranger
+}
+
+// get fetches a document of JSON.
+func (c *Checker) get(ctx context.Context, by outbound.Chooser, at string, into any) error {
+	r, err := c.Client.Do(ctx, outbound.Itself(by), outbound.Request{Method: http.MethodGet, URL: at, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReply})
+	switch {
+	case err != nil:
+		return err
+	case r.Status != http.StatusOK:
+		return problem.New(problem.Unavailable, "%s answered %d", at, r.Status)
+	}
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s is not the document of JSON that it should be", at)
+	}
+	return nil
+}
+
+// parseAll parses the keys that verify signatures. Others decide nothing: keys for encryption,
+// of other kinds, or that do not parse.
+func parseAll(raw []json.RawMessage) (all []key) {
+	for _, one := range raw {
+		if k, err := parse(one); err == nil {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+func parse(raw []byte) (k key, err error) {
+	var about struct {
+		Use string   `json:"use"`
+		Ops []string `json:"key_ops"`
+	}
+	if err := json.Unmarshal(raw, &about); err != nil {
+		return k, err
+	}
+	var j jose.JSONWebKey
+	if err := j.UnmarshalJSON(raw); err != nil {
+		return k, err
+	}
+	k = key{id: j.KeyID, alg: j.Algorithm, public: j.Key}
+	if about.Use != "" && about.Use != "sig" || len(about.Ops) > 0 && !slices.Contains(about.Ops, "verify") {
+		return k, errors.New("it is not for signatures")
+	}
+	switch public := j.Key.(type) {
+	case *rsa.PublicKey:
+		if public.N.BitLen() < minRSA {
+			return k, fmt.Errorf("it has %d bits", public.N.BitLen())
+		}
+	case *ecdsa.PublicKey:
+		if public.Curve != elliptic.P256() {
+			return k, errors.New("it is of another curve")
+		}
+	case ed25519.PublicKey:
+	default:
+		return k, fmt.Errorf("it is a %T", j.Key)
+	}
+	return k, nil
+}

@@ -1,0 +1,324 @@
+// Package tokens checks tokens of issuers that the operator added: companies' logins and other
+// providers of OpenID Connect or OAuth 2.
+//
+// The rules:
+//
+//   - A token is a JWT in three parts, at most 8 KiB, signed with RS256, PS256, ES256 or EdDSA.
+//     Its header names neither keys (jku, jwk, x5u, x5c) that count here nor extensions (crit).
+//   - Its iss is exactly an issuer that the operator added. Nothing is fetched for another one.
+//   - The signature is checked with a key of the issuer's set, which package outbound fetches.
+//   - aud has an audience that the operator gave, or the URL that is called. exp lies ahead, and
+//     nbf and iat do not, within a minute.
+//   - Exactly one issuer of the host's accounts fits: its claims are required. Its claim for
+//     subjects is a text of 1 to 255 bytes.
+//
+// Every other token is refused with Unauthorized. If the issuer's keys cannot be read, the error
+// is Unavailable: the token may be good.
+//
+// Errors never quote a token. They name the issuer and the claim that is wrong.
+package tokens
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Limits of tokens.
+const (
+	maxToken   = 8 << 10
+	maxSubject = 255 // bytes
+	leeway     = time.Minute
+	maxClaims  = 256 // values of a claim that is a list
+)
+
+// algorithms are the algorithms of signatures that count.
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
+
+// types are the values of typ that a token may have, in lower case. A token of another type was
+// made for something else, such as a logout.
+var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
+
+// Config configures a Checker.
+type Config struct {
+	Store  store.Store
+	Now    func() time.Time
+	Rand   io.Reader // safe for concurrent use
+	Client *outbound.Client
+	// Issuers returns the issuers that count (billing.Billing.CountingIssuers).
+	Issuers func(context.Context) ([]billing.Issuer, error)
+	// Resources returns the URLs that a request calls, without a slash at the end: a token may
+	// name each of them in aud.
+	Resources func(*http.Request) ([]string, error)
+}
+
+// Checker checks tokens. It is safe for concurrent use, and any number of processes may share a
+// store.
+type Checker struct {
+	Config
+
+	mu   sync.Mutex
+	sets map[string]*keySet // by issuer
+}
+
+// New returns a Checker.
+func New(c Config) *Checker { return &Checker{Config: c, sets: map[string]*keySet{}} }
+
+var _ billing.Tokens = (*Checker)(nil)
+
+// Looks reports whether a secret has the form of a token.
+func (c *Checker) Looks(secret string) bool { return strings.Count(secret, ".") == 2 }
+
+// Check returns who sends a request with a token.
+func (c *Checker) Check(ctx context.Context, token string, r *http.Request) (billing.Subject, error) {
+	return c.check(ctx, token, func() ([]string, error) { return c.Resources(r) })
+}
+
+// CheckFor is Check for a request to a URL that has no slash at the end.
+func (c *Checker) CheckFor(ctx context.Context, token, resource string) (billing.Subject, error) {
+	return c.check(ctx, token, func() ([]string, error) { return []string{resource}, nil })
+}
+
+func (c *Checker) check(ctx context.Context, token string, resources func() ([]string, error)) (s billing.Subject, err error) {
+	if len(token) > maxToken {
+		return s, refuse("expected a token of at most %d bytes", maxToken)
+	}
+	h, claims, err := read(token)
+	if err != nil {
+		return s, err
+	}
+	all, err := c.Issuers(ctx)
+	if err != nil {
+		return s, err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(i billing.Issuer) bool { return i.Issuer != claims.issuer })
+	if len(all) == 0 {
+		return s, refuse("tokens of the issuer %.200q do not count here", claims.issuer)
+	}
+	if err := c.verify(ctx, token, claims.issuer, h); err != nil {
+		return s, err
+	}
+	if err := claims.inTime(c.Now()); err != nil {
+		return s, err
+	}
+	called, err := resources()
+	if err != nil {
+		return s, err
+	}
+	var fits []billing.Issuer
+	var why error
+	for _, i := range all {
+		if no := claims.fit(&i, called); no != nil {
+			why = no
+		} else {
+			fits = append(fits, i)
+		}
+	}
+	switch {
+	case len(fits) > 1:
+		return s, refuse("the token fits %d accounts, and it must fit one: the operator can tell them apart by required claims or audiences", len(fits))
+	case len(fits) == 0 && len(all) > 1:
+		return s, refuse("the token fits none of the %d accounts that take tokens of %s", len(all), claims.issuer)
+	case len(fits) == 0:
+		return s, why
+	}
+	name, ok := claims.text(fits[0].SubjectClaim)
+	if !ok || name == "" || len(name) > maxSubject {
+		return s, refuse("the claim %s: expected a text of 1 to %d bytes", fits[0].SubjectClaim, maxSubject)
+	}
+	return billing.Subject{Issuer: fits[0], ID: SubjectID(claims.issuer, name), Name: name}, nil
+}
+
+// SubjectID stands for a subject of an issuer in rows and owners.
+func SubjectID(issuer, subject string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "vacancy subject v1\x1f%d\x1f%s\x1f%s", len(issuer), issuer, subject))
+	return hex.EncodeToString(sum[:call.SubjectSize])
+}
+
+// refuse is an error for a token that does not count.
+func refuse(format string, args ...any) error {
+	return problem.New(problem.Unauthorized, "Authorization: "+format, args...)
+}
+
+// header is what decides in the header of a token.
+type header struct {
+	alg jose.SignatureAlgorithm
+	kid string
+}
+
+// claims are the claims of a token.
+type claims struct {
+	issuer   string
+	audience []string
+	times    map[string]float64 // exp, nbf and iat, in seconds since 1970
+	texts    map[string][]string
+}
+
+// read reads a token, without its signature.
+func read(token string) (h header, c claims, err error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return h, c, refuse("expected a token in three parts")
+	}
+	var decoded [2][]byte
+	for i := range decoded {
+		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(parts[i]); err != nil {
+			return h, c, refuse("part %d of the token is not base64url", i+1)
+		}
+	}
+	if h, err = readHeader(decoded[0]); err != nil {
+		return h, c, refuse("the token's header: %s", problem.Of(err).Text())
+	}
+	if c, err = readClaims(decoded[1]); err != nil {
+		return h, c, refuse("the token's claims: %s", problem.Of(err).Text())
+	}
+	return h, c, nil
+}
+
+func readHeader(b []byte) (h header, err error) {
+	typ := ""
+	d := canon.NewDecoder(b, canon.DefaultLimits())
+	err = d.Document(func(key string) (err error) {
+		switch key {
+		case "alg":
+			var alg string
+			alg, err = d.String()
+			h.alg = jose.SignatureAlgorithm(alg)
+		case "kid":
+			h.kid, err = d.String()
+		case "typ":
+			typ, err = d.String()
+		case "crit":
+			return problem.Invalid("crit", "none, because this host knows no extensions", "some")
+		default: // jku, jwk, x5u and x5c, too: keys are the issuer's
+			err = d.Skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return h, err
+	case !slices.Contains(algorithms, h.alg):
+		return h, problem.Invalid("alg", fmt.Sprintf("one of %v", algorithms), fmt.Sprintf("%.40q", string(h.alg)))
+	case !slices.Contains(types, strings.ToLower(typ)):
+		return h, problem.Invalid("typ", "JWT, at+jwt or none", fmt.Sprintf("%.40q", typ))
+	}
+	return h, nil
+}
+
+func readClaims(b []byte) (c claims, err error) {
+	c = claims{times: map[string]float64{}, texts: map[string][]string{}}
+	d := canon.NewDecoder(b, canon.DefaultLimits())
+	err = d.Document(func(key string) (err error) {
+		switch key {
+		case "exp", "nbf", "iat":
+			c.times[key], err = d.Float64()
+			return err
+		}
+		switch d.Kind() {
+		case canon.String:
+			var s string
+			s, err = d.String()
+			c.texts[key] = []string{s}
+		case canon.Array:
+			c.texts[key], err = texts(d)
+		case canon.Bool:
+			var is bool
+			is, err = d.Bool()
+			c.texts[key] = []string{fmt.Sprint(is)}
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	if err != nil {
+		return c, err
+	}
+	if c.issuer, _ = c.text("iss"); c.issuer == "" {
+		return c, problem.Invalid("iss", "the URL of an issuer", "none")
+	}
+	if c.audience = c.texts["aud"]; len(c.audience) == 0 {
+		return c, problem.Invalid("aud", "an audience", "none")
+	}
+	if _, ok := c.times["exp"]; !ok {
+		return c, problem.Invalid("exp", "seconds since 1970", "none")
+	}
+	return c, nil
+}
+
+// texts reads the texts of a list. Other items decide nothing.
+func texts(d *canon.Decoder) (all []string, err error) {
+	err = d.Array(func(i int) error {
+		if d.Kind() != canon.String || i >= maxClaims {
+			return d.Skip()
+		}
+		s, err := d.String()
+		all = append(all, s)
+		return err
+	})
+	return all, err
+}
+
+// text returns a claim that is one text.
+func (c *claims) text(name string) (string, bool) {
+	if all := c.texts[name]; len(all) == 1 {
+		return all[0], true
+	}
+	return "", false
+}
+
+// inTime refuses a token that counts no more, or not yet.
+func (c *claims) inTime(now time.Time) error {
+	seconds := float64(now.UnixMilli()) / 1000
+	if exp := c.times["exp"]; math.IsNaN(exp) || exp+leeway.Seconds() <= seconds {
+		return refuse("the token expired at %s", instant(exp))
+	}
+	for _, name := range []string{"nbf", "iat"} {
+		if at, ok := c.times[name]; ok && at-leeway.Seconds() > seconds {
+			return refuse("the token counts from %s on (%s)", instant(at), name)
+		}
+	}
+	return nil
+}
+
+// instant spells seconds since 1970, which may be any number.
+func instant(seconds float64) string {
+	if math.Abs(seconds) > 1e11 {
+		return fmt.Sprintf("%.0f", seconds)
+	}
+	return time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339)
+}
+
+// fit tells why a token is not for an issuer of an account; nil if it is.
+func (c *claims) fit(i *billing.Issuer, called []string) error {
+	accepts := func(aud string) bool {
+		return slices.Contains(i.Audiences, aud) || slices.Contains(called, strings.TrimSuffix(aud, "/"))
+	}
+	if !slices.ContainsFunc(c.audience, accepts) {
+		return refuse("the token is for another audience: expected %s in aud", strings.Join(append(slices.Clone(called), i.Audiences...), " or "))
+	}
+	for claim, want := range i.Require {
+		if !slices.Contains(c.texts[claim], want) {
+			return refuse("the token lacks the claim %s that this host requires", claim)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,485 @@
+package tokens_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+// One key of each kind, made once: an RSA key takes a second.
+var keys = sync.OnceValue(func() map[string]crypto.Signer {
+	r, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	e, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]crypto.Signer{"RS256": r, "PS256": r, "ES256": e, "EdDSA": ed}
+})
+
+// provider is an issuer of tokens.
+type provider struct {
+	*httptest.Server
+	mu       sync.Mutex
+	keys     []any // JWKs
+	jwksURI  string
+	issuer   string                      // as its metadata spells it
+	answer   func(w http.ResponseWriter) // instead of the keys
+	requests atomic.Int64                // for keys
+}
+
+func newProvider(t testing.TB) *provider {
+	p := &provider{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch r.URL.Path {
+		case "/.well-known/openid-configuration":
+			json.NewEncoder(w).Encode(map[string]string{"issuer": p.issuer, "jwks_uri": p.jwksURI})
+		case "/keys":
+			p.requests.Add(1)
+			if p.answer != nil {
+				p.answer(w)
+				return
+			}
+			json.NewEncoder(w).Encode(map[string]any{"keys": p.keys})
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(p.Close)
+	p.issuer, p.jwksURI = p.URL, p.URL+"/keys"
+	for alg, k := range keys() {
+		p.keys = append(p.keys, jose.JSONWebKey{Key: k.Public(), KeyID: alg, Use: "sig"})
+	}
+	return p
+}
+
+func (p *provider) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// sign signs claims. header replaces members of the header.
+func sign(t testing.TB, alg, kid string, claims any, header map[string]any) string {
+	t.Helper()
+	o := (&jose.SignerOptions{}).WithHeader("kid", kid)
+	for k, v := range header {
+		o = o.WithHeader(jose.HeaderKey(k), v)
+	}
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(alg), Key: keys()[alg]}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, ok := claims.(string)
+	if !ok {
+		b, err := json.Marshal(claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = string(b)
+	}
+	j, err := s.Sign([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := j.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// world is a checker of a host at https://host.example.
+type world struct {
+	t testing.TB
+	*provider
+	checker *tokens.Checker
+	store   store.Store
+	ahead   time.Duration
+	issuers []billing.Issuer
+}
+
+const vacant = "https://host.example/v/clerk"
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, provider: newProvider(t), store: memory.New()}
+	w.issuers = []billing.Issuer{{ID: "0123456789abcdef", Issuer: w.URL, Account: "aa", Tenant: "acme", IssuerOptions: billing.IssuerOptions{
+		Audiences: []string{"api://vacancy"}, Require: map[string]string{"org": "acme"}, SubjectClaim: "sub", Cap: 1, Most: 1,
+	}}}
+	w.checker = w.another()
+	return w
+}
+
+// another is another process of the host.
+func (w *world) another() *tokens.Checker {
+	return tokens.New(tokens.Config{
+		Store: w.store, Now: w.now, Rand: rand.Reader, Client: outbound.New(outbound.Options{AllowLoopback: true, Timeout: 10 * time.Second}),
+		Issuers:   func(context.Context) ([]billing.Issuer, error) { return w.issuers, nil },
+		Resources: func(*http.Request) ([]string, error) { return []string{vacant}, nil },
+	})
+}
+
+func (w *world) now() time.Time { return time.Now().Add(w.ahead) }
+
+// claims are those of a good token, with others in place of some. A nil removes one.
+func (w *world) claims(with map[string]any) map[string]any {
+	now := w.now().Unix()
+	all := map[string]any{"iss": w.URL, "sub": "ann", "aud": vacant, "exp": now + 600, "iat": now, "org": "acme"}
+	maps.Copy(all, with)
+	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
+	return all
+}
+
+func (w *world) check(token string) (billing.Subject, error) {
+	return w.checker.CheckFor(w.t.Context(), token, vacant)
+}
+
+func TestGoodTokensCount(t *testing.T) {
+	w := newWorld(t)
+	now := time.Now().Unix()
+	for alg := range keys() {
+		s, err := w.check(sign(t, alg, alg, w.claims(nil), nil))
+		if err != nil || s.Name != "ann" || s.Issuer.Tenant != "acme" || s.ID != tokens.SubjectID(w.URL, "ann") {
+			t.Errorf("%s: %+v, %v", alg, s, err)
+		}
+	}
+	for name, with := range map[string]map[string]any{
+		"aud as array":                 {"aud": []string{"other", vacant}},
+		"aud with a slash":             {"aud": vacant + "/"},
+		"a given audience":             {"aud": "api://vacancy"},
+		"exp with a fraction":          {"exp": float64(now) + 600.5},
+		"an exp that is just over":     {"exp": now - 30},
+		"an nbf that is about to come": {"nbf": now + 30},
+		"a required claim as array":    {"org": []string{"x", "acme"}},
+		"other claims":                 {"cnf": map[string]any{"x": []any{1, 2.5, nil}}, "scope": "a b"},
+	} {
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(with), nil)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, header := range map[string]map[string]any{"at+jwt": {"typ": "at+jwt"}, "JWT": {"typ": "JWT"}, "jku": {"jku": "https://evil.example/keys"}} {
+		if _, err := w.check(sign(t, "EdDSA", "EdDSA", w.claims(nil), header)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := w.requests.Load(); n != 1 {
+		t.Errorf("the keys were fetched %d times, want once", n)
+	}
+}
+
+func TestTokensThatDoNotCount(t *testing.T) {
+	w := newWorld(t)
+	now := time.Now().Unix()
+	good := sign(t, "ES256", "ES256", w.claims(nil), nil)
+	part := strings.Split(good, ".")
+	raw := func(header, claims string) string {
+		return base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	}
+	body, _ := json.Marshal(w.claims(nil))
+	public, _ := json.Marshal(jose.JSONWebKey{Key: keys()["RS256"].Public()})
+	hs, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: public}, (&jose.SignerOptions{}).WithHeader("kid", "RS256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hmac, _ := hs.Sign(body)
+	hs256, _ := hmac.CompactSerialize()
+	embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: keys()["ES256"]}, &jose.SignerOptions{EmbedJWK: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, _ := embedded.Sign(body)
+	withKey, _ := own.CompactSerialize()
+	w.set(func() { // one more of a kind: a header without kid is ambiguous
+		k, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		w.keys = append(w.keys, jose.JSONWebKey{Key: k.Public(), KeyID: "ES256-2"})
+	})
+
+	claim := func(with map[string]any) string { return sign(t, "ES256", "ES256", w.claims(with), nil) }
+	for name, c := range map[string]struct{ token, says string }{
+		"alg none":                  {raw(`{"alg":"none"}`, string(body)) + ".", "alg"},
+		"alg none, signed":          {raw(`{"alg":"none","kid":"ES256"}`, string(body)) + "." + part[2], "alg"},
+		"HS256 over the public key": {hs256, "alg"},
+		"RS256's key for ES256":     {raw(`{"alg":"ES256","kid":"RS256"}`, string(body)) + "." + part[2], "no key"},
+		"a key of its own":          {withKey, "kid"},
+		"an unknown kid":            {sign(t, "ES256", "nobody", w.claims(nil), nil), "no key"},
+		"no kid, of two keys":       {sign(t, "ES256", "", w.claims(nil), nil), "kid"},
+		"crit":                      {sign(t, "ES256", "ES256", w.claims(nil), map[string]any{"crit": []string{"b64"}, "b64": true}), "crit"},
+		"typ logout":                {sign(t, "ES256", "ES256", w.claims(nil), map[string]any{"typ": "logout+jwt"}), "typ"},
+		"two kids":                  {raw(`{"alg":"ES256","kid":"x","kid":"ES256"}`, string(body)) + "." + part[2], "kid"},
+		"two subjects":              {sign(t, "ES256", "ES256", strings.Replace(string(body), `"sub"`, `"sub":"bob","sub"`, 1), nil), "sub"},
+		"another signature":         {part[0] + "." + part[1] + "." + strings.Split(claim(map[string]any{"sub": "bob"}), ".")[2], "does not verify"},
+		"a changed claim":           {part[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(body), "ann", "eve", 1))) + "." + part[2], "does not verify"},
+		"a wrong aud":               {claim(map[string]any{"aud": "https://host.example/v/other"}), vacant},
+		"a wrong aud, as array":     {claim(map[string]any{"aud": []string{"a", "b"}}), "aud"},
+		"the host in place of it":   {claim(map[string]any{"aud": "https://host.example"}), "aud"},
+		"no aud":                    {claim(map[string]any{"aud": nil}), "aud"},
+		"aud as a number":           {claim(map[string]any{"aud": 7}), "aud"},
+		"an iss with a slash more":  {claim(map[string]any{"iss": w.URL + "/"}), "do not count here"},
+		"another iss":               {claim(map[string]any{"iss": "https://evil.example"}), "do not count here"},
+		"no iss":                    {claim(map[string]any{"iss": nil}), "iss"},
+		"iss as array":              {claim(map[string]any{"iss": []string{w.URL, "x"}}), "iss"},
+		"expired":                   {claim(map[string]any{"exp": now - 61}), "expired"},
+		"no exp":                    {claim(map[string]any{"exp": nil}), "exp"},
+		"exp as text":               {claim(map[string]any{"exp": fmt.Sprint(now + 600)}), "exp"},
+		"a future nbf":              {claim(map[string]any{"nbf": now + 90}), "nbf"},
+		"a future iat":              {claim(map[string]any{"iat": now + 90}), "iat"},
+		"another org":               {claim(map[string]any{"org": "other"}), "org"},
+		"no org":                    {claim(map[string]any{"org": nil}), "org"},
+		"no subject":                {claim(map[string]any{"sub": nil}), "sub"},
+		"a subject as number":       {claim(map[string]any{"sub": 7}), "sub"},
+		"a subject as array":        {claim(map[string]any{"sub": []string{"ann", "bob"}}), "sub"},
+		"a long subject":            {claim(map[string]any{"sub": strings.Repeat("a", 256)}), "sub"},
+		"a subject of 10 KB":        {claim(map[string]any{"sub": strings.Repeat("a", 10<<10)}), "at most 8192 bytes"},
+		"claims that are no object": {sign(t, "ES256", "ES256", `[]`, nil), "claims"},
+		"five parts":                {good + ".a.b", "three parts"},
+		"padding":                   {part[0] + "=." + part[1] + "." + part[2], "base64url"},
+	} {
+		s, err := w.check(c.token)
+		if !problem.Is(err, problem.Unauthorized) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %+v, %v; want unauthorized, about %q", name, s, err, c.says)
+		}
+		if err != nil && len(c.token) > 40 && strings.Contains(err.Error(), c.token[len(c.token)-40:]) {
+			t.Errorf("%s: the error quotes the token: %v", name, err)
+		}
+	}
+}
+
+func TestATokenFitsOneAccount(t *testing.T) {
+	w := newWorld(t)
+	other := w.issuers[0]
+	other.ID, other.Account, other.Tenant, other.Require = "fedcba9876543210", "bb", "other", map[string]string{"org": "other"}
+	w.issuers = append(w.issuers, other)
+	for org, want := range map[string]string{"acme": "acme", "other": "other", "third": ""} {
+		s, err := w.check(sign(t, "ES256", "ES256", w.claims(map[string]any{"org": org}), nil))
+		if s.Issuer.Tenant != want || (err == nil) != (want != "") {
+			t.Errorf("org %s: %s, %v, want %q", org, s.Issuer.Tenant, err, want)
+		}
+	}
+	if _, err := w.check(sign(t, "ES256", "ES256", w.claims(map[string]any{"org": []string{"acme", "other"}}), nil)); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("a token for two accounts: %v", err)
+	}
+	w.issuers = nil
+	if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("a token of a removed issuer: %v", err)
+	}
+}
+
+func TestKeysAreRotated(t *testing.T) {
+	w := newWorld(t)
+	old := func() error { _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); return err }
+	next := func() error { _, err := w.check(sign(t, "EdDSA", "next", w.claims(nil), nil)); return err }
+	if err := old(); err != nil {
+		t.Fatal(err)
+	}
+	w.set(func() { w.keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
+	if err := next(); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("a new key, a moment after a fetch: %v", err)
+	}
+	w.ahead = 31 * time.Second
+	if err := next(); err != nil {
+		t.Errorf("a new key after 31 s: %v", err)
+	}
+	if err := old(); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("the old key, once the new one is known: %v", err)
+	}
+	// A process that begins reads the keys that others fetched.
+	w.checker, w.answer = w.another(), func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }
+	fetched := w.requests.Load()
+	if err := next(); err != nil || w.requests.Load() != fetched {
+		t.Errorf("in another process: %v, %d fetches, want none", err, w.requests.Load()-fetched)
+	}
+	// Without a look at unknown keys, a set is read again after ten minutes.
+	w.set(func() { w.answer, w.keys = nil, []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}} })
+	w.ahead += 11 * time.Minute
+	if err := next(); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("a withdrawn key after ten minutes: %v", err)
+	}
+}
+
+func TestUnknownKeysCostFewFetches(t *testing.T) {
+	w := newWorld(t)
+	tries := 100_000
+	if testing.Short() {
+		tries = 5_000
+	}
+	token := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
+	other := w.another()
+	began := w.requests.Load()
+	for i := range tries {
+		w.ahead = time.Minute * time.Duration(i) / time.Duration(tries)
+		c := w.checker
+		if i%2 == 1 {
+			c = other
+		}
+		if _, err := c.CheckFor(t.Context(), token, vacant); !problem.Is(err, problem.Unauthorized) {
+			t.Fatalf("try %d: %v", i, err)
+		}
+	}
+	if n := w.requests.Load() - began; n < 2 || n > 3 {
+		t.Errorf("%d tokens within a minute made %d fetches, want 2 or 3", tries, n)
+	}
+}
+
+func TestManyRequestsMakeOneFetch(t *testing.T) {
+	w := newWorld(t)
+	token := sign(t, "EdDSA", "EdDSA", w.claims(nil), nil)
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			if _, err := w.check(token); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := w.requests.Load(); n != 1 {
+		t.Errorf("32 requests at once made %d fetches", n)
+	}
+}
+
+func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
+	w := newWorld(t)
+	try := func() error { _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); return err }
+	w.answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
+	if err := try(); !problem.Is(err, problem.Unavailable) {
+		t.Fatalf("an issuer that was never there: %v", err)
+	}
+	w.set(func() { w.answer = nil })
+	w.ahead = 31 * time.Second
+	if err := try(); err != nil {
+		t.Fatal(err)
+	}
+	w.set(func() { w.answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
+	for _, after := range []time.Duration{11 * time.Minute, 30 * time.Minute, 59 * time.Minute} {
+		w.ahead = after
+		if err := try(); err != nil {
+			t.Errorf("%s after the fetch: %v", after, err)
+		}
+	}
+	w.checker = w.another()
+	if err := try(); err != nil {
+		t.Errorf("in another process: %v", err)
+	}
+	w.ahead = 62 * time.Minute
+	if err := try(); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("after an hour: %v", err)
+	}
+	w.set(func() { w.answer = nil })
+	w.ahead += 31 * time.Second
+	if err := try(); err != nil {
+		t.Errorf("once it is back: %v", err)
+	}
+}
+
+func TestIssuersThatLie(t *testing.T) {
+	big := strings.Repeat(" ", 10<<20)
+	for name, change := range map[string]func(w *world){
+		"another issuer's metadata": func(w *world) { w.issuer = w.URL + "/" },
+		"keys at a private address": func(w *world) { w.jwksURI = "https://10.0.0.1/keys" },
+		"keys by http elsewhere":    func(w *world) { w.jwksURI = "http://keys.example/keys" },
+		"keys in a file":            func(w *world) { w.jwksURI = "file:///etc/passwd" },
+		"keys of 10 MB":             func(w *world) { w.answer = func(w http.ResponseWriter) { fmt.Fprint(w, `{"keys":[]`, big, `}`) } },
+		"a redirect": func(w *world) {
+			w.answer = func(r http.ResponseWriter) { r.Header().Set("Location", w.URL+"/elsewhere"); r.WriteHeader(302) }
+		},
+		"no keys": func(w *world) { w.keys = nil },
+		"only a key for encryption": func(w *world) {
+			w.keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256", Use: "enc"}}
+		},
+		"a symmetric key": func(w *world) { w.keys = []any{map[string]string{"kty": "oct", "k": "c2VjcmV0", "kid": "ES256"}} },
+		"not JSON":        func(w *world) { w.answer = func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") } },
+		"a thousand keys": func(w *world) {
+			for range 1000 {
+				w.keys = append(w.keys, w.keys[0])
+			}
+		},
+	} {
+		w := newWorld(t)
+		change(w)
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, problem.Unavailable) {
+			t.Errorf("%s: %v, want unavailable", name, err)
+		}
+	}
+	// Keys that are of no use beside good ones decide nothing.
+	w := newWorld(t)
+	small, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Skip("this Go makes no small keys:", err)
+	}
+	w.keys = append([]any{map[string]string{"kty": "AKP", "kid": "ES256"}, jose.JSONWebKey{Key: small.Public(), KeyID: "small"}, 7, nil}, w.keys...)
+	if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
+		t.Errorf("beside keys of no use: %v", err)
+	}
+}
+
+func FuzzToken(f *testing.F) {
+	w := newWorld(f)
+	f.Add(sign(f, "ES256", "ES256", w.claims(nil), nil))
+	f.Add("a.b.c")
+	f.Add("..")
+	f.Fuzz(func(t *testing.T, token string) {
+		s, err := w.checker.CheckFor(t.Context(), token, vacant)
+		switch {
+		case err == nil && s.Name != "ann":
+			t.Errorf("a token that nobody signed is of %q", s.Name)
+		case err != nil && !problem.Is(err, problem.Unauthorized):
+			t.Errorf("%v, want unauthorized", err)
+		}
+	})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
+		b.Run(alg, func(b *testing.B) {
+			w := newWorld(b)
+			token := sign(b, alg, alg, w.claims(nil), nil)
+			for b.Loop() {
+				if _, err := w.check(token); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("an Ed25519 signature alone", func(b *testing.B) {
+		key := keys()["EdDSA"].(ed25519.PrivateKey)
+		message := make([]byte, 500)
+		sig := ed25519.Sign(key, message)
+		for b.Loop() {
+			if !ed25519.Verify(key.Public().(ed25519.PublicKey), message, sig) {
+				b.Fatal("it does not verify")
+			}
+		}
+	})
+}
