@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
@@ -59,6 +60,9 @@ type Config struct {
 	// request without a credential. An unknown credential is Unauthorized. Identify is nil
 	// on a host without accounts.
 	Identify func(ctx context.Context, r *http.Request) (*call.Payer, error)
+	// Issuers returns the URLs of the issuers whose tokens count at a vacant, in order. With nil
+	// none does.
+	Issuers func(ctx context.Context, v *vacants.Record) ([]string, error)
 	// Signed handles POST / with a body in the vacant's own form.
 	Signed http.Handler
 	Log    *slog.Logger
@@ -230,7 +234,7 @@ func (d *api) failHTTP(r *request, err error) {
 	p := problem.Of(err)
 	status := p.Kind.Row().Status
 	if status == http.StatusUnauthorized {
-		r.ResponseWriter.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
+		httpapi.Challenge(r.ResponseWriter, r.Request)
 	}
 	if p.Kind == problem.BudgetSpent {
 		r.ResponseWriter.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Now())))

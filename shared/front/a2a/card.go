@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
@@ -121,6 +122,7 @@ type cardKey struct {
 	id      identity.ID
 	changed time.Time // of the record
 	base    string
+	issuers string
 	profile profile
 }
 
@@ -130,14 +132,21 @@ const maxCards = 1024
 func newCardCache() *cardCache { return &cardCache{m: map[cardKey]*page{}} }
 
 func (c *cardCache) get(ctx context.Context, d *api, v *vacants.Record, base string, p profile) (*page, error) {
-	key := cardKey{v.ID, v.Changed, base, p}
+	var issuers []string
+	if d.Issuers != nil && d.takesKeys(v) {
+		var err error
+		if issuers, err = d.Issuers(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	key := cardKey{v.ID, v.Changed, base, strings.Join(issuers, " "), p}
 	c.mu.Lock()
 	known := c.m[key]
 	c.mu.Unlock()
 	if known != nil {
 		return known, nil
 	}
-	body, err := d.signedCard(ctx, v, base, p)
+	body, err := d.signedCard(ctx, v, base, issuers, p)
 	if err != nil {
 		return nil, err
 	}
@@ -166,12 +175,12 @@ func texts(all ...string) canon.Value {
 // members of 0.3 without a default value, in ASCII. The card omits members with a default
 // value, because typed readers drop them. Typed readers also drop empty members; the only
 // empty member is security of 0.3.
-func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p profile) ([]byte, error) {
+func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, issuers []string, p profile) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
-	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.takesKeys(v)}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.takesKeys(v), issuers: issuers}
 	one := canon.NewObject(b.members1()...)
 	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
 	if b.keys { // whose scheme the JavaScript SDK of 1.0 loses when it reads a card
@@ -259,6 +268,8 @@ type cardBuilder struct {
 	url    string
 	push   bool
 	keys   bool // the vacant takes keys of accounts
+	// issuers are the URLs of the issuers whose tokens count.
+	issuers []string
 }
 
 // takesKeys reports whether a vacant answers keys of accounts.
@@ -281,28 +292,61 @@ func takesGuests(v *vacants.Record) bool {
 // bearer is the name of the scheme of keys.
 const bearer = "bearer"
 
-// security returns the ways to authenticate: by a key, and by nothing if the vacant
-// takes guests.
+// login is the name of the scheme of an issuer.
+func login(i int) string {
+	if i == 0 {
+		return "login"
+	}
+	return fmt.Sprintf("login%d", i+1)
+}
+
+// security returns the ways to authenticate: by a key, by a token of each issuer, and by
+// nothing if the vacant takes guests.
 func (b *cardBuilder) security() canon.Value {
 	all := []canon.Value{canon.NewObject(member(bearer, canon.NewArray()))}
+	for i := range b.issuers {
+		all = append(all, canon.NewObject(member(login(i), canon.NewArray())))
+	}
 	if takesGuests(b.record) {
 		all = append(all, canon.NewObject())
 	}
 	return canon.NewArray(all...)
 }
 
-// schemes returns the member with the scheme of keys, made of the members that
-// describe it.
-func schemes(described ...canon.Member) canon.Member {
-	return member("securitySchemes", canon.NewObject(member(bearer, canon.NewObject(described...))))
+// form says for which version members are spelled: for 1.0, for 0.3, or for readers of both.
+type form byte
+
+const (
+	form1 form = 1 << iota
+	form03
+	formBoth = form1 | form03
+)
+
+// scheme describes a scheme: in 1.0 by an object of its type, in 0.3 by its type. For 0.3 alone
+// the type is left out, because it is a default value.
+func scheme(f form, name, object, kind string, about canon.Member) canon.Member {
+	var all []canon.Member
+	if f&form03 != 0 {
+		all = append(all, about)
+		if f == formBoth {
+			all = append(all, text("type", kind))
+		}
+	}
+	if f&form1 != 0 {
+		all = append(all, member(object, canon.NewObject(about)))
+	}
+	return member(name, canon.NewObject(all...))
 }
 
-// scheme1 describes keys for 1.0. scheme03 describes them for 0.3, without the type,
-// because it is a default value.
-var (
-	scheme1  = member("httpAuthSecurityScheme", canon.NewObject(scheme03))
-	scheme03 = text("scheme", bearer)
-)
+// schemes returns the member with the schemes of keys and of tokens.
+func (b *cardBuilder) schemes(f form) canon.Member {
+	all := []canon.Member{scheme(f, bearer, "httpAuthSecurityScheme", "http", text("scheme", bearer))}
+	for i, issuer := range b.issuers {
+		at := text("openIdConnectUrl", billing.IssuerMetadata(issuer)[0])
+		all = append(all, scheme(f, login(i), "openIdConnectSecurityScheme", "openIdConnect", at))
+	}
+	return member("securitySchemes", canon.NewObject(all...))
+}
 
 // modesOf returns the media types that a vacant reads and writes: text. An agent under test
 // also takes JSON, because the test kits send messages with data.
@@ -370,7 +414,7 @@ func (b *cardBuilder) members1() []canon.Member {
 	}
 	// securityRequirements is left out, because the Go SDK (v2.4.0) fails to read a card that
 	// has it in the specification's form.
-	return append(b.common(member("extendedAgentCard", canon.NewBool(true))), interfaces, schemes(scheme1))
+	return append(b.common(member("extendedAgentCard", canon.NewBool(true))), interfaces, b.schemes(form1))
 }
 
 // members03 returns the members of the card of 0.3 that have no default value.
@@ -378,7 +422,7 @@ func (b *cardBuilder) members03() []canon.Member {
 	all := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
 	if b.keys {
-		all = append(all, schemes(scheme03), member("supportsAuthenticatedExtendedCard", canon.NewBool(true)),
+		all = append(all, b.schemes(form03), member("supportsAuthenticatedExtendedCard", canon.NewBool(true)),
 			member("security", b.security()))
 	}
 	return all
@@ -395,7 +439,7 @@ func (b *cardBuilder) union() []canon.Member {
 		case m.Key == "capabilities":
 			all[at].Value = merged(m.Value, all[at].Value)
 		case m.Key == "securitySchemes":
-			all[at] = schemes(scheme03, text("type", "http"), scheme1)
+			all[at] = b.schemes(formBoth)
 		}
 	}
 	return all

@@ -32,7 +32,7 @@ func Tenants(c Config) http.Handler {
 	own := d.http().Mux(op.Routes(d.routes(s)...))
 	return d.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != vacantsPath && !strings.HasPrefix(r.URL.Path, vacantsPath+"/") {
-			op.Fail(w, s.OperatorsOnly(r))
+			op.Fail(w, r, s.OperatorsOnly(r))
 			return
 		}
 		own.ServeHTTP(w, r)

@@ -55,6 +55,27 @@ type API struct {
 	ReadLevel slog.Level
 }
 
+// PlainChallenge is the value of WWW-Authenticate where keys count and no tokens.
+const PlainChallenge = `Bearer realm="vacancy"`
+
+type challengeKey struct{}
+
+// WithChallenge lets Challenge set what f returns for a request.
+func WithChallenge(next http.Handler, f func(*http.Request) string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), challengeKey{}, f)))
+	})
+}
+
+// Challenge tells the client of a request, in the header of the answer, which credential it lacks.
+func Challenge(w http.ResponseWriter, r *http.Request) {
+	text := PlainChallenge
+	if f, ok := r.Context().Value(challengeKey{}).(func(*http.Request) string); ok {
+		text = f(r)
+	}
+	w.Header().Set("WWW-Authenticate", text)
+}
+
 // Mux returns the handler of routes, in the patterns of http.ServeMux. Other
 // paths are 404, other methods 405 with Allow.
 func (a API) Mux(routes map[string]Methods) http.Handler {

@@ -239,7 +239,7 @@ func (d *api) refuse(r *request, err error) {
 	p := problem.Of(err)
 	switch p.Kind {
 	case problem.Unauthorized:
-		r.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
+		httpapi.Challenge(r.ResponseWriter, r.Request)
 	case problem.BudgetSpent:
 		r.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Agents.Now())))
 	}

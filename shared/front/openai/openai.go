@@ -14,7 +14,8 @@ import (
 
 // The paths, below a vacant or at the host.
 const (
-	Completions = "/v1/chat/completions"
+	Base        = "/v1" // of the URLs that clients are given
+	Completions = Base + "/chat/completions"
 	Models      = "/v1/models"
 
 	responses = "/v1/responses"

@@ -73,12 +73,16 @@ func (h *Server) openA2A(t task.Config) *A2A {
 	if h.Billing != nil {
 		identify = h.Billing.Identify
 	}
+	var issuers func(context.Context, *vacants.Record) ([]string, error)
+	if h.Billing != nil && c.Tokens != nil {
+		issuers = h.resources().IssuersOf
+	}
 	follow := time.Duration(0)
 	if t.Notices != nil {
 		follow = followQueued
 	}
 	agents := a2a.New(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow,
+		Tasks: tasks, Push: pusher, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow,
 		Published: h.published,
 		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})

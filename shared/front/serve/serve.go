@@ -27,6 +27,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -58,6 +59,9 @@ type Handlers struct {
 	Children http.Handler
 	// Tenants has the admin routes for requests with a key.
 	Tenants http.Handler
+	// Resource has the metadata of resources. Challenge is for their WWW-Authenticate.
+	Resource  http.Handler
+	Challenge func(*http.Request) string
 }
 
 // NotFound answers that there is no such path.
@@ -71,9 +75,13 @@ func Public(message http.Handler) http.Handler { return Handlers{Message: messag
 // Public is the handler of the public listener. It does not find admin paths,
 // with any suffix, except the paths of Children and Tenants.
 func (d Handlers) Public() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	routed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r).ServeHTTP(w, r)
 	})
+	if d.Challenge == nil {
+		return routed
+	}
+	return httpapi.WithChallenge(routed, d.Challenge)
 }
 
 // route returns the handler of a request. Suffixes of signed calls come before the
@@ -93,6 +101,8 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.AGP
 	case d.MCP != nil && message.IsMCP(path):
 		return d.MCP
+	case d.Resource != nil && resource.IsPath(path):
+		return d.Resource
 	case !strings.HasPrefix(path, "/v1/") || d.A2A != nil && openai.IsPath(path):
 		return cmp.Or(d.A2A, d.Message)
 	case d.Account != nil && account.IsPath(path):

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -98,6 +100,8 @@ type Config struct {
 	Rows store.Walker
 	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
 	Charges bool
+	// Tokens lets tokens of issuers count (tokens.ForBilling). With nil, none does.
+	Tokens func(billing.TokensConfig) billing.Tokens
 	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
 	// the job for endpoints, or Registry.Reach.
 	Elsewhere bool
@@ -175,7 +179,8 @@ func (h Config) Open() (*Server, error) {
 	var accounts *billing.Billing
 	var ledger call.Ledger
 	if h.Charges {
-		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix})
+		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix,
+			Tokens: h.Tokens, TokensConfig: billing.TokensConfig{Client: client, Resources: (&resource.Config{Base: h.baseOf(directory), Show: directory.Show, Named: directory.ShowNamed}).Called}})
 		ledger = accounts
 	}
 	calls := call.New(call.Config{
@@ -231,10 +236,36 @@ func (h *Server) Admin() http.Handler {
 
 // gatewayURL returns the base URL of accounts and AGP.
 func (h *Server) gatewayURL(ctx context.Context) (string, error) {
-	if h.config.GatewayURL != nil {
-		return h.config.GatewayURL(ctx)
+	return h.config.baseOf(h.Vacants)(ctx)
+}
+
+// baseOf returns what tells the base URL that this process is called at.
+func (h *Config) baseOf(d *vacants.Directory) func(context.Context) (string, error) {
+	if h.GatewayURL != nil {
+		return h.GatewayURL
 	}
-	return h.Vacants.Base(ctx)
+	return d.Base
+}
+
+// resources tells whose tokens count at which address.
+func (h *Server) resources() *resource.Config {
+	return &resource.Config{Base: h.gatewayURL, Issuers: h.Billing.CountingIssuers, Show: h.Vacants.Show, Named: h.Vacants.ShowNamed}
+}
+
+// ResourceHandler serves the metadata of resources; nil if no tokens count.
+func (h *Server) ResourceHandler() http.Handler {
+	if h.Billing == nil || h.config.Tokens == nil {
+		return nil
+	}
+	return resource.Handler(*h.resources(), httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
+}
+
+// Challenge is for Handlers; nil if no tokens count.
+func (h *Server) Challenge() func(*http.Request) string {
+	if h.Billing == nil || h.config.Tokens == nil {
+		return nil
+	}
+	return h.resources().Challenge
 }
 
 // adminConfig returns the part of admin.Config that is the same for the operator and

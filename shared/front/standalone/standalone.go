@@ -31,6 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -162,7 +163,7 @@ func Open(c Config) (*Host, error) {
 		Host: c.Host, URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: host.Status,
 		Reindex:   host.Reindex,
-		Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Feed: file, Rows: file,
+		Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Feed: file, Rows: file, Tokens: tokens.ForBilling,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -330,6 +331,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 		MCP: servers, AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
+		Resource: h.ResourceHandler(), Challenge: h.Challenge(),
 	}.Public())
 	if !h.config.OwnMachine {
 		public = h.room.spare(public)

@@ -47,14 +47,17 @@ type Config struct {
 	// KeyPrefix and AGPKeyPrefix are the first words of new keys. "" means
 	// DefaultKeyPrefix and DefaultAGPKeyPrefix.
 	KeyPrefix, AGPKeyPrefix string
-	// Tokens checks tokens of issuers; with nil, none counts here.
-	Tokens Tokens
+	// Tokens makes what checks tokens of issuers (tokens.New); with nil, none counts here.
+	Tokens func(TokensConfig) Tokens
+	// TokensConfig is given to Tokens, which need no Store, Now, Rand and Issuers there.
+	TokensConfig TokensConfig
 }
 
 // Billing manages accounts, and is the call.Ledger of calls that accounts pay for. It is
 // safe for concurrent use, and any number of hosts may share a store.
 type Billing struct {
 	Config
+	tokens   Tokens // nil if none counts here
 	links    linkCache
 	spent    spentCache
 	issuers  issuerCache
@@ -64,7 +67,15 @@ type Billing struct {
 var _ call.Ledger = (*Billing)(nil)
 
 // New returns the Billing of a host.
-func New(c Config) *Billing { return &Billing{Config: c} }
+func New(c Config) *Billing {
+	b := &Billing{Config: c}
+	if c.Tokens != nil {
+		t := c.TokensConfig
+		t.Store, t.Now, t.Rand, t.Issuers = c.Store, c.Now, c.Rand, b.CountingIssuers
+		b.tokens = c.Tokens(t)
+	}
+	return b
+}
 
 func (b *Billing) updater() store.Updater {
 	return store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -145,6 +146,17 @@ func checkIssuerURL(s string) error {
 	return nil
 }
 
+// IssuerMetadata returns the URLs at which an issuer may describe itself: that of OpenID Connect, and
+// that of OAuth.
+func IssuerMetadata(issuer string) []string {
+	all := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
+	if u, err := url.Parse(issuer); err == nil {
+		path := strings.TrimSuffix(u.EscapedPath(), "/")
+		all = append(all, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+path)
+	}
+	return all
+}
+
 // IssuerKeys are the keys of an issuer, as package tokens fetched them last.
 type IssuerKeys struct {
 	Issuer string            `json:"issuer"`
@@ -167,8 +179,8 @@ func issuerID(url, account string) string {
 }
 
 // AddIssuer makes tokens of an issuer count for an account, or changes which of them do.
-func (b *Billing) AddIssuer(ctx context.Context, account, url string, o IssuerOptions) (i Issuer, err error) {
-	if err := checkIssuerURL(url); err != nil {
+func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOptions) (i Issuer, err error) {
+	if err := checkIssuerURL(at); err != nil {
 		return i, err
 	}
 	if err := o.check(); err != nil {
@@ -178,7 +190,7 @@ func (b *Billing) AddIssuer(ctx context.Context, account, url string, o IssuerOp
 	if err != nil {
 		return i, err
 	}
-	i = Issuer{ID: issuerID(url, account), Issuer: url, Account: account, IssuerOptions: o, Added: b.now()}
+	i = Issuer{ID: issuerID(at, account), Issuer: at, Account: account, IssuerOptions: o, Added: b.now()}
 	if known := slices.ContainsFunc(all, func(one Issuer) bool { return one.ID == i.ID }); !known && len(all) >= maxIssuers {
 		return i, problem.New(problem.Conflict, "the host has %d issuers, as many as it may; remove one first", len(all))
 	}
@@ -189,7 +201,7 @@ func (b *Billing) AddIssuer(ctx context.Context, account, url string, o IssuerOp
 			return Change{}, err
 		}
 		IssuerDocs.Put(tx, store.Doc{Key: d.Key}, i)
-		return Change{Kind: IssuerAdded, Note: url}, nil
+		return Change{Kind: IssuerAdded, Note: at}, nil
 	})
 	b.issuers.forget()
 	return i, err

@@ -450,10 +450,10 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 
 // holder returns the key of a secret, or the rights of a token.
 func (b *Billing) holder(ctx context.Context, r *http.Request, secret string) (Key, error) {
-	if b.Tokens == nil || !b.Tokens.Looks(secret) {
+	if b.tokens == nil || !b.tokens.Looks(secret) {
 		return b.Authenticate(ctx, secret)
 	}
-	s, err := b.Tokens.Check(ctx, secret, r)
+	s, err := b.tokens.Check(ctx, secret, r)
 	if err != nil {
 		return Key{}, err
 	}

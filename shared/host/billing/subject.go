@@ -2,10 +2,12 @@ package billing
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -17,6 +19,19 @@ type Tokens interface {
 	// Check returns who sends a request with a token. The error is Unauthorized for a token
 	// that does not count.
 	Check(ctx context.Context, token string, r *http.Request) (Subject, error)
+}
+
+// TokensConfig is what tokens are checked with.
+type TokensConfig struct {
+	Store  store.Store
+	Now    func() time.Time
+	Rand   io.Reader // safe for concurrent use
+	Client *outbound.Client
+	// Issuers returns the issuers that count.
+	Issuers func(context.Context) ([]Issuer, error)
+	// Resources returns the URLs that a request calls, without a slash at the end: a token may
+	// name each of them in aud.
+	Resources func(*http.Request) ([]string, error)
 }
 
 // Subject is who a token was made for.

@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -24,10 +25,12 @@ func Serve() {
 		find := finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
 		return atOwnURL(serve.Handlers{
-			Message: serve.NotFound, Account: env.Server.AccountHandler(stripe.New),
+			Challenge: env.Server.Challenge(),
+			Message:   serve.NotFound, Account: env.Server.AccountHandler(stripe.New),
 			AGP: env.Server.AGPHandler(env.Server.OpenBookings(tasks, find), find, false),
 		}.Public())
 	}, func(env *onlambda.Env, c *serve.Config) {
+		c.Tokens = tokens.ForBilling
 		if env.Secrets == nil { // there is no edge, which would have one URL for all functions
 			c.GatewayURL = ownURL
 		}

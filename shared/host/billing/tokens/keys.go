@@ -230,7 +230,7 @@ func (c *Checker) fetch(ctx context.Context, issuer string) ([]json.RawMessage, 
 // keysURL asks an issuer where its keys are.
 func (c *Checker) keysURL(ctx context.Context, issuer string) (string, error) {
 	var failed []error
-	for _, at := range Metadata(issuer) {
+	for _, at := range billing.IssuerMetadata(issuer) {
 		var said struct {
 			Issuer string `json:"issuer"`
 			Keys   string `json:"jwks_uri"`
@@ -247,17 +247,6 @@ func (c *Checker) keysURL(ctx context.Context, issuer string) (string, error) {
 		failed = append(failed, err)
 	}
 	return "", errors.Join(failed...)
-}
-
-// Metadata returns the URLs at which an issuer may describe itself: that of OpenID Connect, and
-// that of OAuth.
-func Metadata(issuer string) []string {
-	all := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
-	if u, err := url.Parse(issuer); err == nil {
-		path := strings.TrimSuffix(u.EscapedPath(), "/")
-		all = append(all, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+path)
-	}
-	return all
 }
 
 func sameOrigin(a, b string) bool {

@@ -24,7 +24,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -36,9 +35,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -57,32 +54,22 @@ var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, j
 // made for something else, such as a logout.
 var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
-// Config configures a Checker.
-type Config struct {
-	Store  store.Store
-	Now    func() time.Time
-	Rand   io.Reader // safe for concurrent use
-	Client *outbound.Client
-	// Issuers returns the issuers that count (billing.Billing.CountingIssuers).
-	Issuers func(context.Context) ([]billing.Issuer, error)
-	// Resources returns the URLs that a request calls, without a slash at the end: a token may
-	// name each of them in aud.
-	Resources func(*http.Request) ([]string, error)
-}
-
 // Checker checks tokens. It is safe for concurrent use, and any number of processes may share a
 // store.
 type Checker struct {
-	Config
+	billing.TokensConfig
 
 	mu   sync.Mutex
 	sets map[string]*keySet // by issuer
 }
 
 // New returns a Checker.
-func New(c Config) *Checker { return &Checker{Config: c, sets: map[string]*keySet{}} }
+func New(c billing.TokensConfig) *Checker {
+	return &Checker{TokensConfig: c, sets: map[string]*keySet{}}
+}
 
-var _ billing.Tokens = (*Checker)(nil)
+// ForBilling is New for billing.Config.
+func ForBilling(c billing.TokensConfig) billing.Tokens { return New(c) }
 
 // Looks reports whether a secret has the form of a token.
 func (c *Checker) Looks(secret string) bool { return strings.Count(secret, ".") == 2 }

@@ -144,7 +144,7 @@ func newWorld(t testing.TB) *world {
 
 // another is another process of the host.
 func (w *world) another() *tokens.Checker {
-	return tokens.New(tokens.Config{
+	return tokens.New(billing.TokensConfig{
 		Store: w.store, Now: w.now, Rand: rand.Reader, Client: outbound.New(outbound.Options{AllowLoopback: true, Timeout: 10 * time.Second}),
 		Issuers:   func(context.Context) ([]billing.Issuer, error) { return w.issuers, nil },
 		Resources: func(*http.Request) ([]string, error) { return []string{vacant}, nil },
