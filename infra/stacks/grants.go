@@ -150,16 +150,16 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 // and no usage. Only gateway opens the keys of payments. It opens no text key. It signs receipts
 // by a key that the host certified, and cannot sign as the host.
 func gatewayGrants() grants {
-	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, bookingIndexes: true, docs: []access{
+	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, bookingIndexes: true, docs: append(checkingTokens(), []access{
 		{"Accounts", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.PaymentDocs}},
 		{"Unlink", []string{"DeleteItem"}, of{billing.AccountDocs}},
 		{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
 		{"BookingsEnd", []string{"DeleteItem"}, of{booking.BookingDocs, booking.DueDocs}},
 		{"Counts", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
-		{"Lists", []string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, booking.EventDocs, usage.All}},
+		{"Lists", []string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.All}},
 		{"Docs", []string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
-			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs}},
-	}, opens: []string{paymentKeys, signingKeys}}
+			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.IssuerKeyDocs, billing.SubjectDocs}},
+	}...), opens: []string{paymentKeys, signingKeys}}
 }
 
 // written are the rights of a function that writes documents of some partitions and
@@ -179,9 +179,18 @@ func sealed(s settings.Settings, contexts ...string) []string {
 	return contexts
 }
 
+// checkingTokens returns the grants of the functions that find out who sends a token.
+func checkingTokens() []access {
+	return []access{
+		{"Tokens", []string{"PutItem"}, of{billing.IssuerKeyDocs, billing.SubjectDocs}},
+		{"Issuers", []string{"Query"}, of{billing.IssuerDocs}},
+	}
+}
+
 // agentGrants returns the grants of the functions of A2A. The host's MCP server finds agents by search.
 func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, guests.SecretDocs, billing.DueDocs)
+	agent = append(agent, checkingTokens()...)
 	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
 	return map[functions.Function]grants{
 		functions.Agent: {rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},

@@ -322,8 +322,8 @@ const (
 	formBoth = form1 | form03
 )
 
-// scheme describes a scheme: in 1.0 by an object of its type, in 0.3 by its type. For 0.3 alone
-// the type is left out, because it is a default value.
+// scheme describes a scheme: in 1.0 by an object of its type, in 0.3 by its type. A card of 0.3
+// leaves the type out, because it is a default value. The union has it.
 func scheme(f form, name, object, kind string, about canon.Member) canon.Member {
 	var all []canon.Member
 	if f&form03 != 0 {

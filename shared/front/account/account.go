@@ -96,6 +96,11 @@ func (d *api) operator(s op.Server) []op.Route {
 		op.On(s, SetCap, d.cap),
 		op.On(s, SuspendAccount, d.suspend(true)),
 		op.On(s, ResumeAccount, d.suspend(false)),
+		op.On(s, AddIssuer, d.addIssuer),
+		op.On(s, ListIssuers, d.issuers),
+		op.On(s, ShowIssuer, d.issuer),
+		op.On(s, RemoveIssuer, d.removeIssuer),
+		op.On(s, ForgetSubject, d.forgetSubject),
 		op.On(s, GetOperatorUsage, d.operatorUsage))
 }
 

@@ -26,6 +26,9 @@ const (
 	OperatorReceiptsPath = "/v1/admin/receipts/"
 
 	one = OperatorPath + "/{account}"
+
+	issuersPath = "/v1/admin/issuers"
+	oneIssuer   = issuersPath + "/{issuer}"
 )
 
 // IsPath reports whether a path is Handler's.
@@ -49,6 +52,11 @@ var (
 	SetCap           = op.Op[With[Limit], Account]{Method: "PUT", Path: one + "/cap", Limit: maxBody, Doc: "sets what an account may spend in a UTC day"}
 	SuspendAccount   = op.Op[With[Note], Account]{Method: "POST", Path: one + "/suspend", Limit: maxBody, Doc: "suspends an account: its calls are refused"}
 	ResumeAccount    = op.Op[With[Note], Account]{Method: "POST", Path: one + "/resume", Limit: maxBody, Doc: "lets a suspended account pay again"}
+	AddIssuer        = op.Op[op.Body[NewIssuer], billing.Issuer]{Method: "POST", Path: issuersPath, Status: http.StatusCreated, Limit: maxBody, Doc: "lets tokens of an issuer count for an account, or changes which of them do"}
+	ListIssuers      = op.Op[op.None, Issuers]{Method: "GET", Path: issuersPath, Doc: "lists the issuers whose tokens count"}
+	ShowIssuer       = op.Op[OneIssuer, billing.Issuer]{Method: "GET", Path: oneIssuer, Doc: "shows an issuer whose tokens count"}
+	RemoveIssuer     = op.Op[OneIssuer, billing.Issuer]{Method: "DELETE", Path: oneIssuer, Doc: "ends that tokens of an issuer count, from the next request on"}
+	ForgetSubject    = op.Op[OneSubject, billing.NamedSubject]{Method: "DELETE", Path: one + "/subjects/{subject}", Doc: "deletes the name of a subject, which rows do not have"}
 	GetOperatorUsage = op.Op[Span, Usage]{Method: "GET", Path: "/v1/admin/usage", Doc: "sums up the usage of the operator's own vacants"}
 )
 
@@ -151,7 +159,7 @@ type (
 		Limit uint64 `query:"limit"`
 	}
 	// Span selects hours of usage and how to sum them up. From and Until are UTC days or hours, or
-	// "" for the present month; By is one of ByHour to ByCaller.
+	// "" for the present month; By is one of ByHour to BySubject.
 	Span struct {
 		From  string `query:"from"`
 		Until string `query:"until"`
@@ -173,6 +181,17 @@ type (
 		One
 		op.Unread
 		Key string `path:"key"`
+	}
+	// OneIssuer names an issuer of an account by its id.
+	OneIssuer struct {
+		op.Unread
+		Issuer string `path:"issuer"`
+	}
+	// OneSubject names a subject by its id.
+	OneSubject struct {
+		One
+		op.Unread
+		Subject string `path:"subject"`
 	}
 	// OneCaller names a linked caller.
 	OneCaller struct {
@@ -199,6 +218,12 @@ type (
 	Opening struct {
 		Tenant string `json:"tenant"`
 		Shards int    `json:"shards,omitempty"`
+	}
+	// NewIssuer lets tokens of an issuer count for the account of a tenant.
+	NewIssuer struct {
+		Tenant string `json:"tenant"`
+		Issuer string `json:"issuer"`
+		billing.IssuerOptions
 	}
 	// Sum is an amount of micro-dollars, and why.
 	Sum struct {

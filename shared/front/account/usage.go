@@ -190,8 +190,8 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	return u, err
 }
 
-// addSubjects adds what subjects of an account used, with their names, and takes it from the
-// line that is for the whole account.
+// addSubjects adds a line for each subject of an account, with its name. It takes their usage
+// from the line of the whole account, so that this line keeps the rest.
 func (d *api) addSubjects(ctx context.Context, account string, from, until time.Time, paid *lines) error {
 	all, err := d.Subjects(ctx, account)
 	if err != nil {

@@ -37,7 +37,7 @@ type Metadata struct {
 
 // Config configures what is told.
 type Config struct {
-	// Base returns the host's base URL; "" if it has none, and then nothing is told.
+	// Base returns the host's base URL, or "" if the host has none. Then Handler answers 404.
 	Base func(context.Context) (string, error)
 	// Issuers returns the issuers that count (billing.Billing.CountingIssuers).
 	Issuers func(context.Context) ([]billing.Issuer, error)
@@ -48,8 +48,8 @@ type Config struct {
 // forms are the paths of a resource's addresses.
 var forms = []string{"", message.MCPPath, openai.Base}
 
-// split divides a path into the name of a vacant, "" for the host, and one of forms. ok is false for a path
-// that is no resource.
+// split divides the path of a resource into the name of a vacant, "" for the host, and one of forms. ok is
+// false for another path.
 func split(path string) (name, form string, ok bool) {
 	name, form, below := message.Split(path)
 	form = strings.TrimSuffix(form, "/")
@@ -94,8 +94,8 @@ func (c *Config) Called(r *http.Request) ([]string, error) {
 	return all, nil
 }
 
-// IssuersOf returns the URLs of the issuers whose tokens count at a vacant, or with nil at the host: those that
-// are listed, and those of the vacant's tenant.
+// IssuersOf returns the URLs of the issuers that a vacant tells, or with nil the host. Each tells the listed
+// issuers. A vacant also tells the issuers of its tenant.
 func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, error) {
 	all, err := c.Issuers(ctx)
 	var urls []string

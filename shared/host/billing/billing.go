@@ -47,9 +47,10 @@ type Config struct {
 	// KeyPrefix and AGPKeyPrefix are the first words of new keys. "" means
 	// DefaultKeyPrefix and DefaultAGPKeyPrefix.
 	KeyPrefix, AGPKeyPrefix string
-	// Tokens makes what checks tokens of issuers (tokens.New); with nil, none counts here.
+	// Tokens returns the checker of tokens of issuers (tokens.ForBilling). With nil, no token
+	// counts here.
 	Tokens func(TokensConfig) Tokens
-	// TokensConfig is given to Tokens, which need no Store, Now, Rand and Issuers there.
+	// TokensConfig configures the checker. New sets its Store, Now, Rand and Issuers.
 	TokensConfig TokensConfig
 }
 

@@ -27,7 +27,6 @@ type Issuer struct {
 	Issuer  string `json:"issuer"` // its URL, as the tokens' iss spells it
 	Account string `json:"account"`
 	Tenant  string `json:"tenant"`
-	// IssuerOptions are what the operator sets.
 	IssuerOptions
 	Added time.Time `json:"added"`
 }
@@ -43,7 +42,7 @@ type IssuerOptions struct {
 	// are none: everybody who has a token of the issuer spends the account's money.
 	Require map[string]string `json:"require,omitempty"`
 	Anybody bool              `json:"anybody,omitempty"`
-	// Scopes are what a token may do; call if there are none.
+	// Scopes are the rights of a token. The default is call.
 	Scopes []Scope `json:"scopes,omitempty"`
 	// SubjectClaim is the claim that tells subjects apart; sub if it is "".
 	SubjectClaim string `json:"subject_claim,omitempty"`
@@ -133,7 +132,7 @@ func checkClaim(field, name string) error {
 	return nil
 }
 
-// checkIssuerURL refuses what no iss of a provider of OpenID Connect or OAuth can be.
+// checkIssuerURL refuses a text that cannot be the iss of a provider of OpenID Connect or OAuth.
 func checkIssuerURL(s string) error {
 	const want = "an https URL without query and fragment, as the tokens' iss spells it"
 	u, err := outbound.ParseURL(s)
@@ -146,8 +145,8 @@ func checkIssuerURL(s string) error {
 	return nil
 }
 
-// IssuerMetadata returns the URLs at which an issuer may describe itself: that of OpenID Connect, and
-// that of OAuth.
+// IssuerMetadata returns the two URLs at which an issuer may describe itself, by OpenID Connect
+// and by OAuth.
 func IssuerMetadata(issuer string) []string {
 	all := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(issuer); err == nil {

@@ -211,7 +211,7 @@ type Key struct {
 	// Keys sets it.
 	LastUsed time.Time `json:"last_used,omitzero"`
 
-	// subject is who sends a token instead of a key; nil for a key.
+	// subject is the subject of a token. It is nil for a key.
 	subject *Subject
 }
 

@@ -21,7 +21,7 @@ type Tokens interface {
 	Check(ctx context.Context, token string, r *http.Request) (Subject, error)
 }
 
-// TokensConfig is what tokens are checked with.
+// TokensConfig configures the checker of tokens.
 type TokensConfig struct {
 	Store  store.Store
 	Now    func() time.Time
@@ -34,14 +34,14 @@ type TokensConfig struct {
 	Resources func(*http.Request) ([]string, error)
 }
 
-// Subject is who a token was made for.
+// Subject is the person or the program that a token was made for.
 type Subject struct {
 	Issuer Issuer
 	ID     string // hash of the issuer's URL and of Name, call.SubjectSize bytes in hex
 	Name   string // as the issuer spells it
 }
 
-// key returns the rights of a subject, as those of a key.
+// key returns a key with the rights of a subject.
 func (s *Subject) key() Key {
 	i := &s.Issuer
 	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.Issuer, Scopes: i.Scopes, Cap: i.Cap, subject: s}
@@ -57,9 +57,10 @@ type NamedSubject struct {
 }
 
 // SubjectDocs are the names of an account's subjects, by their ids. Without the document nobody
-// can tell who a subject is.
+// can tell who a subject is. They have a partition of their own, because the functions that
+// check tokens may write no account.
 var SubjectDocs = store.Kind[NamedSubject]{
-	Shape: store.Shape{Name: "name of a subject", Partition: accountPartition, Sort: "subject#*", Of: store.OfAccount, Verify: store.Unread},
+	Shape: store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Of: store.OfAccount, Verify: store.Unread},
 	Codec: store.JSON[NamedSubject](1),
 	Own:   func(s NamedSubject) []string { return []string{s.Account, s.ID} },
 }

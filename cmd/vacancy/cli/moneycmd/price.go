@@ -23,7 +23,7 @@ var Group = kit.Group{
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{
 			priceCommand(a), accountCommand(a), keysCommand(a), creditCommand(a), paymentsCommand(a), usageCommand(a), statementCommand(a),
-			receiptCommand(a),
+			receiptCommand(a), issuerCommand(a),
 		}
 	},
 }

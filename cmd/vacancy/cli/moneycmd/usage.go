@@ -41,7 +41,7 @@ func (r usageResult) rows(fn func(side string, l *account.Line)) {
 }
 
 func of(l *account.Line) string {
-	for _, s := range []string{l.Hour, l.Day, l.Vacant, l.Caller} {
+	for _, s := range []string{l.Hour, l.Day, l.Vacant, l.Caller, l.Name, l.Subject} {
 		if s != "" {
 			return s
 		}
@@ -197,7 +197,7 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", account.ByVacant, "what to sum up by: vacant, caller, day or hour")
+	fs.StringVar(&by, "by", account.ByVacant, "what to sum up by: vacant, caller, subject, day or hour")
 	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default: the current month)")
 	fs.StringVar(&until, "until", "", "up to this UTC `DAY`, but without it")
 	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that differs")

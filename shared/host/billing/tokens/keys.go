@@ -43,8 +43,8 @@ const (
 	minRSA   = 2048 // bits
 )
 
-// keySet is what this process knows of the keys of an issuer. mu is held while the keys are
-// read or fetched, so that many requests make one fetch.
+// keySet caches the keys of an issuer in this process. mu is held while the keys are read or
+// fetched, so that many requests make one fetch.
 type keySet struct {
 	mu      sync.Mutex
 	keys    []key

@@ -145,7 +145,7 @@ func refuse(format string, args ...any) error {
 	return problem.New(problem.Unauthorized, "Authorization: "+format, args...)
 }
 
-// header is what decides in the header of a token.
+// header has the members of a token's header that decide.
 type header struct {
 	alg jose.SignatureAlgorithm
 	kid string

@@ -153,7 +153,7 @@ func (w *world) another() *tokens.Checker {
 
 func (w *world) now() time.Time { return time.Now().Add(w.ahead) }
 
-// claims are those of a good token, with others in place of some. A nil removes one.
+// claims returns the claims of a good token. with replaces some of them; a nil removes one.
 func (w *world) claims(with map[string]any) map[string]any {
 	now := w.now().Unix()
 	all := map[string]any{"iss": w.URL, "sub": "ann", "aud": vacant, "exp": now + 600, "iat": now, "org": "acme"}

@@ -1,0 +1,312 @@
+package moneycmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+func issuerCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
+		Use:   "issuer",
+		Short: "Let tokens of a company's login pay for calls",
+		Long: `Let tokens of an issuer count: of a company's login, or of another provider of OpenID Connect
+or OAuth 2. The account of a tenant pays for the calls of the issuer's people and programs, its
+subjects. Each subject has tasks, conversations and a daily cap of its own.
+
+A token counts at every address where a key does: A2A, MCP, OpenAI's API, /text and, with
+the scope read, the account. Its aud must be the URL that is called, such as
+https://host/v/NAME, or one of --audience.`,
+		Example: "  vacancy issuer add https://login.example.com --tenant acme --require org=acme --cap 1 --most 50\n  vacancy issuer check < token.txt",
+	},
+		issuerAddCommand(a), issuerListCommand(a), issuerShowCommand(a), issuerCheckCommand(a), issuerRemoveCommand(a), issuerForgetCommand(a),
+	)
+}
+
+// issuerResult is an issuer whose tokens count.
+type issuerResult billing.Issuer
+
+func (r issuerResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s\n  id          %s\n  tenant      %s\n", kit.Printable(r.Issuer), kit.Printable(r.ID), kit.Printable(r.Tenant))
+	if r.Anybody {
+		fmt.Fprintln(w, "  counts for  everybody who has a token of it")
+	}
+	for _, claim := range slices.Sorted(maps.Keys(r.Require)) {
+		fmt.Fprintf(w, "  counts for  %s=%s\n", kit.Printable(claim), kit.Printable(r.Require[claim]))
+	}
+	for _, audience := range r.Audiences {
+		fmt.Fprintf(w, "  audience    %s\n", kit.Printable(audience))
+	}
+	fmt.Fprintf(w, "  cap         %s a day for each subject\n  most        %s a day for all\n", r.Cap, r.Most)
+	var scopes []string
+	for _, s := range r.Scopes {
+		scopes = append(scopes, string(s))
+	}
+	fmt.Fprintf(w, "  scopes      %s\n", kit.Printable(strings.Join(scopes, ", ")))
+	if r.SubjectClaim != billing.DefaultSubjectClaim {
+		fmt.Fprintf(w, "  subject     claim %s\n", kit.Printable(r.SubjectClaim))
+	}
+	if r.Listed {
+		fmt.Fprintln(w, "  listed      everybody is told of it")
+	}
+}
+
+func issuerAddCommand(a *kit.App) *cobra.Command {
+	var in account.NewIssuer
+	var limit, most string
+	var require, scopes []string
+	return kit.Operation[op.Body[account.NewIssuer], billing.Issuer]{
+		Use:   "add URL",
+		Short: "Let tokens of an issuer count for a tenant's account",
+		Long: `Let tokens of an issuer count for the account of --tenant, or change which of them do. URL
+is the issuer as its tokens spell it in iss, to the letter.
+
+--require says which tokens count, by a claim that says who may spend the account's money,
+such as org_id=acme. Without it, everybody who can get a token of the issuer can: then give
+--anybody. If a token fits the issuers of two tenants, it is refused.
+
+--cap bounds what a subject spends in a UTC day, --most what all spend together. --scope is
+call (the default) or read (the account); keys and vacants are never managed by tokens.
+--subject-claim names the claim that tells subjects apart; addresses and names do not,
+because they move from one person to another. --listed tells everybody of the issuer, at the
+host's own address; the tenant's vacants tell it anyway.`,
+		Example: `  vacancy issuer add https://login.example.com --tenant acme --require org_id=acme --cap 1 --most 50
+  vacancy issuer add https://login.example.com --tenant acme --anybody --audience api://agents --cap 0.10 --most 5`,
+		Op: account.AddIssuer,
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
+			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may have besides the URL that is called")
+			fs.StringArrayVar(&require, "require", nil, "a `CLAIM=VALUE` that a token must have")
+			fs.BoolVar(&in.Anybody, "anybody", false, "count the tokens of everybody")
+			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read")
+			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
+			fs.BoolVar(&in.Listed, "listed", false, "tell everybody of the issuer")
+			fs.StringVar(&limit, "cap", "", "the most `DOLLARS` of a subject in a UTC day")
+			fs.StringVar(&most, "most", "", "the most `DOLLARS` of all subjects in a UTC day")
+		},
+		Request: func(q kit.Asked) (op.Body[account.NewIssuer], error) {
+			in.Issuer = q.Args[0]
+			var err error
+			for _, need := range []string{"tenant", "cap", "most"} {
+				if !q.Changed(need) {
+					return op.Of(in), &problem.Error{Kind: problem.Usage, Field: "--" + need, Want: "a value", Got: "none"}
+				}
+			}
+			if in.Cap, err = kit.BoundFlag(q.Changed, "cap", limit); err != nil {
+				return op.Of(in), err
+			}
+			if in.Most, err = kit.BoundFlag(q.Changed, "most", most); err != nil {
+				return op.Of(in), err
+			}
+			for _, s := range scopes {
+				in.Scopes = append(in.Scopes, billing.Scope(s))
+			}
+			for _, r := range require {
+				claim, value, ok := strings.Cut(r, "=")
+				if !ok || in.Require[claim] != "" {
+					return op.Of(in), &problem.Error{Kind: problem.Usage, Field: "--require", Want: "CLAIM=VALUE, once for a claim", Got: fmt.Sprintf("%.80q", r)}
+				}
+				if in.Require == nil {
+					in.Require = map[string]string{}
+				}
+				in.Require[claim] = value
+			}
+			return op.Of(in), nil
+		},
+		Result: func(i billing.Issuer) kit.Result { return issuerResult(i) },
+	}.Command(a)
+}
+
+// issuersResult is the list of a host's issuers.
+type issuersResult account.Issuers
+
+func (r issuersResult) Print(w io.Writer) {
+	if len(r.Issuers) == 0 {
+		fmt.Fprintln(w, "no issuers")
+		return
+	}
+	wide := 6
+	for i := range r.Issuers {
+		wide = max(wide, len(r.Issuers[i].Tenant))
+	}
+	for i := range r.Issuers {
+		one := &r.Issuers[i]
+		fmt.Fprintf(w, "%s  %-*s  %s\n", kit.Printable(one.ID), wide, kit.Printable(one.Tenant), kit.Printable(one.Issuer))
+	}
+}
+
+func issuerListCommand(a *kit.App) *cobra.Command {
+	return kit.Operation[op.None, account.Issuers]{
+		Use:     "list",
+		Short:   "List the issuers whose tokens count",
+		Example: "  vacancy issuer list --json",
+		Op:      account.ListIssuers,
+		Result:  func(all account.Issuers) kit.Result { return issuersResult(all) },
+	}.Command(a)
+}
+
+// issuerNamed is an operation on an issuer that is named by its id, or by its URL if one tenant
+// has it.
+type issuerNamed struct {
+	operation op.Op[account.OneIssuer, billing.Issuer]
+}
+
+// Call implements kit.Caller.
+func (o issuerNamed) Call(ctx context.Context, c op.Client, in account.OneIssuer) (billing.Issuer, error) {
+	if !strings.Contains(in.Issuer, "://") {
+		return o.operation.Call(ctx, c, in)
+	}
+	all, err := account.ListIssuers.Call(ctx, c, op.None{})
+	if err != nil {
+		return billing.Issuer{}, err
+	}
+	named := slices.DeleteFunc(all.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.Issuer })
+	switch len(named) {
+	case 1:
+		return o.operation.Call(ctx, c, account.OneIssuer{Issuer: named[0].ID})
+	case 0:
+		return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, to the letter", in.Issuer)
+	}
+	return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.Issuer)
+}
+
+func nameIssuer(q kit.Asked) (account.OneIssuer, error) {
+	return account.OneIssuer{Issuer: q.Args[0]}, nil
+}
+
+func issuerShowCommand(a *kit.App) *cobra.Command {
+	return kit.Operation[account.OneIssuer, billing.Issuer]{
+		Use:     "show ISSUER",
+		Short:   "Show an issuer, named by its id or its URL",
+		Example: "  vacancy issuer show https://login.example.com",
+		Op:      issuerNamed{account.ShowIssuer},
+		Request: nameIssuer,
+		Result:  func(i billing.Issuer) kit.Result { return issuerResult(i) },
+	}.Command(a)
+}
+
+// removedIssuerResult is an issuer whose tokens do not count any more.
+type removedIssuerResult billing.Issuer
+
+func (r removedIssuerResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "tokens of %s no longer count for %s\n", kit.Printable(r.Issuer), kit.Printable(r.Tenant))
+}
+
+func issuerRemoveCommand(a *kit.App) *cobra.Command {
+	return kit.Operation[account.OneIssuer, billing.Issuer]{
+		Use:   "remove ISSUER",
+		Short: "End that tokens of an issuer count",
+		Long: `End that tokens of an issuer count. Its tokens are refused from the next request on, by every
+instance within a second. What they did is kept, and calls that run complete.`,
+		Example: "  vacancy issuer remove https://login.example.com",
+		Op:      issuerNamed{account.RemoveIssuer},
+		Request: nameIssuer,
+		Result:  func(i billing.Issuer) kit.Result { return removedIssuerResult(i) },
+	}.Command(a)
+}
+
+// forgottenResult is a subject whose name was deleted.
+type forgottenResult billing.NamedSubject
+
+func (r forgottenResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "the name of subject %s is deleted\n", kit.Printable(r.ID))
+}
+
+func issuerForgetCommand(a *kit.App) *cobra.Command {
+	return kit.Operation[account.OneSubject, billing.NamedSubject]{
+		Use:   "forget TENANT SUBJECT",
+		Short: "Delete the name of a subject",
+		Long: `Delete the name of a subject of a tenant's account, as its issuer spells it. Rows and usage
+keep only the subject's id, a hash ("vacancy usage TENANT --by subject"). The subject's next
+request stores its name again, unless the issuer is removed or the subject's tokens end.`,
+		Example: "  vacancy issuer forget acme 0f3a…",
+		Op:      account.ForgetSubject,
+		Request: func(q kit.Asked) (account.OneSubject, error) {
+			return account.OneSubject{One: account.One{Account: q.Args[0]}, Subject: q.Args[1]}, nil
+		},
+		Result: func(s billing.NamedSubject) kit.Result { return forgottenResult(s) },
+	}.Command(a)
+}
+
+// checkedToken is a token that counts.
+type checkedToken struct {
+	Issuer  string `json:"issuer"`
+	Tenant  string `json:"tenant"`
+	Subject string `json:"subject"`
+	Name    string `json:"name"`
+	URL     string `json:"url"`
+}
+
+func (r checkedToken) Print(w io.Writer) {
+	fmt.Fprintf(w, "the token counts at %s\n  issuer      %s\n  tenant      %s\n  subject     %s (%s)\n", kit.Printable(r.URL), kit.Printable(r.Issuer), kit.Printable(r.Tenant), kit.Printable(r.Subject), kit.Printable(r.Name))
+}
+
+func issuerCheckCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "check [URL]",
+		Short: "Tell whether a token on standard input counts, or why not",
+		Long: `Tell whether a token on standard input counts in a request to URL, such as
+https://host/v/NAME, or to the host's own address. The issuer's keys are fetched by this
+machine. The token is not stored, and not sent anywhere.`,
+		Example: "  vacancy issuer check https://vacancy.example.com/v/clerk < token.txt",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := io.ReadAll(io.LimitReader(a.In, 64<<10))
+			if err != nil {
+				return err
+			}
+			token := strings.TrimPrefix(strings.TrimSpace(string(b)), "Bearer ")
+			if token == "" {
+				return &problem.Error{Kind: problem.Usage, Field: "standard input", Want: "a token", Got: "nothing"}
+			}
+			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
+				host, err := admin.GetHost.Call(cmd.Context(), c, admin.Challenged{})
+				if err != nil {
+					return err
+				}
+				at := host.URL
+				if len(args) > 0 {
+					at = args[0]
+				}
+				s, err := checkToken(cmd.Context(), a, c, token, strings.TrimRight(at, "/"))
+				if err != nil {
+					return err
+				}
+				return a.Show(checkedToken{s.Issuer.Issuer, s.Issuer.Tenant, s.ID, s.Name, at})
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// checkToken checks a token by the issuers of a host, and by keys that this machine fetches.
+func checkToken(ctx context.Context, a *kit.App, c op.Client, token, at string) (billing.Subject, error) {
+	checker := tokens.New(billing.TokensConfig{
+		Store: memory.New(), Now: a.Now, Rand: a.Rand,
+		Client: outbound.New(outbound.Options{OperatorLoopback: true, Guard: func(context.Context, outbound.Actor, string) error { return nil }}),
+		Issuers: func(ctx context.Context) ([]billing.Issuer, error) {
+			all, err := account.ListIssuers.Call(ctx, c, op.None{})
+			return all.Issuers, err
+		},
+		Resources: func(*http.Request) ([]string, error) { return []string{at}, nil },
+	})
+	return checker.CheckFor(ctx, token, at)
+}
