@@ -57,6 +57,8 @@ func TestStories(t *testing.T) {
 			"inner":     startInner,
 			"keyedhost": startKeyed,
 			"stripe":    startStripe,
+			"issuer":    startIssuer,
+			"token":     makeToken,
 			"webhook":   writeWebhook,
 		},
 	})

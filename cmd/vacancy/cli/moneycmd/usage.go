@@ -41,7 +41,10 @@ func (r usageResult) rows(fn func(side string, l *account.Line)) {
 }
 
 func of(l *account.Line) string {
-	for _, s := range []string{l.Hour, l.Day, l.Vacant, l.Caller, l.Name, l.Subject} {
+	if l.Name != "" {
+		return l.Name + " (" + l.Subject + ")"
+	}
+	for _, s := range []string{l.Hour, l.Day, l.Vacant, l.Caller, l.Subject} {
 		if s != "" {
 			return s
 		}

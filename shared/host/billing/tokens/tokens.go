@@ -300,7 +300,11 @@ func (c *claims) fit(i *billing.Issuer, called []string) error {
 		return slices.Contains(i.Audiences, aud) || slices.Contains(called, strings.TrimSuffix(aud, "/"))
 	}
 	if !slices.ContainsFunc(c.audience, accepts) {
-		return refuse("the token is for another audience: expected %s in aud", strings.Join(append(slices.Clone(called), i.Audiences...), " or "))
+		want := i.Audiences
+		if len(called) > 0 { // the others are other spellings
+			want = append(slices.Clone(called[:1]), want...)
+		}
+		return refuse("the token is for another audience: expected %s in aud", strings.Join(want, " or "))
 	}
 	for claim, want := range i.Require {
 		if !slices.Contains(c.texts[claim], want) {

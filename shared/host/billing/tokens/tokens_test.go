@@ -13,10 +13,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,107 +22,28 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// One key of each kind, made once: an RSA key takes a second.
-var keys = sync.OnceValue(func() map[string]crypto.Signer {
-	r, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		panic(err)
-	}
-	e, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	_, ed, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	return map[string]crypto.Signer{"RS256": r, "PS256": r, "ES256": e, "EdDSA": ed}
-})
+func keys() map[string]crypto.Signer { return tokenstest.Keys() }
 
-// provider is an issuer of tokens.
-type provider struct {
-	*httptest.Server
-	mu       sync.Mutex
-	keys     []any // JWKs
-	jwksURI  string
-	issuer   string                      // as its metadata spells it
-	answer   func(w http.ResponseWriter) // instead of the keys
-	requests atomic.Int64                // for keys
-}
-
-func newProvider(t testing.TB) *provider {
-	p := &provider{}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		switch r.URL.Path {
-		case "/.well-known/openid-configuration":
-			json.NewEncoder(w).Encode(map[string]string{"issuer": p.issuer, "jwks_uri": p.jwksURI})
-		case "/keys":
-			p.requests.Add(1)
-			if p.answer != nil {
-				p.answer(w)
-				return
-			}
-			json.NewEncoder(w).Encode(map[string]any{"keys": p.keys})
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	t.Cleanup(p.Close)
-	p.issuer, p.jwksURI = p.URL, p.URL+"/keys"
-	for alg, k := range keys() {
-		p.keys = append(p.keys, jose.JSONWebKey{Key: k.Public(), KeyID: alg, Use: "sig"})
-	}
-	return p
-}
-
-func (p *provider) set(change func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	change()
-}
-
-// sign signs claims. header replaces members of the header.
 func sign(t testing.TB, alg, kid string, claims any, header map[string]any) string {
 	t.Helper()
-	o := (&jose.SignerOptions{}).WithHeader("kid", kid)
-	for k, v := range header {
-		o = o.WithHeader(jose.HeaderKey(k), v)
-	}
-	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(alg), Key: keys()[alg]}, o)
+	token, err := tokenstest.Sign(alg, kid, claims, header)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, ok := claims.(string)
-	if !ok {
-		b, err := json.Marshal(claims)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body = string(b)
-	}
-	j, err := s.Sign([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := j.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return token
 }
 
 // world is a checker of a host at https://host.example.
 type world struct {
 	t testing.TB
-	*provider
+	*tokenstest.Provider
 	checker *tokens.Checker
 	store   store.Store
 	ahead   time.Duration
@@ -134,7 +53,8 @@ type world struct {
 const vacant = "https://host.example/v/clerk"
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, provider: newProvider(t), store: memory.New()}
+	w := &world{t: t, Provider: tokenstest.New(), store: memory.New()}
+	t.Cleanup(w.Close)
 	w.issuers = []billing.Issuer{{ID: "0123456789abcdef", Issuer: w.URL, Account: "aa", Tenant: "acme", IssuerOptions: billing.IssuerOptions{
 		Audiences: []string{"api://vacancy"}, Require: map[string]string{"org": "acme"}, SubjectClaim: "sub", Cap: 1, Most: 1,
 	}}}
@@ -194,7 +114,7 @@ func TestGoodTokensCount(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := w.requests.Load(); n != 1 {
+	if n := w.Fetches.Load(); n != 1 {
 		t.Errorf("the keys were fetched %d times, want once", n)
 	}
 }
@@ -221,9 +141,9 @@ func TestTokensThatDoNotCount(t *testing.T) {
 	}
 	own, _ := embedded.Sign(body)
 	withKey, _ := own.CompactSerialize()
-	w.set(func() { // one more of a kind: a header without kid is ambiguous
+	w.Set(func() { // one more of a kind: a header without kid is ambiguous
 		k, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		w.keys = append(w.keys, jose.JSONWebKey{Key: k.Public(), KeyID: "ES256-2"})
+		w.Keys = append(w.Keys, jose.JSONWebKey{Key: k.Public(), KeyID: "ES256-2"})
 	})
 
 	claim := func(with map[string]any) string { return sign(t, "ES256", "ES256", w.claims(with), nil) }
@@ -303,7 +223,7 @@ func TestKeysAreRotated(t *testing.T) {
 	if err := old(); err != nil {
 		t.Fatal(err)
 	}
-	w.set(func() { w.keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
+	w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
 	if err := next(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a new key, a moment after a fetch: %v", err)
 	}
@@ -315,13 +235,13 @@ func TestKeysAreRotated(t *testing.T) {
 		t.Errorf("the old key, once the new one is known: %v", err)
 	}
 	// A process that begins reads the keys that others fetched.
-	w.checker, w.answer = w.another(), func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }
-	fetched := w.requests.Load()
-	if err := next(); err != nil || w.requests.Load() != fetched {
-		t.Errorf("in another process: %v, %d fetches, want none", err, w.requests.Load()-fetched)
+	w.checker, w.Answer = w.another(), func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }
+	fetched := w.Fetches.Load()
+	if err := next(); err != nil || w.Fetches.Load() != fetched {
+		t.Errorf("in another process: %v, %d fetches, want none", err, w.Fetches.Load()-fetched)
 	}
 	// Without a look at unknown keys, a set is read again after ten minutes.
-	w.set(func() { w.answer, w.keys = nil, []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}} })
+	w.Set(func() { w.Answer, w.Keys = nil, []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}} })
 	w.ahead += 11 * time.Minute
 	if err := next(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a withdrawn key after ten minutes: %v", err)
@@ -336,7 +256,7 @@ func TestUnknownKeysCostFewFetches(t *testing.T) {
 	}
 	token := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
 	other := w.another()
-	began := w.requests.Load()
+	began := w.Fetches.Load()
 	for i := range tries {
 		w.ahead = time.Minute * time.Duration(i) / time.Duration(tries)
 		c := w.checker
@@ -347,7 +267,7 @@ func TestUnknownKeysCostFewFetches(t *testing.T) {
 			t.Fatalf("try %d: %v", i, err)
 		}
 	}
-	if n := w.requests.Load() - began; n < 2 || n > 3 {
+	if n := w.Fetches.Load() - began; n < 2 || n > 3 {
 		t.Errorf("%d tokens within a minute made %d fetches, want 2 or 3", tries, n)
 	}
 }
@@ -364,7 +284,7 @@ func TestManyRequestsMakeOneFetch(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := w.requests.Load(); n != 1 {
+	if n := w.Fetches.Load(); n != 1 {
 		t.Errorf("32 requests at once made %d fetches", n)
 	}
 }
@@ -372,16 +292,16 @@ func TestManyRequestsMakeOneFetch(t *testing.T) {
 func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 	w := newWorld(t)
 	try := func() error { _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); return err }
-	w.answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
+	w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
 	if err := try(); !problem.Is(err, problem.Unavailable) {
 		t.Fatalf("an issuer that was never there: %v", err)
 	}
-	w.set(func() { w.answer = nil })
+	w.Set(func() { w.Answer = nil })
 	w.ahead = 31 * time.Second
 	if err := try(); err != nil {
 		t.Fatal(err)
 	}
-	w.set(func() { w.answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
+	w.Set(func() { w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
 	for _, after := range []time.Duration{11 * time.Minute, 30 * time.Minute, 59 * time.Minute} {
 		w.ahead = after
 		if err := try(); err != nil {
@@ -396,7 +316,7 @@ func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 	if err := try(); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("after an hour: %v", err)
 	}
-	w.set(func() { w.answer = nil })
+	w.Set(func() { w.Answer = nil })
 	w.ahead += 31 * time.Second
 	if err := try(); err != nil {
 		t.Errorf("once it is back: %v", err)
@@ -406,23 +326,23 @@ func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 func TestIssuersThatLie(t *testing.T) {
 	big := strings.Repeat(" ", 10<<20)
 	for name, change := range map[string]func(w *world){
-		"another issuer's metadata": func(w *world) { w.issuer = w.URL + "/" },
-		"keys at a private address": func(w *world) { w.jwksURI = "https://10.0.0.1/keys" },
-		"keys by http elsewhere":    func(w *world) { w.jwksURI = "http://keys.example/keys" },
-		"keys in a file":            func(w *world) { w.jwksURI = "file:///etc/passwd" },
-		"keys of 10 MB":             func(w *world) { w.answer = func(w http.ResponseWriter) { fmt.Fprint(w, `{"keys":[]`, big, `}`) } },
+		"another issuer's metadata": func(w *world) { w.Issuer = w.URL + "/" },
+		"keys at a private address": func(w *world) { w.KeysURL = "https://10.0.0.1/keys" },
+		"keys by http elsewhere":    func(w *world) { w.KeysURL = "http://keys.example/keys" },
+		"keys in a file":            func(w *world) { w.KeysURL = "file:///etc/passwd" },
+		"keys of 10 MB":             func(w *world) { w.Answer = func(w http.ResponseWriter) { fmt.Fprint(w, `{"keys":[]`, big, `}`) } },
 		"a redirect": func(w *world) {
-			w.answer = func(r http.ResponseWriter) { r.Header().Set("Location", w.URL+"/elsewhere"); r.WriteHeader(302) }
+			w.Answer = func(r http.ResponseWriter) { r.Header().Set("Location", w.URL+"/elsewhere"); r.WriteHeader(302) }
 		},
-		"no keys": func(w *world) { w.keys = nil },
+		"no keys": func(w *world) { w.Keys = nil },
 		"only a key for encryption": func(w *world) {
-			w.keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256", Use: "enc"}}
+			w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256", Use: "enc"}}
 		},
-		"a symmetric key": func(w *world) { w.keys = []any{map[string]string{"kty": "oct", "k": "c2VjcmV0", "kid": "ES256"}} },
-		"not JSON":        func(w *world) { w.answer = func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") } },
+		"a symmetric key": func(w *world) { w.Keys = []any{map[string]string{"kty": "oct", "k": "c2VjcmV0", "kid": "ES256"}} },
+		"not JSON":        func(w *world) { w.Answer = func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") } },
 		"a thousand keys": func(w *world) {
 			for range 1000 {
-				w.keys = append(w.keys, w.keys[0])
+				w.Keys = append(w.Keys, w.Keys[0])
 			}
 		},
 	} {
@@ -438,7 +358,7 @@ func TestIssuersThatLie(t *testing.T) {
 	if err != nil {
 		t.Skip("this Go makes no small keys:", err)
 	}
-	w.keys = append([]any{map[string]string{"kty": "AKP", "kid": "ES256"}, jose.JSONWebKey{Key: small.Public(), KeyID: "small"}, 7, nil}, w.keys...)
+	w.Keys = append([]any{map[string]string{"kty": "AKP", "kid": "ES256"}, jose.JSONWebKey{Key: small.Public(), KeyID: "small"}, 7, nil}, w.Keys...)
 	if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
 		t.Errorf("beside keys of no use: %v", err)
 	}
