@@ -58,6 +58,16 @@ func (s Server) VisitAs(r *http.Request, payer *call.Payer, name string) (*Visit
 	return &Visitor{Vacant: q.vacant, d: s.api, r: r, payer: payer}, err
 }
 
+// CanLogIn reports whether the visitor, who sends no credential, could send a token that counts at
+// the vacant.
+func (v *Visitor) CanLogIn(ctx context.Context) (bool, error) {
+	if v.payer != nil || v.d.Issuers == nil || !v.d.takesKeys(&v.Vacant) {
+		return false, nil
+	}
+	all, err := v.d.Issuers(ctx, &v.Vacant)
+	return len(all) > 0, err
+}
+
 // Base returns the host's base URL, as the visitor reaches it.
 func (v *Visitor) Base() (string, error) { return v.d.base(v.request(v.r.Context())) }
 

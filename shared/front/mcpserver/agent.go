@@ -29,7 +29,23 @@ type agent struct {
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
 	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most}, a.answerTime, pieceOf(piece))
-	return a.answer(&t, err)
+	return a.answer(&t, a.orLogin(ctx, err))
+}
+
+// orLogin turns the refusal of a guest who has to pay into a demand for a credential, if tokens
+// count: clients of MCP then log in and ask again. A batch and a stream have one status for
+// several answers, so their refusal stays a result.
+func (a *agent) orLogin(ctx context.Context, err error) error {
+	if !problem.Is(err, problem.PaymentRequired) || a.r.posted.batch || a.r.posted.streams() {
+		return err
+	}
+	switch can, no := a.CanLogIn(ctx); {
+	case no != nil:
+		return no
+	case can:
+		return problem.Wrap(problem.Unauthorized, err, "%s; or log in", problem.Of(err).Text())
+	}
+	return err
 }
 
 // Task implements mcptool.Agent.

@@ -328,8 +328,11 @@ func (w *writer) WriteHeader(status int) {
 	}
 	if f := w.fault.Load(); f != nil && status == http.StatusOK && !w.posted.batch && !w.posted.streams() {
 		w.status = f.Kind.Row().Status
-		if f.Kind == problem.Unavailable {
+		switch f.Kind {
+		case problem.Unavailable:
 			h.Set("Retry-After", "1")
+		case problem.Unauthorized:
+			httpapi.Challenge(w.ResponseWriter, w.Request)
 		}
 	}
 	h.Set("Cache-Control", "no-store")

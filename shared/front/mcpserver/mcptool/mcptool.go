@@ -205,10 +205,12 @@ func refusal(err error) (*sdk.CallToolResult, error) {
 	return res, err
 }
 
-// IsFault reports whether an error is the host's own, which the caller cannot mend.
+// IsFault reports whether an error is an error of the request and not a result of its tool: a
+// fault of the host, which the caller cannot mend, or the lack of a credential, which the client
+// gets by itself.
 func IsFault(err error) bool {
 	switch problem.Of(err).Kind {
-	case problem.Internal, problem.Unavailable, problem.Damaged:
+	case problem.Internal, problem.Unavailable, problem.Damaged, problem.Unauthorized:
 		return true
 	}
 	return false
