@@ -13,9 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/front/resource"
 )
 
 // All returns the operations of a host that has all parts.
 func All() []op.Spec {
-	return slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations(), a2a.Operations(), mcpserver.Operations(), export.Operations())
+	return slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations(), a2a.Operations(), mcpserver.Operations(), resource.Operations(), export.Operations())
 }

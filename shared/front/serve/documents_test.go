@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,6 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	hostcall "github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/documents"
@@ -516,7 +516,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 			}), nil
 		}},
 		Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
-		Dial:   func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody answers") },
+		Dial:   newLogin().dial, Tokens: tokens.ForBilling,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -536,6 +536,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
 		MCP: servers, AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), A2A: h.agents, Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(),
+		Resource: h.server.ResourceHandler(), Challenge: h.server.Challenge(),
 	}.Public())}
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
 	return h
@@ -826,6 +827,13 @@ func drive(t *testing.T) *documented {
 	}
 	op("DELETE", "/v1/admin/vacants/{gone}", "")
 	made("heir", `{"name":"gone","capability":"follows","substrate":"echo"}`)
+
+	// A paid call of a subject, by a token.
+	name("issuer")(h.do(t, h.admin, "POST", "/v1/admin/issuers", `{"tenant":"acme","issuer":"`+loginURL+`","audiences":["api://vacancy"],"cap":1000000,"most":9000000,"anybody":true,"scopes":["call","read"],"listed":true}`, "id"))
+	name("ann")(newLogin().token("ann", "api://vacancy"))
+	h.do(t, h.public, "POST", "/v/warung", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m5","role":"ROLE_USER","parts":[{"text":"hi"}]}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {ann}")
+	_, err = h.server.Meter().Fold(ctx)
+	must(err)
 	return h
 }
 
@@ -1040,6 +1048,10 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	}
 	exported, err := (&exports.Exporter{Billing: h.server.Billing, Blobs: blobs}).Run(ctx)
 	note("export", err, strconv.Itoa(exported))
+	ask(h.admin, "GET", "/v1/admin/issuers", "")
+	ask(h.admin, "GET", "/v1/admin/accounts/acme/usage?by=subject", "")
+	ask(h.public, "GET", "/.well-known/oauth-protected-resource", "")
+	ask(h.public, "GET", "/v1/account", "", "Authorization: Bearer {ann}")
 	return all
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
@@ -271,4 +272,15 @@ func (h *documented) ask(t *testing.T) {
 	for _, path := range []string{"/v1/models", "/v1/models/free", "/v/free/v1/models"} {
 		do(h.public, "GET", path, "")
 	}
+
+	// Issuers of tokens.
+	for _, path := range []string{"", "/{issuer}"} {
+		do(h.admin, "GET", "/v1/admin/issuers"+path, "")
+	}
+	for _, path := range []string{"", "/mcp", "/v/warung", "/v/warung/mcp"} {
+		do(h.public, "GET", "/.well-known/oauth-protected-resource"+path, "")
+	}
+	h.names["subject"] = tokens.SubjectID(loginURL, "ann")
+	do(h.admin, "DELETE", accounts+"/acme/subjects/{subject}", "")
+	do(h.admin, "DELETE", "/v1/admin/issuers/{issuer}", "")
 }
