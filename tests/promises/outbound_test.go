@@ -30,6 +30,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -43,6 +45,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
@@ -88,6 +91,8 @@ var senders = map[string]struct {
 	"shared/host/booking/dispatch.go askElsewhere":      {by: "outbound.Stranger", send: books},
 	"shared/host/client/discovery/endpoint.go Hosts":    {by: "outbound.Stranger", send: calls},
 	"shared/host/billing/stripe/stripe.go client":       {by: "outbound.Operator", send: pays},
+	"shared/host/billing/tokens/keys.go keysURL":        {by: "outbound.Operator", send: issues},
+	"shared/host/billing/tokens/keys.go fetch":          {by: "chooser(issuer, at)", why: "it comes after the answer of keysURL; TestIssuersThatLie of package tokens sends it"},
 
 	"shared/host/a2a/push/push.go Check":                 {by: "outbound.Stranger", why: "it asks the guard"},
 	"shared/host/answer/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
@@ -100,6 +105,7 @@ var makers = map[string]string{
 	"shared/front/serve/server.go Open":                      "the client of a host, which is tested here",
 	"shared/host/client/discovery/endpoint.go Personal":      "public addresses only",
 	"cmd/vacancy/cli/vacantcmd/agents.go agentsCheckCommand": "a person's own machine: the URL is an argument of the command",
+	"cmd/vacancy/cli/moneycmd/issuer.go checkToken":          "the operator's own machine: an issuer that the operator added",
 }
 
 func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {
@@ -227,6 +233,7 @@ func open(t *testing.T, c serve.Config) *reaching {
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	h.must(err)
 	c.Store, c.Vault, c.URL, c.Log, c.Now, c.Rand = serve.NewChangeNotifier(memory.New()), vault, ownURL, slog.New(slog.DiscardHandler), time.Now, rand.Reader
+	c.Tokens = tokens.ForBilling
 	c.Charges, c.Elsewhere, c.HoldsIdentity, c.Servers, c.Resolver, c.Dial = true, true, true, mcp.Servers, h, h.dial
 	c.Models = func(client *outbound.Client) substrate.Kinds {
 		kinds := mcp.Kinds(client)
@@ -392,6 +399,20 @@ func books(h *reaching, _ outbound.Chooser, url string) {
 	h.must(err)
 	for _, m := range messages.messages {
 		_ = bookings.Work(ctx, m)
+	}
+}
+
+func issues(h *reaching, _ outbound.Chooser, url string) {
+	a, err := h.Billing.OpenAccount(h.Context(), h.name(), 0)
+	h.must(err)
+	i, err := h.Billing.AddIssuer(h.Context(), a.ID, url, billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true})
+	h.must(err)
+	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": i.Issuer, "sub": "ann", "aud": ownURL, "exp": time.Now().Add(time.Hour).Unix()}, nil)
+	h.must(err)
+	r := httptest.NewRequest(http.MethodGet, ownURL+"/v1/account", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	if _, err := h.Billing.Admit(h.Context(), r, billing.Demand{}); !problem.Is(err, problem.Unavailable) {
+		h.Errorf("Admit() = %v: an issuer answers, and there is no network", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -24,6 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -88,9 +91,14 @@ var ways = map[string]way{
 	"completion stream": {(*runs).completionStream, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"completion retry":  {(*runs).completionRetry, [6]outcome{stored, none, refused, refused, refused, stored}, nil},
 	"guest completion":  {(*runs).guestCompletion, [6]outcome{refused, free, none, none, refused, refused}, nil},
-	"background":        {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
-	"test key":          {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
-	"booking":           {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
+	// Tokens of an issuer whose subjects the buyer pays for.
+	"token":            {(*runs).tokenText, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"token task":       {(*runs).tokenTask, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"token mcp":        {(*runs).tokenMCP, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"token completion": {(*runs).tokenCompletion, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"background":       {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
+	"test key":         {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
+	"booking":          {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
 	// A composite's children answer it for nothing, because callers pay the composite.
 	"delegation": {(*runs).delegation, [6]outcome{free, free, none, none, free, refused}, []string{"shared/host/answer/delegation send"}},
 	"tool":       {(*runs).tool, [6]outcome{refused, free, refused, refused, refused, refused}, nil},
@@ -116,6 +124,7 @@ type runs struct {
 	buyer billing.Account
 	// Keys of the buyer: for calls, for AGP, and for tests.
 	key, agp, test string
+	token          string // of an issuer whose subjects the buyer pays for
 	who            *identity.Key
 	last           string // the last signed body
 	seq            int64
@@ -153,7 +162,7 @@ func openRuns(t testing.TB, column string) *runs {
 	w.vault = vault
 	c := serve.Config{
 		Store: serve.NewChangeNotifier(w.store), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: w.clock, Rand: rand.Reader,
-		Charges: true, Elsewhere: true, OwnMachine: true, HoldsIdentity: true, Host: setting.Host{ModelBudget: money.Dollar},
+		Charges: true, Tokens: tokens.ForBilling, Elsewhere: true, OwnMachine: true, HoldsIdentity: true, Host: setting.Host{ModelBudget: money.Dollar},
 		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }},
 	}
 	w.server, err = c.Open()
@@ -199,6 +208,12 @@ func (w *runs) makeBuyer() {
 	_, w.agp, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, Cap: most})
 	w.must(err)
 	_, w.test, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Test: true})
+	w.must(err)
+	issuer := tokenstest.New()
+	w.Cleanup(issuer.Close)
+	_, err = w.server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, Anybody: true, Cap: cmp.Or(most, 50*money.Dollar), Most: 50 * money.Dollar})
+	w.must(err)
+	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.clock().AddDate(1, 0, 0).Unix()}, nil)
 	w.must(err)
 	if w.column != "quota" {
 		self, err := w.server.Vacants.Self(ctx)
@@ -306,6 +321,20 @@ func (w *runs) plain()   { w.post(w.at()+"/message:send", "", say("")) }
 func (w *runs) account() { w.post(w.at()+"/message:send", w.key, say("")) }
 func (w *runs) stream()  { w.post(w.at()+"/message:stream", w.key, say("")) }
 func (w *runs) text()    { w.post(w.at()+"/text", w.key, "hi") }
+
+// byToken asks with a token in place of the key.
+func (w *runs) byToken(ask func()) {
+	key := w.key
+	w.key = w.token
+	ask()
+	w.key = key
+}
+
+func (w *runs) tokenText()       { w.byToken(w.text) }
+func (w *runs) tokenTask()       { w.byToken(w.task) }
+func (w *runs) tokenMCP()        { w.byToken(w.mcp) }
+func (w *runs) tokenCompletion() { w.byToken(w.completion) }
+
 func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
 
 // call calls a tool of an MCP server.

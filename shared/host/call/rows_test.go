@@ -3,6 +3,8 @@ package call
 import (
 	"bytes"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,6 +156,37 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 	}
 	if _, err := DecodeRequest(store.Row{Position: 1, Data: append([]byte{RowFormat, 0x81}, plain[2:]...)}); err == nil {
 		t.Error("a request row with usage is read")
+	}
+}
+
+// A paid request of no subject has the bytes that it always had; a subject comes after the payer.
+func TestASubjectIsBesideTheRow(t *testing.T) {
+	r := RequestRow{Position: 1, Kind: RowCall, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Floor: time.Unix(0, 0).UTC(), Due: time.Unix(9, 0).UTC(),
+		PaidBy: PaidByAccount, Payer: [32]byte{1, 2, 3}, PriceVersion: 1, Price: 5, Text: textkeys.Sealed{Day: 7, Box: []byte("box")}}
+	plain := r.encode()
+	r.Subject = strings.Repeat("ab", SubjectSize)
+	with := r.encode()
+	at := bytes.Index(plain, r.Payer[:]) + len(r.Payer)
+	want := slices.Concat(plain[:at], bytes.Repeat([]byte{0xab}, SubjectSize), plain[at:])
+	want[1] |= byte(subjectBit)
+	if diff := cmp.Diff(want, with); diff != "" {
+		t.Errorf("a row with a subject (-want +got):\n%s", diff)
+	}
+	got, err := DecodeRequest(store.Row{Position: 1, Data: with})
+	if err != nil || got.Subject != r.Subject || got.Payer != r.Payer || got.Price != r.Price || string(got.Text.Box) != "box" {
+		t.Errorf("it reads as %+v, %v", got, err)
+	}
+	for _, kind := range []RowKind{RowCall | subjectBit, RowReset | subjectBit, RowCall | shownBit | subjectBit} {
+		if _, err := DecodeRequest(store.Row{Position: 1, Data: append([]byte{RowFormat, byte(kind)}, with[2:]...)}); err == nil {
+			t.Errorf("a row of kind %#x is read", byte(kind))
+		}
+	}
+	// What is not a subject's id is not written.
+	for _, odd := range []string{"ann", strings.Repeat("zz", SubjectSize), strings.Repeat("ab", SubjectSize+1)} {
+		r.Subject = odd
+		if !bytes.Equal(r.encode(), plain) {
+			t.Errorf("the subject %q is written", odd)
+		}
 	}
 }
 

@@ -215,7 +215,7 @@ func (c *Checker) fetch(ctx context.Context, issuer string) ([]json.RawMessage, 
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := c.get(ctx, chooser(issuer, at), at, &set); err != nil {
+	if err := c.get(ctx, outbound.Itself(chooser(issuer, at)), at, &set); err != nil {
 		return nil, err
 	}
 	switch {
@@ -235,7 +235,7 @@ func (c *Checker) keysURL(ctx context.Context, issuer string) (string, error) {
 			Issuer string `json:"issuer"`
 			Keys   string `json:"jwks_uri"`
 		}
-		err := c.get(ctx, outbound.Operator, at, &said)
+		err := c.get(ctx, outbound.Itself(outbound.Operator), at, &said)
 		switch {
 		case err == nil && said.Issuer != issuer:
 			err = problem.New(problem.Unavailable, "%s is of the issuer %.200q: expected %q, to the letter", at, said.Issuer, issuer)
@@ -265,8 +265,8 @@ func chooser(issuer, keys string) outbound.Chooser {
 }
 
 // get fetches a document of JSON.
-func (c *Checker) get(ctx context.Context, by outbound.Chooser, at string, into any) error {
-	r, err := c.Client.Do(ctx, outbound.Itself(by), outbound.Request{Method: http.MethodGet, URL: at, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReply})
+func (c *Checker) get(ctx context.Context, as outbound.Actor, at string, into any) error {
+	r, err := c.Client.Do(ctx, as, outbound.Request{Method: http.MethodGet, URL: at, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReply})
 	switch {
 	case err != nil:
 		return err

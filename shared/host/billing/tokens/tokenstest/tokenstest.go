@@ -39,7 +39,7 @@ var Keys = sync.OnceValue(func() map[string]crypto.Signer {
 // Provider is an issuer of tokens on loopback. Its fields may be changed by Set.
 type Provider struct {
 	*httptest.Server
-	// Keys are the JWKs that the provider publishes. At first they are those of Keys, each with
+	// Keys are the JWKs that the provider publishes. At first they are the keys of the function Keys, each with
 	// its algorithm as kid.
 	Keys []any
 	// KeysURL and Issuer are in its metadata.
