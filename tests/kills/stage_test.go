@@ -81,6 +81,7 @@ type stage struct {
 	// webhook of a payment to it, key one of its keys, booking one of its bookings, in
 	// scenarios of money.
 	account, claim, paid, key, booking string
+	issuer                             string // id of an issuer of the account
 }
 
 func (s *stage) must(err error) {

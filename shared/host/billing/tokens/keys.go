@@ -110,7 +110,7 @@ func (c *Checker) keys(ctx context.Context, issuer string, h header) ([]key, err
 	case err != nil:
 		return nil, err
 	case !c.Now().Before(s.fetched.Add(good)):
-		return nil, problem.New(problem.Unavailable, "the keys of the issuer %s could not be fetched for an hour; the token may be good", issuer)
+		return nil, problem.New(problem.Unavailable, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", issuer)
 	case h.kid == "":
 		return nil, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", issuer, h.alg)
 	}
@@ -165,7 +165,7 @@ func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
 	}
 	raw, err := c.fetch(ctx, issuer)
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good", issuer)
+		return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", issuer)
 	}
 	stored.Keys, stored.Fetched = raw, stored.Tried
 	s.keys, s.fetched = parseAll(raw), stored.Fetched
