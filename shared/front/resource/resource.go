@@ -31,6 +31,7 @@ func IsPath(path string) bool { return path == Path || strings.HasPrefix(path, P
 type Metadata struct {
 	Resource string   `json:"resource"` // its URL, as the client spelled it
 	Servers  []string `json:"authorization_servers"`
+	Scopes   []string `json:"scopes_supported"` // that clients ask the issuer for
 	Methods  []string `json:"bearer_methods_supported"`
 	Name     string   `json:"resource_name,omitempty"` // of a vacant
 }
@@ -116,7 +117,8 @@ func (c *Config) of(ctx context.Context, path string) (m Metadata, ok bool, err 
 		return m, false, err
 	}
 	var vacant *vacants.Record
-	m = Metadata{Resource: base + form, Methods: []string{"header"}}
+	// Issuers may refuse a login without any scope, and clients ask for those that they find here.
+	m = Metadata{Resource: base + form, Scopes: []string{string(billing.ScopeCall)}, Methods: []string{"header"}}
 	if name != "" {
 		v, ok, err := c.find(ctx, name)
 		if err != nil || !ok {

@@ -86,7 +86,8 @@ such as org_id=acme. Without it, everybody who can get a token of the issuer can
 call (the default) or read (the account); keys and vacants are never managed by tokens.
 --subject-claim names the claim that tells subjects apart; addresses and names do not,
 because they move from one person to another. --listed tells everybody of the issuer, at the
-host's own address; the tenant's vacants tell it anyway.`,
+host's own address; the tenant's vacants tell it anyway. Clients that find the issuer there
+ask it for the scope call: define that scope at the issuer.`,
 		Example: `  vacancy issuer add https://login.example.com --tenant acme --require org_id=acme --cap 1 --most 50
   vacancy issuer add https://login.example.com --tenant acme --anybody --audience api://agents --cap 0.10 --most 5`,
 		Op: account.AddIssuer,
