@@ -89,6 +89,12 @@ func hostWith(t *testing.T, more map[string]string) string {
 // hostIn is hostWith over a directory. Each prepare prepares the host before it serves.
 func hostIn(t *testing.T, dir string, more map[string]string, prepare ...func(*standalone.Host)) string {
 	t.Helper()
+	return hostAt(t, dir, time.Now, more, prepare...)
+}
+
+// hostAt is hostIn by a clock.
+func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]string, prepare ...func(*standalone.Host)) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +104,7 @@ func hostIn(t *testing.T, dir string, more map[string]string, prepare ...func(*s
 		return func(string) (substrate.Substrate, error) { return s, nil }
 	}
 	h, err := standalone.Open(standalone.Config{
-		Dir: dir, URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Dir: dir, URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"slow": open(slow{500 * time.Millisecond}), "slower": open(slow{20 * time.Second}), "failing": open(failing{})},
 	})
 	if err != nil {
