@@ -127,7 +127,7 @@ func asks(t *testing.T, host, way, token string) (status int, challenge, body st
 	return answer.StatusCode, answer.Header.Get("WWW-Authenticate"), string(b)
 }
 
-// paidByTokens are the scenarios of testdata/provider/client.mjs: five calls of a program, a call of a person who
+// paidByTokens are the scenarios of testdata/provider/client.mjs: six calls of a program, a call of a person who
 // has logged in, and a call that is refused.
 var paidByTokens = map[string]string{
 	"a2a":                   "TASK_STATE_COMPLETED hi, 1 refused",
@@ -135,6 +135,7 @@ var paidByTokens = map[string]string{
 	"openai of the host":    "hi",
 	"openai elsewhere":      "401 invalid_api_key",
 	"mcp":                   "hi",
+	"mcp as a stream":       "hi",
 	"mcp of the host":       "hi",
 	"login":                 "login",
 	"after the login":       "hi",
@@ -193,7 +194,7 @@ func TestTokensOfAProvider(t *testing.T) {
 			charged int
 			command []string
 		}{
-			"Node": {paidByTokens, 6, []string{"node", filepath.Join(installedIn, "client.mjs")}},
+			"Node": {paidByTokens, 7, []string{"node", filepath.Join(installedIn, "client.mjs")}},
 			"Python by A2A": {map[string]string{
 				"login": "/.well-known/openid-configuration", "JSONRPC": "TASK_STATE_COMPLETED hi", "HTTP+JSON": "TASK_STATE_COMPLETED hi",
 			}, 2, python("python1", "by_a2a.py")},
@@ -283,7 +284,7 @@ func TestTokensOfAProvider(t *testing.T) {
 	})
 	day := func(days int) string { return start.AddDate(0, 0, days).UTC().Format(time.DateOnly) }
 	usage := vacancyOf(t, dir, "usage", "acme", "--by", "subject", "--from", day(-1), "--until", day(2))
-	for _, want := range []string{`(?m)^paid +robot \([0-9a-f]{32}\) +22 +0 +\$0\.044`, `(?m)^paid +ann \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +bob \([0-9a-f]{32}\) +1 +0 +\$0\.002`} {
+	for _, want := range []string{`(?m)^paid +robot \([0-9a-f]{32}\) +23 +0 +\$0\.046`, `(?m)^paid +ann \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +bob \([0-9a-f]{32}\) +1 +0 +\$0\.002`} {
 		if !regexp.MustCompile(want).MatchString(usage) {
 			t.Errorf("usage is %s, want %s", usage, want)
 		}

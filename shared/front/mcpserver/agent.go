@@ -33,10 +33,10 @@ func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string))
 }
 
 // orLogin turns the refusal of a guest who has to pay into a demand for a credential, if tokens
-// count: clients of MCP then log in and ask again. A batch and a stream have one status for
-// several answers, so their refusal stays a result.
+// count: clients of MCP then log in and ask again. A batch has one status for several answers, so
+// its refusal stays a result.
 func (a *agent) orLogin(ctx context.Context, err error) error {
-	if !problem.Is(err, problem.PaymentRequired) || a.r.posted.batch || a.r.posted.streams() {
+	if !problem.Is(err, problem.PaymentRequired) || a.r.posted.batch {
 		return err
 	}
 	switch can, no := a.CanLogIn(ctx); {

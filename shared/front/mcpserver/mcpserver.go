@@ -184,9 +184,7 @@ func (d *api) serve(r *request, about mcptool.About) error {
 		w := &writer{request: r}
 		ctx := context.WithValue(r.Context(), requestKey{}, r)
 		d.whole.ServeHTTP(w, r.Request.WithContext(ctx))
-		w.end()
-		d.logServed(r, w.status)
-		return nil
+		return d.served(w)
 	}
 	w := &writer{request: r}
 	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r))
@@ -194,12 +192,23 @@ func (d *api) serve(r *request, about mcptool.About) error {
 		c := http.NewResponseController(r.ResponseWriter)
 		_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
 		d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
-		w.end()
 	})
-	if err == nil {
-		d.logServed(r, w.status)
+	if err != nil {
+		return err
 	}
-	return err
+	return d.served(w)
+}
+
+// served ends a request that the library answered. The error is the lack of a credential, of which
+// nothing is sent yet.
+func (d *api) served(w *writer) error {
+	if w.lack != nil {
+		w.Header().Del("Content-Type") // of the stream that does not begin
+		return w.lack
+	}
+	w.end()
+	d.logServed(w.request, w.status)
+	return nil
 }
 
 // writeTime is the time that a client has to read the end of a stream.
@@ -315,6 +324,7 @@ type writer struct {
 	status int
 	text   []byte // of an error that the library wrote in text
 	isText bool
+	lack   *problem.Error // of a credential; the library's answer is dropped
 }
 
 func (w *writer) WriteHeader(status int) {
@@ -326,13 +336,16 @@ func (w *writer) WriteHeader(status int) {
 	if w.isText = status >= http.StatusBadRequest && strings.HasPrefix(h.Get("Content-Type"), "text/plain"); w.isText {
 		return
 	}
-	if f := w.fault.Load(); f != nil && status == http.StatusOK && !w.posted.batch && !w.posted.streams() {
-		w.status = f.Kind.Row().Status
-		switch f.Kind {
-		case problem.Unavailable:
-			h.Set("Retry-After", "1")
-		case problem.Unauthorized:
-			httpapi.Challenge(w.ResponseWriter, w.Request)
+	if f := w.fault.Load(); f != nil && status == http.StatusOK && !w.posted.batch {
+		if f.Kind == problem.Unauthorized { // before the first piece of a stream, too
+			w.lack = f
+			return
+		}
+		if !w.posted.streams() {
+			w.status = f.Kind.Row().Status
+			if f.Kind == problem.Unavailable {
+				h.Set("Retry-After", "1")
+			}
 		}
 	}
 	h.Set("Cache-Control", "no-store")
@@ -342,6 +355,9 @@ func (w *writer) WriteHeader(status int) {
 
 func (w *writer) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.lack != nil {
+		return len(b), nil
+	}
 	if w.isText {
 		w.text = append(w.text, b[:min(len(b), maxText-len(w.text))]...)
 		return len(b), nil
@@ -353,7 +369,11 @@ func (w *writer) Write(b []byte) (int, error) {
 const maxText = 400
 
 // Flush implements http.Flusher, for streams.
-func (w *writer) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+func (w *writer) Flush() {
+	if w.lack == nil {
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
+	}
+}
 
 // end sends an error that came as text.
 func (w *writer) end() {

@@ -1,24 +1,29 @@
 package mcpserver_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
 const flat = money.Dollar / 100
 
-func priced(t *testing.T) *world {
-	w := newWorld(t)
+func priced(t *testing.T, changes ...func(*serve.Config)) *world {
+	w := newWorld(t, changes...)
 	shop := w.mind("shop")
 	_, err := w.server.Vacants.SetPrice(t.Context(), shop.ID, price.Price{Flat: flat})
 	w.must(err)
@@ -61,6 +66,78 @@ func TestTheAccountOfAKeyPays(t *testing.T) {
 		t.Errorf("a guest reads an account's task: %v", other.Data)
 	}
 	w.checkReceipt(got.Data["receipt"].(string), acme)
+}
+
+// Where tokens count, the client of a guest who has to pay is led to the login: before a stream
+// begins, too. Each other refusal is a result.
+func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
+	w := priced(t, func(c *serve.Config) { c.Tokens = tokens.ForBilling })
+	shop, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
+	w.must(err)
+	w.publish(shop)
+	w.mind("free")
+	body := func(tool, arguments, meta string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, arguments, meta)
+	}
+	const hi, atHost, whole, progress = `{"message":"hi"}`, `{"agent":"shop","message":"hi"}`, `{}`, `{"progressToken":1}`
+	tests := map[string]struct {
+		path, body, header string
+		led                bool
+		want               string // of the answer; a guest without a login gets payment_required
+	}{
+		"whole":              {"/v/shop/mcp", body("ask", hi, whole), legacy, true, ""},
+		"with progress":      {"/v/shop/mcp", body("ask", hi, progress), legacy, true, ""},
+		"of the newest":      {"/v/shop/mcp", modernRequest("tools/call", `,"name":"ask","arguments":{"message":"hi"}`), newest, true, ""},
+		"host":               {"/mcp", body("ask_agent", atHost, whole), legacy, true, ""},
+		"host with progress": {"/mcp", body("ask_agent", atHost, progress), legacy, true, ""},
+		"batch":              {"/v/shop/mcp", "[" + body("ask", hi, progress) + "]", "Mcp-Protocol-Version: 2025-03-26", false, "payment_required"},
+		"free with progress": {"/v/free/mcp", body("ask", hi, progress), legacy, false, "event: message"},
+		"busy with progress": {"/v/free/mcp", body("ask", `{"message":"busy"}`, progress), legacy, false, "substrate_busy"},
+	}
+	check := func(when string, login bool) {
+		t.Helper()
+		for name, tt := range tests {
+			headers := []string{accepts, tt.header}
+			if tt.header == newest {
+				headers = append(headers, "Mcp-Method: tools/call", "Mcp-Name: ask")
+			}
+			got := w.do("POST", tt.path, tt.body, headers...)
+			challenge := got.header.Get("WWW-Authenticate")
+			if !tt.led || !login {
+				if want := cmp.Or(tt.want, "payment_required"); got.status != http.StatusOK || challenge != "" || !strings.Contains(got.body, want) {
+					t.Errorf("%s, %s: %d %s %s, want 200 and %s", name, when, got.status, challenge, got.body, want)
+				}
+				continue
+			}
+			var r struct {
+				ID    int
+				Error struct {
+					Message string
+					Data    map[string]any
+				}
+			}
+			metadata := w.http.URL + "/.well-known/oauth-protected-resource" + tt.path
+			if err := json.Unmarshal([]byte(got.body), &r); err != nil || got.status != http.StatusUnauthorized || challenge != `Bearer realm="vacancy", resource_metadata="`+metadata+`"` ||
+				!strings.HasSuffix(r.Error.Message, "; or log in") || r.ID < 1 || got.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s, %s: %d %v %s", name, when, got.status, got.header, got.body)
+			}
+			if named := w.do("GET", strings.TrimPrefix(metadata, w.http.URL), ""); named.status != http.StatusOK {
+				t.Errorf("the metadata of %s: %d %s", name, named.status, named.body)
+			}
+		}
+	}
+	check("without an issuer", false)
+	a, err := w.server.Billing.OpenAccount(t.Context(), "login", 1)
+	w.must(err)
+	_, err = w.server.Billing.AddIssuer(t.Context(), a.ID, "http://127.0.0.1:9", billing.IssuerOptions{Cap: flat, Most: flat, Anybody: true, Listed: true})
+	w.must(err)
+	check("with an issuer", true)
+	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Cap: flat - 1})
+	for _, meta := range []string{whole, progress} {
+		if got := w.do("POST", "/v/shop/mcp", body("ask", hi, meta), accepts, legacy, acme); got.status != http.StatusOK || !strings.Contains(got.body, "spend_cap_reached") {
+			t.Errorf("a key at its cap, %s: %d %s", meta, got.status, got.body)
+		}
+	}
 }
 
 // checkReceipt reads a receipt by its URL and as a resource.

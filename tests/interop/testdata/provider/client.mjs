@@ -50,12 +50,12 @@ const elsewhere = new OpenAI({ baseURL: `${host}/v/echo/v1`, apiKey: await token
 got['openai elsewhere'] = await elsewhere.chat.completions.create({ model: 'echo', messages }).then(() => 'answered', (e) => `${e.status} ${e.code}`);
 
 // MCP: the client finds the provider by the challenge.
-async function callTool(url, authProvider, name, args) {
+async function callTool(url, authProvider, name, args, options) {
   const transport = new StreamableHTTPClientTransport(new URL(url), { authProvider });
   const client = new Client({ name: 'interop', version: '1' });
   await client.connect(transport);
   try {
-    const result = await client.callTool({ name, arguments: args });
+    const result = await client.callTool({ name, arguments: args }, undefined, options);
     return result.isError ? `refused ${result.structuredContent?.code}` : words(result.content[0].text);
   } catch (e) {
     if (!(e instanceof UnauthorizedError)) throw e;
@@ -65,10 +65,10 @@ async function callTool(url, authProvider, name, args) {
     await client.close();
   }
 }
-const program = new ClientCredentialsProvider({ clientId: 'robot', clientSecret: 'secret', expectedIssuer: issuer });
-got.mcp = await callTool(`${vacant}/mcp`, program, 'ask', { message: 'hi' });
-const atHost = new ClientCredentialsProvider({ clientId: 'robot', clientSecret: 'secret', expectedIssuer: issuer });
-got['mcp of the host'] = await callTool(`${host}/mcp`, atHost, 'ask_agent', { agent: 'paid', message: 'hi' });
+const program = () => new ClientCredentialsProvider({ clientId: 'robot', clientSecret: 'secret', expectedIssuer: issuer });
+got.mcp = await callTool(`${vacant}/mcp`, program(), 'ask', { message: 'hi' });
+got['mcp as a stream'] = await callTool(`${vacant}/mcp`, program(), 'ask', { message: 'hi' }, { onprogress: () => {} });
+got['mcp of the host'] = await callTool(`${host}/mcp`, program(), 'ask_agent', { agent: 'paid', message: 'hi' });
 
 // person is a person with a browser, who logs in at the provider's forms and consents.
 class Person {
