@@ -3,10 +3,13 @@ package interop
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -28,16 +31,16 @@ import (
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
 
-// oidcProvider is a process of testdata/provider/provider.mjs.
+// oidcProvider is a process of testdata/provider or of testdata/zitadel.
 type oidcProvider struct {
 	URL  string
 	send io.WriteCloser
 	said *bufio.Scanner
 }
 
-func startProvider(t *testing.T, dir string) *oidcProvider {
+func startProvider(t *testing.T, command ...string) *oidcProvider {
 	t.Helper()
-	cmd := exec.Command("node", filepath.Join(dir, "provider.mjs"))
+	cmd := exec.Command(command[0], command[1:]...)
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
 	send, err := cmd.StdinPipe()
@@ -127,6 +130,56 @@ func asks(t *testing.T, host, way, token string) (status int, challenge, body st
 	return answer.StatusCode, answer.Header.Get("WWW-Authenticate"), string(b)
 }
 
+// refuses checks that a token is refused by each of ways, with a challenge and a reason.
+func refuses(t *testing.T, host, name, token, reason string) {
+	t.Helper()
+	for way := range ways {
+		status, challenge, body := asks(t, host, way, token)
+		metadata := host + "/.well-known/oauth-protected-resource/v/paid"
+		if way == "MCP" {
+			metadata += "/mcp"
+		}
+		if want := `Bearer realm="vacancy", error="invalid_token", resource_metadata="` + metadata + `"`; status != http.StatusUnauthorized || challenge != want || !strings.Contains(body, reason) {
+			t.Errorf("%s by %s: %d, %s, %s; want 401, %s, %s", name, way, status, challenge, body, want, reason)
+		}
+		if strings.Contains(body, token) {
+			t.Errorf("%s by %s: the answer quotes the token", name, way)
+		}
+	}
+}
+
+// perCall is the price of a call of the vacant paid.
+const perCall = 2 * money.Dollar / 1000
+
+// hostOfAcme serves the published vacant paid. The tenant acme has a dollar, and takes tokens of issuers.
+func hostOfAcme(t *testing.T, dir string, now func() time.Time, issuers map[string]billing.IssuerOptions) (url string, balance func() money.Amount) {
+	t.Helper()
+	url = hostAt(t, dir, now, map[string]string{"paid": "echo"}, func(h *standalone.Host) {
+		ctx := t.Context()
+		a, err := h.Billing.OpenAccount(ctx, "acme", 1)
+		must(t, err)
+		_, _, err = h.Billing.Credit(ctx, a.ID, money.Dollar, "first", "")
+		must(t, err)
+		paid, err := h.Vacants.ByName(ctx, vacants.Operator(), "paid")
+		must(t, err)
+		_, err = h.Vacants.SetPrice(ctx, paid.ID, price.Price{Flat: perCall})
+		must(t, err)
+		_, _, err = h.Vacants.Publish(ctx, paid.ID, vacants.PublishOptions{})
+		must(t, err)
+		for issuer, o := range issuers {
+			o.Cap, o.Most = money.Dollar, money.Dollar
+			_, err = h.Billing.AddIssuer(ctx, a.ID, issuer, o)
+			must(t, err)
+		}
+		balance = func() money.Amount {
+			left, err := h.Billing.Balance(ctx, &a)
+			must(t, err)
+			return left
+		}
+	})
+	return url, balance
+}
+
 // paidByTokens are the scenarios of testdata/provider/client.mjs: six calls of a program, a call of a person who
 // has logged in, and a call that is refused.
 var paidByTokens = map[string]string{
@@ -147,9 +200,9 @@ var paidByTokens = map[string]string{
 // ahead, so that no test depends on how fast the machine is.
 func TestTokensOfAProvider(t *testing.T) {
 	needsLocalHost(t)
-	const each = 2 * money.Dollar / 1000
 	installedIn := installed.Node(t, files, "provider", "oidc-provider")
-	p, unknown := startProvider(t, installedIn), startProvider(t, installedIn)
+	script := filepath.Join(installedIn, "provider.mjs")
+	p, unknown := startProvider(t, "node", script), startProvider(t, "node", script)
 	// The scripts run in the installs of other tests, which are named by all of their files.
 	python := func(packages, script string) []string {
 		return []string{filepath.Join(installed.Python(t, files, packages), "env", "bin", "python"), filepath.Join("testdata", "tokens", script)}
@@ -158,26 +211,8 @@ func TestTokensOfAProvider(t *testing.T) {
 	start := time.Now().Add(30 * time.Minute)
 	dir := filepath.Join(t.TempDir(), "host")
 	t.Run("host", func(t *testing.T) {
-		var balance func() money.Amount
-		host := hostAt(t, dir, func() time.Time { return start.Add(time.Duration(ahead.Load())) }, map[string]string{"paid": "echo"}, func(h *standalone.Host) {
-			ctx := t.Context()
-			a, err := h.Billing.OpenAccount(ctx, "acme", 1)
-			must(t, err)
-			_, _, err = h.Billing.Credit(ctx, a.ID, money.Dollar, "first", "")
-			must(t, err)
-			paid, err := h.Vacants.ByName(ctx, vacants.Operator(), "paid")
-			must(t, err)
-			_, err = h.Vacants.SetPrice(ctx, paid.ID, price.Price{Flat: each})
-			must(t, err)
-			_, _, err = h.Vacants.Publish(ctx, paid.ID, vacants.PublishOptions{})
-			must(t, err)
-			_, err = h.Billing.AddIssuer(ctx, a.ID, p.URL, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Require: map[string]string{"org": "acme"}, Listed: true})
-			must(t, err)
-			balance = func() money.Amount {
-				left, err := h.Billing.Balance(ctx, &a)
-				must(t, err)
-				return left
-			}
+		host, balance := hostOfAcme(t, dir, func() time.Time { return start.Add(time.Duration(ahead.Load())) }, map[string]billing.IssuerOptions{
+			p.URL: {Require: map[string]string{"org": "acme"}, Listed: true},
 		})
 		charged := 0
 		counts := func(t *testing.T, fetches int) {
@@ -185,8 +220,8 @@ func TestTokensOfAProvider(t *testing.T) {
 			if got := p.obey(t, "fetches"); got != fetches {
 				t.Errorf("the keys were fetched %d times, want %d", got, fetches)
 			}
-			if got, want := balance(), money.Dollar-money.Amount(charged)*each; got != want {
-				t.Errorf("the balance is %s, want %s: %d calls of %s", got, want, charged, each)
+			if got, want := balance(), money.Dollar-money.Amount(charged)*perCall; got != want {
+				t.Errorf("the balance is %s, want %s: %d calls of %s", got, want, charged, perCall)
 			}
 		}
 		for name, tt := range map[string]struct {
@@ -228,19 +263,7 @@ func TestTokensOfAProvider(t *testing.T) {
 				"signed by another": {withoutSignature(p.token(t, "robot", vacant)) + "." + signature(p.token(t, "robot", vacant+"/mcp")), "does not verify"},
 				"no signature":      {withoutSignature(p.token(t, "robot", vacant)) + ".", "does not verify"},
 			} {
-				for way := range ways {
-					status, challenge, body := asks(t, host, way, tt.token)
-					metadata := host + "/.well-known/oauth-protected-resource/v/paid"
-					if way == "MCP" {
-						metadata += "/mcp"
-					}
-					if want := `Bearer realm="vacancy", error="invalid_token", resource_metadata="` + metadata + `"`; status != http.StatusUnauthorized || challenge != want || !strings.Contains(body, tt.want) {
-						t.Errorf("%s by %s: %d, %s, %s; want 401, %s, %s", name, way, status, challenge, body, want, tt.want)
-					}
-					if strings.Contains(body, tt.token) {
-						t.Errorf("%s by %s: the answer quotes the token", name, way)
-					}
-				}
+				refuses(t, host, name, tt.token, tt.want)
 			}
 			counts(t, 1)
 			if n := unknown.obey(t, "fetches"); n != 0 {
@@ -296,3 +319,94 @@ func TestTokensOfAProvider(t *testing.T) {
 
 func withoutSignature(token string) string { return token[:strings.LastIndexByte(token, '.')] }
 func signature(token string) string        { return token[strings.LastIndexByte(token, '.')+1:] }
+
+// zitadelTokens logs the example's person in by the code flow, and returns the ID token, and an access token of the
+// example's program.
+func zitadelTokens(t *testing.T, p *oidcProvider) (id, access string) {
+	t.Helper()
+	const callback, verifier = "http://localhost/callback", "a-verifier-that-has-at-least-forty-three-bytes"
+	sum := sha256.Sum256([]byte(verifier))
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if strings.HasPrefix(r.URL.String(), callback) {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	do := func(method, at string, form url.Values, secret string) (*http.Response, []byte) {
+		r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(form.Encode()))
+		must(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if secret != "" {
+			r.SetBasicAuth("sid1", secret)
+		}
+		answer, err := browser.Do(r)
+		must(t, err)
+		defer answer.Body.Close()
+		b, err := io.ReadAll(answer.Body)
+		must(t, err)
+		return answer, b
+	}
+	token := func(form url.Values, secret, member string) string {
+		_, body := do(http.MethodPost, p.URL+"oauth/token", form, secret)
+		var said map[string]any
+		must(t, json.Unmarshal(body, &said))
+		got, _ := said[member].(string)
+		if got == "" {
+			t.Fatalf("the provider made no %s: %s", member, body)
+		}
+		return got
+	}
+	begin := url.Values{"client_id": {"native"}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"openid"}, "state": {"s"},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"}}
+	form, _ := do(http.MethodGet, p.URL+"auth?"+begin.Encode(), nil, "")
+	request := form.Request.URL.Query().Get("authRequestID")
+	back, page := do(http.MethodPost, p.URL+"login/username", url.Values{"username": {"test-user@127.0.0.1"}, "password": {"verysecure"}, "id": {request}}, "")
+	to, err := back.Location()
+	if err != nil {
+		t.Fatalf("the login ended at %s: %d %s", back.Request.URL, back.StatusCode, page)
+	}
+	code := url.Values{"grant_type": {"authorization_code"}, "client_id": {"native"}, "redirect_uri": {callback}, "code": {to.Query().Get("code")}, "code_verifier": {verifier}}
+	return token(code, "", "id_token"), token(url.Values{"grant_type": {"client_credentials"}}, "verysecret", "access_token")
+}
+
+// The example provider of zitadel's library has a slash at the end of its URL, encrypts its access tokens, and makes
+// ID tokens whose audience is the client. None of them counts unless the operator gave that audience.
+func TestTokensOfZitadelsExample(t *testing.T) {
+	needsLocalHost(t)
+	dir := installed.In(t, files, "zitadel", "provider", []string{"cp", "go.mod.txt", "go.mod"}, []string{"cp", "go.sum.txt", "go.sum"}, []string{"go", "build", "-mod=readonly", "-o", "provider", "."})
+	p := startProvider(t, filepath.Join(dir, "provider"))
+	id, access := zitadelTokens(t, p)
+	for name, tt := range map[string]struct {
+		issuer        string
+		audiences     []string
+		id            string // why the ID token is refused; "" if it counts
+		fetches, paid int
+	}{
+		"to the letter":     {p.URL, nil, "the token is for another audience", 1, 0},
+		"without the slash": {strings.TrimSuffix(p.URL, "/"), nil, "tokens of the issuer", 0, 0},
+		"a given audience":  {p.URL, []string{"native"}, "", 1, len(ways)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := p.obey(t, "fetches")
+			host, balance := hostOfAcme(t, filepath.Join(t.TempDir(), "host"), time.Now, map[string]billing.IssuerOptions{tt.issuer: {Anybody: true, Listed: true, Audiences: tt.audiences}})
+			refuses(t, host, "encrypted", access, "expected Bearer and a key of this host")
+			if tt.id != "" {
+				refuses(t, host, "an ID token", id, tt.id)
+			} else {
+				for way := range ways {
+					if status, _, body := asks(t, host, way, id); status != http.StatusOK {
+						t.Errorf("an ID token by %s: %d %s", way, status, body)
+					}
+				}
+			}
+			if n := p.obey(t, "fetches") - before; n != tt.fetches {
+				t.Errorf("the keys were fetched %d times, want %d", n, tt.fetches)
+			}
+			if left, want := balance(), money.Dollar-money.Amount(tt.paid)*perCall; left != want {
+				t.Errorf("the balance is %s, want %s", left, want)
+			}
+		})
+	}
+}
