@@ -180,16 +180,12 @@ func hostOfAcme(t *testing.T, dir string, now func() time.Time, issuers map[stri
 	return url, balance
 }
 
-// paidByTokens are the scenarios of testdata/provider/client.mjs: six calls of a program, a call of a person who
-// has logged in, and a call that is refused.
-var paidByTokens = map[string]string{
-	"a2a":                   "TASK_STATE_COMPLETED hi, 1 refused",
-	"openai":                "hi",
-	"openai of the host":    "hi",
-	"openai elsewhere":      "401 invalid_api_key",
-	"mcp":                   "hi",
-	"mcp as a stream":       "hi",
-	"mcp of the host":       "hi",
+// paidByMCP are the scenarios of testdata/provider/mcp.mjs: three calls of a program, and a call of a person who has
+// logged in.
+var paidByMCP = map[string]string{
+	"program":               "hi",
+	"program with progress": "hi",
+	"program at the host":   "hi",
 	"login":                 "login",
 	"after the login":       "hi",
 	"audience of the login": "/v/paid/mcp",
@@ -229,7 +225,11 @@ func TestTokensOfAProvider(t *testing.T) {
 			charged int
 			command []string
 		}{
-			"Node": {paidByTokens, 7, []string{"node", filepath.Join(installedIn, "client.mjs")}},
+			"Node": {map[string]string{
+				"a2a": "TASK_STATE_COMPLETED hi, 1 refused", "openai": "hi", "openai of the host": "hi", "openai elsewhere": "401 invalid_api_key",
+			}, 3, []string{"node", filepath.Join(installedIn, "client.mjs")}},
+			"Node by MCP":                  {paidByMCP, 4, []string{"node", filepath.Join(installedIn, "mcp.mjs"), "sdk", "ann"}},
+			"Node by MCP of two revisions": {paidByMCP, 4, []string{"node", filepath.Join(installedIn, "mcp.mjs"), "client", "eve"}},
 			"Python by A2A": {map[string]string{
 				"login": "/.well-known/openid-configuration", "JSONRPC": "TASK_STATE_COMPLETED hi", "HTTP+JSON": "TASK_STATE_COMPLETED hi",
 			}, 2, python("python1", "by_a2a.py")},
@@ -307,7 +307,7 @@ func TestTokensOfAProvider(t *testing.T) {
 	})
 	day := func(days int) string { return start.AddDate(0, 0, days).UTC().Format(time.DateOnly) }
 	usage := vacancyOf(t, dir, "usage", "acme", "--by", "subject", "--from", day(-1), "--until", day(2))
-	for _, want := range []string{`(?m)^paid +robot \([0-9a-f]{32}\) +23 +0 +\$0\.046`, `(?m)^paid +ann \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +bob \([0-9a-f]{32}\) +1 +0 +\$0\.002`} {
+	for _, want := range []string{`(?m)^paid +robot \([0-9a-f]{32}\) +26 +0 +\$0\.052`, `(?m)^paid +ann \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +bob \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +eve \([0-9a-f]{32}\) +1 +0 +\$0\.002`} {
 		if !regexp.MustCompile(want).MatchString(usage) {
 			t.Errorf("usage is %s, want %s", usage, want)
 		}
