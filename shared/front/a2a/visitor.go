@@ -108,6 +108,9 @@ type Question struct {
 	ID string
 	// Most refuses a call that may cost more, unless nil.
 	Most *money.Amount
+	// Began is called with the id of the task once the call is accepted, before any piece, unless nil. A
+	// question without pieces does not call it.
+	Began func(task string)
 }
 
 // Ask has the vacant answer a question. It returns the task as it is after a time at the latest: a
@@ -155,6 +158,9 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 	ref, _, err := d.Tasks.Begin(ctx, *turn)
 	if err != nil {
 		return t, err
+	}
+	if q.Began != nil {
+		q.Began(ref.ID)
 	}
 	return v.follow(ctx, ref, wait, piece)
 }

@@ -28,7 +28,7 @@ type agent struct {
 
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
-	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most}, a.answerTime, pieceOf(piece))
+	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most, Began: q.Began}, a.answerTime, pieceOf(piece))
 	return a.answer(&t, a.orLogin(ctx, err))
 }
 

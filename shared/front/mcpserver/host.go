@@ -27,20 +27,14 @@ func (h *host) Show(ctx context.Context, name string) (mcptool.Shown, error) {
 	if err != nil {
 		return mcptool.Shown{}, err
 	}
-	found, err := h.found(ctx, registryclient.Query{ShortID: a.Vacant.ID.String()[:shortID], Limit: 1})
-	if err != nil {
-		return mcptool.Shown{}, err
+	one, there, err := mcptool.ShowByID(ctx, a.Vacant.ID, func(ctx context.Context, shortID string) (mcptool.Found, error) {
+		return h.found(ctx, registryclient.Query{ShortID: shortID, Limit: 1})
+	})
+	if err == nil && !there {
+		err = h.r.note(unpublished(name))
 	}
-	for _, one := range found.Agents {
-		if one.ID == a.Vacant.ID.String() {
-			return one, nil
-		}
-	}
-	return mcptool.Shown{}, h.r.note(unpublished(name))
+	return one, err
 }
-
-// shortID is the size of the beginning of an id by which registries find it.
-const shortID = 12
 
 // Agent implements mcptool.Host.
 func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {

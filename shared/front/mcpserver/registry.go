@@ -24,7 +24,7 @@ func newRegistry(search http.Handler) *registry {
 
 // found searches. It leaves out agents that run elsewhere, which the other tools do not reach.
 func (h *host) found(ctx context.Context, q registryclient.Query) (mcptool.Found, error) {
-	out := mcptool.Found{Agents: []mcptool.Shown{}}
+	out := mcptool.Found{}
 	found, err := h.registry.client.Search(ctx, q)
 	if problem.Is(err, problem.Usage) {
 		err = problem.New(problem.Malformed, "%s", problem.Of(err).Text())
@@ -36,22 +36,29 @@ func (h *host) found(ctx context.Context, q registryclient.Query) (mcptool.Found
 	if err != nil {
 		return out, h.r.note(err)
 	}
-	out.Next, out.LeftOut = found.Next, len(found.Dropped)
+	return FoundAt(base, found), nil
+}
+
+// FoundAt renders the hits of a search at the host with a base URL. It leaves out agents that run
+// elsewhere, which the other tools do not reach.
+func FoundAt(base string, found discovery.Found) mcptool.Found {
+	out := mcptool.Found{Agents: []mcptool.Shown{}, Next: found.Next, LeftOut: len(found.Dropped)}
 	for i := range found.Matches {
 		m := &found.Matches[i]
 		if m.Name == "" {
 			continue
 		}
+		at := base + "/v/" + url.PathEscape(m.Name)
 		one := mcptool.Shown{
 			Agent: m.Name, ID: m.ID.String(), Capability: m.Card.CapabilityText, State: string(m.State), Score: m.Score, Missing: m.Missing,
-			URL: base + "/v/" + url.PathEscape(m.Name), MCP: base + "/v/" + url.PathEscape(m.Name) + message.MCPPath,
+			URL: at, MCP: at + message.MCPPath,
 		}
 		if l := m.Listing; l != nil {
 			one.Price, one.Tags, one.Skills, one.Summary = l.Price, l.Tags, l.Skills, l.Summary
 		}
 		out.Agents = append(out.Agents, one)
 	}
-	return out, nil
+	return out
 }
 
 // localURL is the base URL of the registry that local sends requests to. Nobody else sees it.

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -118,5 +119,35 @@ func TestAQuestionIsAnsweredWithoutItsClient(t *testing.T) {
 		if got := w.callMeta("/v/slow/mcp", "ask", `{"message":"hi"}`, meta, acme); got.text() != "a b" {
 			t.Errorf("the answer is %q %v, want the one of the turn that ran", got.text(), got.Data)
 		}
+	}
+}
+
+// A client that asks for the task learns it before the first piece, and stops the work by it.
+func TestAQuestionNamesItsTaskBeforeItsAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	tasks := make(chan string, 3)
+	s := w.connect("/v/slow/mcp", "", &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+		task, _ := r.Params.Meta[mcptool.MetaTask].(string)
+		tasks <- task + r.Params.Message
+	}})
+	done := make(chan *sdk.CallToolResult, 1)
+	go func() {
+		p := &sdk.CallToolParams{Meta: sdk.Meta{mcptool.MetaTask: true}, Name: "ask", Arguments: map[string]any{"message": "hi"}}
+		p.SetProgressToken("t")
+		got, err := s.CallTool(t.Context(), p)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- got
+	}()
+	id := <-tasks
+	w.gate <- "a part"
+	if piece := <-tasks; piece != "a part" {
+		t.Errorf("the first piece is %q", piece)
+	}
+	stopped := w.call("/v/slow/mcp", "stop_task", fmt.Sprintf(`{"task":%q}`, id))
+	if got := <-done; stopped.Is || stopped.Data["finish"] != "canceled" || got == nil || got.IsError || got.Content[0].(*sdk.TextContent).Text != "a part" {
+		t.Errorf("the task %q: stopped %v, answered %+v", id, stopped.Data, got)
 	}
 }

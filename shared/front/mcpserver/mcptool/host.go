@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Arguments at a host's server.
@@ -106,3 +108,17 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 
 // maxLimit bounds the agents of a page, as searches do.
 const maxLimit = 100
+
+// ShowByID returns the vacant that a search finds by its id, if there is one.
+func ShowByID(ctx context.Context, id identity.ID, find func(ctx context.Context, shortID string) (Found, error)) (one Shown, there bool, err error) {
+	found, err := find(ctx, id.String()[:shortID])
+	for _, one := range found.Agents {
+		if one.ID == id.String() {
+			return one, true, err
+		}
+	}
+	return Shown{}, false, err
+}
+
+// shortID is the size of the beginning of an id by which registries find it.
+const shortID = 12

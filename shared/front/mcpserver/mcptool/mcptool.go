@@ -31,6 +31,9 @@ const (
 	MetaKey = metaPrefix + "idempotency-key"
 	// MetaEnvelope has the message that the vacant signed.
 	MetaEnvelope = metaPrefix + "envelope"
+	// MetaTask has the id of a question's task, in the first progress of a question whose own MetaTask
+	// is true. A client can stop the task by it before there is an answer.
+	MetaTask = metaPrefix + "task"
 )
 
 // Times of a response.
@@ -70,6 +73,8 @@ type Question struct {
 	Context string        // the conversation, or ""
 	ID      string        // of MetaKey, or ""
 	Most    *money.Amount // the most that the call may cost, unless nil
+	// Began is called with the id of the task once the call is accepted, before any piece, unless nil.
+	Began func(task string)
 }
 
 // Answer describes a task, with its answer if there is one.
@@ -262,18 +267,42 @@ func (a *Answer) notice() string {
 	return "The task is " + a.State + ", without an answer."
 }
 
-// pieces sends the pieces of an answer as progress, if the client asked for progress. It returns nil
-// if the client did not.
-func pieces(ctx context.Context, r *sdk.CallToolRequest) func(string) {
+// progress sends progress to a client that asked for it.
+type progress struct {
+	ctx   context.Context
+	r     *sdk.CallToolRequest
+	token any
+	n     atomic.Int64
+}
+
+// progressOf returns nil if the client did not ask for progress, or if none reaches it.
+func progressOf(ctx context.Context, r *sdk.CallToolRequest) *progress {
 	token := r.Params.GetProgressToken()
 	if token == nil || !IsStreamed(ctx) {
 		return nil
 	}
-	var n atomic.Int64
-	return func(text string) {
-		// A client that is gone gets none.
-		_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Message: text, Progress: float64(n.Add(1))})
+	return &progress{ctx: ctx, r: r, token: token}
+}
+
+func (p *progress) send(text string, meta sdk.Meta) {
+	// A client that is gone gets none.
+	_ = p.r.Session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{Meta: meta, ProgressToken: p.token, Message: text, Progress: float64(p.n.Add(1))})
+}
+
+// piece returns the function that sends a piece of an answer, or nil.
+func (p *progress) piece() func(string) {
+	if p == nil {
+		return nil
 	}
+	return func(text string) { p.send(text, nil) }
+}
+
+// began returns the function that sends the id of a task, or nil if the client did not ask for the id.
+func (p *progress) began() func(string) {
+	if p == nil || p.r.Params.Meta[MetaTask] != true {
+		return nil
+	}
+	return func(task string) { p.send("", sdk.Meta{MetaTask: task}) }
 }
 
 type streamedKey struct{}

@@ -148,7 +148,9 @@ func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, 
 	if err != nil {
 		return nil, err
 	}
-	a, err := agent.Ask(ctx, q, pieces(ctx, r))
+	p := progressOf(ctx, r)
+	q.Began = p.began()
+	a, err := agent.Ask(ctx, q, p.piece())
 	return rendered(&a, name, err)
 }
 
@@ -157,7 +159,7 @@ func getTask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name stri
 	if err != nil {
 		return nil, err
 	}
-	a, err := agent.Task(ctx, in.Task, wait, pieces(ctx, r))
+	a, err := agent.Task(ctx, in.Task, wait, progressOf(ctx, r).piece())
 	return rendered(&a, name, err)
 }
 

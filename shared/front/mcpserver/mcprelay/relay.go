@@ -1,0 +1,572 @@
+// Package mcprelay serves an MCP server of a host to a client that starts a program: each line of the
+// input is a message of the client, and each line of the output is a message of the server. Requests go to the
+// server by HTTP.
+//
+// The invariants: the output has only messages of MCP. Each request gets one answer, unless the client cancels
+// it. A question that the client cancels is stopped. What the server answers is passed on
+// as it came, because a signed message may be in it.
+package mcprelay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Limits.
+const (
+	// maxLine is the size of a message of a client, as servers have it.
+	maxLine = 512 << 10
+	// maxAnswer is the size of a message of the server.
+	maxAnswer = 16 << 20
+	// maxRequests are the requests that may be under way.
+	maxRequests = 128
+	// requestTime bounds one request. Calls of agents end after 14 minutes.
+	requestTime = 15 * time.Minute
+	// endTime is the time for which requests under way are answered after the end of the input.
+	endTime = 10 * time.Second
+	// stopTime bounds the stop of a question.
+	stopTime = 5 * time.Second
+)
+
+// Codes of JSON-RPC.
+const (
+	codeParse   = -32700
+	codeInvalid = -32600
+	codeParams  = -32602
+)
+
+// HTTP sends requests. *dispatch.HTTP implements it.
+type HTTP interface {
+	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
+}
+
+// Relay passes messages on to a server.
+type Relay struct {
+	// URL is the server's URL.
+	URL string
+	// Key is sent with each request as a bearer, unless "".
+	Key  string
+	HTTP HTTP
+	// StopsTasks says that the server names the tasks of questions (mcptool.MetaTask): a question that the
+	// client cancels is then stopped by its task.
+	StopsTasks bool
+	// Note takes a line for people, which the client does not get.
+	Note func(format string, args ...any)
+}
+
+// Serve serves one client until the input ends, the output breaks or ctx is canceled, and waits for
+// questions that are being stopped. Its error is of the input or the output.
+func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	s := &session{Relay: r, out: out, calls: map[string]*call{}, broken: make(chan struct{})}
+	lines := make(chan error, 1)
+	go func() { lines <- s.read(context.WithoutCancel(ctx), in) }()
+	var err error
+	select {
+	case err = <-lines:
+		answered := make(chan struct{})
+		go func() { s.wait.Wait(); close(answered) }()
+		timer := time.NewTimer(endTime)
+		defer timer.Stop()
+		select {
+		case <-answered:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-s.broken:
+		}
+	case <-ctx.Done():
+	case <-s.broken:
+	}
+	s.end()
+	s.wait.Wait()
+	return errors.Join(err, s.outErr)
+}
+
+// session is one client.
+type session struct {
+	*Relay
+	wait   sync.WaitGroup
+	broken chan struct{} // closed when the output breaks
+
+	mu      sync.Mutex
+	out     io.Writer
+	outErr  error
+	ended   bool
+	version string           // negotiated by initialize
+	calls   map[string]*call // by id
+}
+
+// call is a request under way.
+type call struct {
+	id     json.RawMessage
+	key    string // in session.calls
+	method string
+	cancel context.CancelFunc
+	agent  json.RawMessage // the argument of ask_agent
+	stream bool            // the answer comes with progress
+	shown  bool            // the client wants the progress
+	told   chan struct{}   // closed when task is known
+	done   chan struct{}   // closed at the end
+
+	mu       sync.Mutex
+	task     string
+	canceled bool
+}
+
+func (s *session) read(ctx context.Context, in io.Reader) error {
+	lines := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, whole, err := readLine(lines)
+		if len(bytes.TrimSpace(line)) > 0 || !whole {
+			if whole {
+				s.take(ctx, bytes.TrimSpace(line))
+			} else {
+				s.fail(nil, codeInvalid, fmt.Sprintf("expected a message of at most %d bytes, got more", maxLine))
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readLine reads a line. A line that is too long is skipped and not whole.
+func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
+	whole = true
+	for {
+		piece, err := in.ReadSlice('\n')
+		if whole = whole && len(line)+len(piece) <= maxLine+1; whole {
+			line = append(line, piece...)
+		} else {
+			line = nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, whole, err
+		}
+	}
+}
+
+// envelope has the members of a message of JSON-RPC.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// take handles one message of the client.
+func (s *session) take(ctx context.Context, line []byte) {
+	d := canon.NewDecoder(line, httpapi.Limits(maxLine))
+	if err := errors.Join(d.Skip(), d.End()); err != nil {
+		s.fail(nil, codeParse, "the message does not decode: "+problem.Of(err).Text())
+		return
+	}
+	if line[0] == '[' {
+		s.start(ctx, &call{}, http.Header{}, line)
+		return
+	}
+	var m envelope
+	if err := json.Unmarshal(line, &m); err != nil {
+		s.fail(nil, codeInvalid, "expected a message of JSON-RPC, got other JSON")
+		return
+	}
+	switch {
+	case m.Method == "notifications/cancelled":
+		s.cancel(m.Params)
+	case m.Method == "" || m.ID == nil: // servers over HTTP take no answers and no other notifications
+	case m.ID[0] != '"' && strings.Trim(string(m.ID), "-0123456789") != "":
+		s.fail(nil, codeInvalid, "id: expected a text or a whole number")
+	default:
+		s.request(ctx, m)
+	}
+}
+
+// request sends a request.
+func (s *session) request(ctx context.Context, m envelope) {
+	c := &call{id: m.ID, method: m.Method}
+	var p struct {
+		Name, URI string
+		Arguments struct {
+			Agent json.RawMessage `json:"agent"`
+		} `json:"arguments"`
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(m.Params, &p) // the server refuses other forms
+	if s.StopsTasks && m.Method == "tools/call" && (p.Name == "ask" || p.Name == "ask_agent") {
+		c.agent, c.stream = p.Arguments.Agent, true
+		m.Params, c.shown = withProgress(m.Params, p.Meta)
+	}
+	header := http.Header{}
+	version := ""
+	if json.Unmarshal(p.Meta["io.modelcontextprotocol/protocolVersion"], &version) == nil {
+		header.Set("Mcp-Method", m.Method)
+		if name := p.Name + p.URI; name != "" {
+			if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+				s.fail(m.ID, codeParams, fmt.Sprintf("params: there is no %.80q", name))
+				return
+			}
+			header.Set("Mcp-Name", name)
+		}
+	} else {
+		s.mu.Lock()
+		version = s.version
+		s.mu.Unlock()
+	}
+	if version != "" {
+		header.Set("Mcp-Protocol-Version", version)
+	}
+	s.start(ctx, c, header, body(m.ID, m.Method, m.Params))
+}
+
+// body renders a request.
+func body(id json.RawMessage, method string, params json.RawMessage) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	b = append(append(b, `,"method":`...), canon.AppendString(nil, method)...)
+	if params != nil {
+		b = append(append(b, `,"params":`...), params...)
+	}
+	return append(b, '}')
+}
+
+// withProgress returns the parameters of a question that asks for its task. shown says that the client
+// wants progress, too.
+func withProgress(params json.RawMessage, meta map[string]json.RawMessage) (out json.RawMessage, shown bool) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(params, &all) != nil {
+		return params, false
+	}
+	if meta == nil {
+		meta = map[string]json.RawMessage{}
+	}
+	if _, shown = meta["progressToken"]; !shown {
+		meta["progressToken"] = json.RawMessage(`"vacancy"`)
+	}
+	meta[mcptool.MetaTask] = json.RawMessage("true")
+	var err error
+	if all["_meta"], err = json.Marshal(meta); err != nil {
+		return params, shown
+	}
+	if out, err = json.Marshal(all); err != nil {
+		return params, shown
+	}
+	return out, shown
+}
+
+// start sends a message in the background. A batch has no id.
+func (s *session) start(ctx context.Context, c *call, header http.Header, message []byte) {
+	ctx, c.cancel = context.WithTimeout(ctx, requestTime)
+	c.told, c.done = make(chan struct{}), make(chan struct{})
+	if c.key = string(c.id); c.id == nil {
+		c.key = fmt.Sprintf("batch %p", c)
+	}
+	s.mu.Lock()
+	refused := ""
+	switch {
+	case s.ended:
+		refused = "the program ends"
+	case len(s.calls) >= maxRequests:
+		refused = fmt.Sprintf("%d requests are under way; try again when one is answered", maxRequests)
+	case s.calls[c.key] != nil:
+		refused = "id: expected one that no request under way has"
+	default:
+		s.calls[c.key] = c
+		s.wait.Add(1)
+	}
+	s.mu.Unlock()
+	if refused != "" {
+		c.cancel()
+		s.fail(c.id, codeInvalid, refused)
+		return
+	}
+	go func() {
+		defer s.wait.Done()
+		answer := s.send(ctx, c, header, message)
+		close(c.done)
+		c.cancel()
+		s.mu.Lock()
+		delete(s.calls, c.key)
+		s.mu.Unlock()
+		if !c.isCanceled() {
+			s.write(answer)
+		}
+	}()
+}
+
+func (c *call) isCanceled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.canceled
+}
+
+// send returns the answer to a message.
+func (s *session) send(ctx context.Context, c *call, header http.Header, message []byte) []byte {
+	res, err := s.post(ctx, header, message)
+	if err != nil {
+		return failure(c.id, httpapi.RPCCode(problem.Of(err).Kind), problem.Of(err).Text())
+	}
+	defer res.Body.Close()
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/event-stream" {
+		return s.follow(c, res.Body)
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
+	}
+	if answer := s.answer(c, b); answer != nil {
+		return answer
+	}
+	return failure(c.id, httpapi.RPCCode(problem.Unavailable), fmt.Sprintf("the host answers %d, and not by MCP: %.200q", res.StatusCode, b))
+}
+
+func (s *session) post(ctx context.Context, header http.Header, message []byte) (*http.Response, error) {
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, text/event-stream")
+	if s.Key != "" {
+		header.Set("Authorization", "Bearer "+s.Key)
+	}
+	return s.HTTP.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
+}
+
+// follow reads an answer that is a stream, and passes progress on.
+func (s *session) follow(c *call, stream io.Reader) []byte {
+	lines := bufio.NewScanner(stream)
+	lines.Buffer(make([]byte, 0, 16<<10), maxAnswer)
+	var data []byte
+	for lines.Scan() {
+		line := lines.Bytes()
+		if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			data = append(data, rest...)
+		}
+		if len(line) > 0 || len(data) == 0 {
+			continue
+		}
+		if answer := s.answer(c, data); answer != nil {
+			return answer
+		}
+		s.progress(c, data)
+		data = nil
+	}
+	return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
+}
+
+// answer returns an answer of the server as a line, or nil if b is something else.
+func (s *session) answer(c *call, b []byte) []byte {
+	b = bytes.TrimSpace(b)
+	var line bytes.Buffer
+	if c.id == nil && bytes.HasPrefix(b, []byte("[")) && json.Compact(&line, b) == nil {
+		return line.Bytes()
+	}
+	var m envelope
+	if json.Unmarshal(b, &m) != nil || m.Method != "" || m.Result == nil && m.Error == nil {
+		return nil
+	}
+	if c.method == "initialize" {
+		var about struct{ ProtocolVersion string }
+		if json.Unmarshal(m.Result, &about) == nil {
+			s.mu.Lock()
+			s.version = about.ProtocolVersion
+			s.mu.Unlock()
+		}
+	}
+	// A refusal that the server makes before it reads the request has no id.
+	name, value := "result", m.Result
+	if m.Error != nil {
+		name, value = "error", m.Error
+	}
+	line.WriteString(`{"jsonrpc":"2.0","id":`)
+	line.Write(idOrNull(c.id))
+	line.WriteString(`,"` + name + `":`)
+	if json.Compact(&line, value) != nil {
+		return nil
+	}
+	line.WriteByte('}')
+	return line.Bytes()
+}
+
+func idOrNull(id json.RawMessage) []byte {
+	if id == nil {
+		return []byte("null")
+	}
+	return id
+}
+
+// progress learns the task of a question, and passes other progress on.
+func (s *session) progress(c *call, b []byte) {
+	var m struct {
+		Params struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	task := ""
+	if json.Unmarshal(b, &m) == nil && json.Unmarshal(m.Params.Meta[mcptool.MetaTask], &task) == nil {
+		c.mu.Lock()
+		known := c.task != ""
+		c.task = task
+		c.mu.Unlock()
+		if !known {
+			close(c.told)
+		}
+		return
+	}
+	var line bytes.Buffer
+	if c.shown && !c.isCanceled() && json.Compact(&line, b) == nil {
+		s.write(line.Bytes())
+	}
+}
+
+// cancel ends a request that the client does not wait for any more.
+func (s *session) cancel(params json.RawMessage) {
+	var p struct {
+		ID json.RawMessage `json:"requestId"`
+	}
+	_ = json.Unmarshal(params, &p)
+	s.mu.Lock()
+	c := s.calls[string(p.ID)]
+	s.mu.Unlock()
+	if c != nil && p.ID != nil {
+		s.stop(c)
+	}
+}
+
+// end ends all requests.
+func (s *session) end() {
+	s.mu.Lock()
+	s.ended = true
+	var all []*call
+	for _, c := range s.calls {
+		all = append(all, c)
+	}
+	s.mu.Unlock()
+	for _, c := range all {
+		s.stop(c)
+	}
+}
+
+// stop ends a request without an answer. A question is stopped at the host once its task is known.
+func (s *session) stop(c *call) {
+	c.mu.Lock()
+	again := c.canceled
+	c.canceled = true
+	c.mu.Unlock()
+	switch {
+	case again:
+		return
+	case !c.stream:
+		c.cancel()
+		return
+	}
+	s.mu.Lock()
+	underWay := s.calls[c.key] == c
+	if underWay {
+		s.wait.Add(1)
+	}
+	s.mu.Unlock()
+	if !underWay {
+		return
+	}
+	go func() {
+		defer s.wait.Done()
+		defer c.cancel()
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		select {
+		case <-c.done:
+			return
+		case <-ctx.Done():
+			return
+		case <-c.told:
+		}
+		select {
+		case <-c.done: // the answer was there already
+			return
+		default:
+		}
+		if err := s.stopTask(ctx, c); err != nil {
+			s.Note("the question was canceled, but its call may go on: %s", problem.Of(err).Text())
+		}
+	}()
+}
+
+func (s *session) stopTask(ctx context.Context, c *call) error {
+	arguments := map[string]any{"task": c.task}
+	if c.agent != nil {
+		arguments["agent"] = c.agent
+	}
+	params, err := json.Marshal(map[string]any{"name": "stop_task", "arguments": arguments})
+	if err != nil {
+		return err
+	}
+	res, err := s.post(ctx, http.Header{}, body(json.RawMessage("1"), "tools/call", params))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return problem.New(problem.Unavailable, "the host answers %d", res.StatusCode)
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
+	return err
+}
+
+func (s *session) fail(id json.RawMessage, code int, message string) {
+	s.write(failure(id, code, message))
+}
+
+// failure renders an error.
+func failure(id json.RawMessage, code int, message string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, idOrNull(id), code, canon.AppendString(nil, message))
+}
+
+func (s *session) write(line []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outErr != nil {
+		return
+	}
+	if _, s.outErr = s.out.Write(append(slices.Clip(line), '\n')); s.outErr != nil {
+		close(s.broken)
+	}
+}
+
+// Tools returns the names of the server's tools.
+func (r *Relay) Tools(ctx context.Context) ([]string, error) {
+	s := &session{Relay: r}
+	c := &call{id: json.RawMessage("1")}
+	var m struct {
+		Result struct {
+			Tools []struct{ Name string }
+		}
+		Error *struct{ Message string }
+	}
+	if err := json.Unmarshal(s.send(ctx, c, http.Header{}, body(c.id, "tools/list", nil)), &m); err != nil {
+		return nil, err
+	}
+	if m.Error != nil {
+		return nil, problem.New(problem.NotFound, "%s: %.300s", r.URL, m.Error.Message)
+	}
+	var names []string
+	for _, t := range m.Result.Tools {
+		names = append(names, t.Name)
+	}
+	return names, nil
+}

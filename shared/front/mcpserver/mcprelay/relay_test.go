@@ -1,0 +1,55 @@
+package mcprelay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+)
+
+// server answers each request by the method that it has, as a stream or whole.
+type server struct{}
+
+func (server) Open(_ context.Context, r outbound.Request) (*http.Response, error) {
+	media, body := "application/json", `{"jsonrpc":"2.0","id":null,"result":{}}`
+	if bytes.Contains(r.Body, []byte("progressToken")) {
+		media, body = "text/event-stream", "event: message\ndata: {\"method\":\"notifications/progress\",\"params\":{}}\n\ndata: "+body+"\n\n"
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// Whatever a client writes: each line of the output is a message, and nothing of the input ends the program.
+func FuzzRelay(f *testing.F) {
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"ask","_meta":{"progressToken":1}}}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"method":"notifications/cancelled","params":{"requestId":1}}`, "{\n\n7\n\"", "{\"id\":1e9,\"method\":\"x\"}",
+		`{"id":1,"method":"tools/call","params":[]}`, `{"id":1,"method":"tools/call","params":{"name":"ask","_meta":3}}`, "\xff", `{"id":"\u2028","method":"\u0000"}`,
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, input string) {
+		var out bytes.Buffer
+		r := &Relay{URL: "http://localhost/mcp", HTTP: server{}, StopsTasks: true, Note: t.Logf}
+		if err := r.Serve(context.Background(), strings.NewReader(input), &out); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			var m struct {
+				Version       string `json:"jsonrpc"`
+				Method        string
+				Result, Error json.RawMessage
+			}
+			if err := json.Unmarshal([]byte(line), &m); err != nil || m.Method == "" && (m.Version != "2.0" || (m.Result == nil) == (m.Error == nil)) || !strings.HasSuffix(line, "\n") {
+				t.Errorf("%q: %v", line, err)
+			}
+		}
+		if lines := strings.Count(input, "\n") + 1; strings.Count(out.String(), "\n") > 2*lines {
+			t.Errorf("%d lines for %d of the client", strings.Count(out.String(), "\n"), lines)
+		}
+	})
+}
