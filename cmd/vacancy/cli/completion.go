@@ -42,6 +42,7 @@ func complete(a *kit.App, root *cobra.Command) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(c.Use, c.Name()), "...")
 		first = strings.Trim(strings.TrimSpace(first), "[]")
 		word, _, _ := strings.Cut(first, " ")
+		word, _, _ = strings.Cut(word, "|")
 		switch strings.Trim(word, "[]") {
 		case "VACANT", "TARGET", "PARENT", "CHILD":
 			c.ValidArgsFunction = n.vacantNames

@@ -79,6 +79,8 @@ func TestTabKnowsVacantsIdentitiesAndStages(t *testing.T) {
 		"__complete keys create acme --scope ":       "call\nread\nmanage\nagp\nvacants\n:4\n",
 		"__complete keys create acme --scope call,r": "call,read\ncall,manage\ncall,agp\ncall,vacants\n:4\n",
 		"__complete new fox --lang ":                 "go\npython\n",
+		"__complete mcp demo --as ":                  "alice\n",
+		"__complete mcp config demo --client ":       "claude-code\nclaude-desktop\ncursor\nvscode\ngemini\ncodex\nzed\n:4\n",
 		"__complete chain ":                          "alice\n",
 		"__complete tail --stage ":                   ":4\n",
 	} {

@@ -14,15 +14,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+var snippetLanguages = []string{"curl", "python", "js", "go", "mcp"}
+
 func TestSnippetsAreShownAsWritten(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "repeats")
-	for _, lang := range []string{"curl", "python", "js", "go"} {
+	for _, lang := range snippetLanguages {
 		clitest.Golden(t, "snippet-"+lang, s.must("snippet", "scribe", "--lang", lang))
 	}
 	clitest.Golden(t, "snippet.json", s.must("snippet", "scribe", "--json"))
 	s.must("price", "scribe", "0.002")
-	for _, lang := range []string{"curl", "python", "js", "go"} {
+	for _, lang := range snippetLanguages {
 		clitest.Golden(t, "snippet-paid-"+lang, s.must("snippet", "scribe", "--lang", lang))
 	}
 	clitest.Golden(t, "publish-paid", s.must("publish", "scribe"))
@@ -30,7 +32,7 @@ func TestSnippetsAreShownAsWritten(t *testing.T) {
 
 func TestSnippetCompletesLanguages(t *testing.T) {
 	out := newShell(t).must("__complete", "snippet", "scribe", "--lang", "")
-	if !strings.HasPrefix(out, "curl\npython\njs\ngo\n") {
+	if !strings.HasPrefix(out, strings.Join(snippetLanguages, "\n")+"\n") {
 		t.Errorf("the languages complete to %q", out)
 	}
 }
@@ -50,7 +52,7 @@ func TestSnippetRefusesVacantsThatNoStockClientCalls(t *testing.T) {
 		{"snippet quiet", problem.ExitRefused, "answers only signed calls, which no stock client sends\ntry: vacancy plain quiet open\n"},
 		{"snippet sunk", problem.ExitRefused, "sunk is SUNK, so it answers no calls\n"},
 		{"snippet queit", problem.ExitNotFound, "try: vacancy snippet quiet\n"},
-		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, got "ruby"`},
+		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, mcp, got "ruby"`},
 		{"snippet", problem.ExitUsage, "an argument is missing"},
 	} {
 		code, out, errs := s.run("", strings.Fields(tc.args)...)
@@ -94,7 +96,7 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 			}
 			printed++
 		}
-		for _, lang := range []string{"curl", "python", "js", "go"} {
+		for _, lang := range snippetLanguages {
 			code, out, errs := s.run("", "snippet", "scribe", "--lang", lang, "--host", host.URL)
 			if code != 0 {
 				if code != problem.ExitUntrusted || out != "" || !strings.Contains(errs, "the host's answer has no URL of scribe") {
@@ -109,7 +111,7 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 				t.Errorf("snippet --lang %s of %q has %d lines, want %d:\n%s", lang, base, got, want, out)
 			}
 			url := printedBy(t, dir, lang, out)
-			if want := shown.Address; strings.TrimSuffix(url, "text") != want || !strings.HasPrefix(want, "https://") || strings.ContainsAny(want, "@?#") || strings.ContainsAny(url, "\n\r ") {
+			if want := shown.Address; strings.TrimSuffix(strings.TrimSuffix(url, "text"), "mcp") != want || !strings.HasPrefix(want, "https://") || strings.ContainsAny(want, "@?#") || strings.ContainsAny(url, "\n\r ") {
 				t.Errorf("snippet --lang %s of %q calls %q, want %q", lang, base, url, want)
 			}
 		}
@@ -139,8 +141,8 @@ func printedBy(t *testing.T, dir, lang, program string) string {
 	t.Helper()
 	var literal string
 	for line := range strings.Lines(program) {
-		for _, begin := range []string{"URL = ", "const url = "} {
-			if rest, ok := strings.CutPrefix(line, begin); ok {
+		for _, begin := range []string{"URL = ", "const url = ", "\"url\": "} {
+			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
 				literal = strings.TrimSuffix(strings.TrimSpace(rest), ";")
 			}
 		}

@@ -26,7 +26,7 @@ var Group = kit.Group{
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{
 			callCommand(a), searchCommand(a), cardCommand(a), initCommand(a), idCommand(a), chainCommand(a), routeCommand(a),
-			peersCommand(a),
+			peersCommand(a), mcpCommand(a),
 		}
 	},
 }

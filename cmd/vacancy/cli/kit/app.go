@@ -168,14 +168,19 @@ func (a *App) DataHomeDir() (string, error) {
 	if dir := a.Env["VACANCY_HOME"]; dir != "" {
 		return filepath.Abs(dir)
 	}
-	user := a.Env["HOME"]
-	if runtime.GOOS == "windows" {
-		user = a.Env["USERPROFILE"]
-	}
+	user := a.UserHome()
 	if user == "" {
 		return "", problem.New(problem.Usage, "VACANCY_HOME is not set, and the user has no home directory")
 	}
 	return filepath.Join(user, ".vacancy"), nil
+}
+
+// UserHome is the user's home directory, or "".
+func (a *App) UserHome() string {
+	if runtime.GOOS == "windows" {
+		return a.Env["USERPROFILE"]
+	}
+	return a.Env["HOME"]
 }
 
 func environment(env []string) map[string]string {

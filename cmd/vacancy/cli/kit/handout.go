@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
@@ -68,6 +69,9 @@ func (h Handout) NeedsKey() bool { return h.keyed }
 
 // TextURL returns the URL that answers a text with a text.
 func (h Handout) TextURL() string { return h.Address + "text" }
+
+// MCPURL returns the URL of the MCP server.
+func (h Handout) MCPURL() string { return strings.TrimSuffix(h.Address, "/") + message.MCPPath }
 
 // Lines are the handout for people: a sentence with the address, and the command.
 func (h Handout) Lines() (lines []string) {

@@ -164,3 +164,13 @@ func (a *App) AgainWith(flag, value string) string {
 	other.args = append(other.args, flag, value)
 	return other.Again()
 }
+
+// Executable returns the file of this program, by which other programs start it. It is the bare name
+// for a program that nobody installed: a test, or what "go run" built.
+func (a *App) Executable() (file string, installed bool) {
+	self, err := os.Executable()
+	if err != nil || a.Seams.Program == "" || builtByGoRun(self) {
+		return programName, false
+	}
+	return self, true
+}

@@ -2,26 +2,16 @@ package moneycmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
@@ -120,39 +110,9 @@ func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string,
 	if err != nil {
 		return err
 	}
-	base, _, ok := strings.Cut(target.URL, "/v/")
-	if !ok {
-		return problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", kit.Printable(what), target.URL)
-	}
-	which := account.LastPosition
-	if position > 0 {
-		which = strconv.FormatUint(position, 10)
-	}
-	u, err := dispatch.ParseURL(base + caller.ReceiptsPath + self.Key.ID().String() + "/" + target.ID.String() + "/" + which)
+	r, err := a.Receipt(ctx, web, self, target, position)
 	if err != nil {
 		return err
-	}
-	proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: http.MethodGet, Target: u.RequestURI()}, a.Now())
-	if err != nil {
-		return err
-	}
-	reply, err := web.Do(ctx, outbound.Request{Method: http.MethodGet, URL: u.String(), Header: http.Header{readproof.Header: {proof}}})
-	if err != nil {
-		return err
-	}
-	if reply.Status != http.StatusOK {
-		var refused httpapi.Refusal
-		if json.Unmarshal(reply.Body, &refused) != nil {
-			return problem.New(problem.Unavailable, "the host of %s answers %d", kit.Printable(what), reply.Status)
-		}
-		return refused.Problem()
-	}
-	r, err := receipt.Parse(reply.Body)
-	if err != nil {
-		return problem.Within(problem.Untrusted, "the host's answer", err)
-	}
-	if r.Caller != self.Key.ID() || r.Vacant != target.ID || position > 0 && r.Position != int64(position) {
-		return problem.New(problem.Untrusted, "the host's answer is the receipt of another call")
 	}
 	return showReceipt(a, r)
 }

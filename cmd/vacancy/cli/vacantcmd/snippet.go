@@ -13,12 +13,13 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // callerLanguage is a language of programs that call a vacant.
 type callerLanguage struct {
 	name    string
-	install string // what a program needs; tests/interop runs it with this version
+	install string // what a program needs; tests/interop runs it with this version. An entry of MCP needs nothing
 	run     string // how a person saves and runs it
 	quote   func(string) string
 }
@@ -28,6 +29,7 @@ var callerLanguages = []callerLanguage{
 	{"python", "pip install a2a-sdk==1.3.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
 	{"js", "npm install @a2a-js/sdk@1.3.0", `Save it as call.mjs, then: node call.mjs "hello"`, strconv.QuoteToASCII},
 	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0 && go mod tidy", `Save it as main.go in a folder of its own, install, then: go run . "hello"`, strconv.QuoteToASCII},
+	{"mcp", "", "", jsonText},
 }
 
 // Each file is the template of a language, by the language's name.
@@ -50,9 +52,13 @@ func snippetCommand(a *kit.App) *cobra.Command {
 		Long: `Print a whole program that calls a vacant and prints its answer, for callers without this program.
 Its first line says what to install: the stock A2A client of its language, or curl. If callers must
 pay, the program reads a key from the variable VACANCY_KEY. The program contains only the vacant's
-name or id and the host's public URL, none of the vacant's own texts.`,
+name or id and the host's public URL, none of the vacant's own texts.
+
+--lang mcp prints the entry of the vacant's MCP server for clients whose file has mcpServers, such as .mcp.json of
+a project; "vacancy mcp config" knows more clients, and writes their files.`,
 		Example: `  vacancy snippet demo
-  vacancy snippet demo --lang python > call.py`,
+  vacancy snippet demo --lang python > call.py
+  vacancy snippet demo --lang mcp > .mcp.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.Index(names, lang)
 			if i < 0 {
@@ -93,8 +99,8 @@ name or id and the host's public URL, none of the vacant's own texts.`,
 
 // program returns a program that calls the vacant of a handout.
 func (l callerLanguage) program(h kit.Handout) (string, error) {
-	values := struct{ Name, Install, Run, Key, Address, Text string }{
-		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()),
+	values := struct{ Name, Install, Run, Key, Address, Text, MCP string }{
+		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()), MCP: l.quote(h.MCPURL()),
 	}
 	if h.NeedsKey() {
 		values.Key = kit.AccountKeyEnv
@@ -103,6 +109,9 @@ func (l callerLanguage) program(h kit.Handout) (string, error) {
 	err := snippets.ExecuteTemplate(&b, l.name, values)
 	return b.String(), err
 }
+
+// jsonText quotes a text for JSON.
+func jsonText(s string) string { return string(canon.AppendString(nil, s)) }
 
 // snippetResult is a program that calls a vacant.
 type snippetResult struct {

@@ -1,0 +1,144 @@
+package callcmd
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcprelay"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func mcpCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var as string
+	cmd := &cobra.Command{
+		Use:   "mcp [NAME|URL]",
+		Short: "Serve a vacant to an editor or assistant by MCP",
+		Long: `Serve the MCP server of a vacant, or of its host, on standard input and output, for clients of MCP
+that start a program. NAME is a vacant of the host here, or of --host; URL is the URL of a vacant or of a
+host. Without either, the server is the host's: its tools find and ask all that is published.
+
+A guest makes the calls, or the account of the key in $VACANCY_KEY, which is sent only to the host of
+--host or $VACANCY_HOST, or to this machine. With --as the identity signs each call, and each answer is
+verified, as by "vacancy call"; one call of a vacant is made at a time, and stop_task is refused.
+
+Logs go to standard error. The program ends when the input ends, after requests under way are answered or ten
+seconds are over. A question that the client cancels is stopped at the host; a signed question is not, and the
+same question gets its answer.
+
+"vacancy mcp config" prints what a client's configuration needs.`,
+		Example: `  vacancy mcp demo
+  vacancy mcp https://agents.example.org/v/clerk
+  vacancy mcp demo --as alice
+  vacancy mcp --host https://agents.example.org`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			s, err := mcpServerOf(a, ctx, kit.OptionalArgument(args), w)
+			if err != nil {
+				return err
+			}
+			if !a.Piped {
+				a.Note("serving %s by MCP on standard input and output, for a client that starts this command; Ctrl-C ends it", kit.Printable(s.url()))
+			}
+			if as != "" {
+				return serveSigned(a, ctx, s, as, w)
+			}
+			relay, err := s.relay(a, ctx, w)
+			if err != nil {
+				return err
+			}
+			return relay.Serve(ctx, a.In, a.Out)
+		},
+	}
+	cmd.Flags().StringVar(&as, "as", "", "the identity that signs each call (without it, calls are not signed)")
+	kit.HostFlags(cmd.Flags(), &w)
+	cmd.AddCommand(mcpConfigCommand(a))
+	return cmd
+}
+
+// mcpServer is the MCP server of a vacant, or of its host.
+type mcpServer struct {
+	base string // the host's URL
+	name string // the vacant's name or id; "" for the host's server
+}
+
+// mcpServerOf returns the server that a person means.
+func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcpServer, error) {
+	if kit.IsURL(what) {
+		return mcpServerAt(what)
+	}
+	if what != "" && registry.CheckName(what) != nil {
+		if _, err := identity.ParseID(what); err != nil {
+			return mcpServer{}, problem.New(problem.Usage, "%.80q is not a URL or the name of a vacant", what)
+		}
+	}
+	at, err := a.Find(w)
+	if err != nil {
+		return mcpServer{}, err
+	}
+	s := mcpServer{name: what}
+	if at != nil {
+		s.base, err = at.URLOf(at.Record.URL)
+	} else {
+		s.base, err = a.LocalURL(ctx, w.Data)
+	}
+	s.base = strings.TrimRight(s.base, "/")
+	return s, err
+}
+
+// mcpServerAt returns the server at the URL of a vacant or of a host, or of their MCP servers.
+func mcpServerAt(given string) (mcpServer, error) {
+	u, err := dispatch.ParseURL(given)
+	if err != nil {
+		return mcpServer{}, err
+	}
+	if u.RawQuery != "" {
+		return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without ?", Got: fmt.Sprintf("%.80q", given)}
+	}
+	path, name, _ := strings.Cut(u.EscapedPath(), "/v/")
+	name, rest, _ := strings.Cut(name, "/")
+	path = strings.TrimRight(path, "/")
+	if name == "" {
+		path = strings.TrimSuffix(path, message.MCPPath)
+	}
+	if name, err = url.PathUnescape(name); err != nil || strings.Trim("/"+rest, "/") != "" && "/"+strings.Trim(rest, "/") != message.MCPPath && rest != "a2a/message/send" {
+		return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "the URL of a vacant, such as https://agents.example.org/v/clerk, or of a host", Got: fmt.Sprintf("%.120q", given)}
+	}
+	return mcpServer{base: u.Scheme + "://" + u.Host + path, name: name}, nil
+}
+
+// vacantURL is the URL of the server's vacant.
+func (s mcpServer) vacantURL() string { return s.base + "/v/" + url.PathEscape(s.name) }
+
+// url is the URL of the server.
+func (s mcpServer) url() string {
+	if s.name == "" {
+		return s.base + message.MCPPath
+	}
+	return s.vacantURL() + message.MCPPath
+}
+
+// relay returns a relay to the server, which sends the key of an account if there is one for the host.
+func (s mcpServer) relay(a *kit.App, ctx context.Context, w kit.Where) (*mcprelay.Relay, error) {
+	key, err := a.AccountKeyFor(ctx, w, s.base)
+	if err != nil {
+		return nil, err
+	}
+	u, err := dispatch.ParseURL(s.base)
+	if err != nil {
+		return nil, err
+	}
+	if key != "" && kit.InClear(u) {
+		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
+	}
+	return &mcprelay.Relay{URL: s.url(), Key: key, HTTP: a.HTTP(0), StopsTasks: true, Note: a.Note}, nil
+}

@@ -1,0 +1,188 @@
+package callcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/mcpclients"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func mcpConfigCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var as, name string
+	var write bool
+	cmd := &cobra.Command{
+		Use:   "config [NAME|URL] --client CLIENT",
+		Short: "Print, or write, a client's configuration for an MCP server",
+		Long: `Print the entry of the MCP server of a vacant, or of its host, for the configuration file of a client, an
+editor or an assistant: ` + strings.Join(mcpclients.Names(), ", ") + `. NAME and URL are as for "vacancy mcp".
+
+--write merges the entry into the client's file. An entry of the same name is replaced; comments, the mode and
+everything else stay, and FILE.before-vacancy is the file before. A symbolic link is not followed, and a file that
+does not parse is left as it is.
+
+An entry has no key. If callers must pay, or if $VACANCY_KEY is set, the entry names that variable, which must
+then be in the client's environment; the command says so if the entry of a client cannot name variables. Clients
+ask the server by HTTP where they can. Otherwise, and with --as, they start "vacancy mcp".`,
+		Example: `  vacancy mcp config demo --client claude-code
+  vacancy mcp config https://agents.example.org/v/clerk --client cursor --write
+  vacancy mcp config --host https://agents.example.org --client codex`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if name == "" {
+				err := &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(mcpclients.Names(), ", "), Got: "none"}
+				return kit.WithHint(err, "%s", a.AgainWith("--client", mcpclients.Names()[0]))
+			}
+			client, err := mcpclients.Find(name)
+			if err != nil {
+				return err
+			}
+			return configureMCP(a, cmd.Context(), client, kit.OptionalArgument(args), as, w, write)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&name, "client", "", "the client: "+strings.Join(mcpclients.Names(), ", "))
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(mcpclients.Names(), cobra.ShellCompDirectiveNoFileComp))
+	fs.StringVar(&as, "as", "", "the identity that signs each call, by a program that the client starts")
+	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
+	kit.HostFlags(fs, &w)
+	return cmd
+}
+
+func configureMCP(a *kit.App, ctx context.Context, client mcpclients.Client, what, as string, w kit.Where, write bool) error {
+	s, err := mcpServerOf(a, ctx, what, w)
+	if err != nil {
+		return err
+	}
+	e, err := entryOf(a, ctx, s, as, w)
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	home := a.UserHome()
+	if home == "" {
+		return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
+	}
+	r := configResult{
+		Client: client.Name, Server: s.url(), Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env}), Scope: client.Scope,
+		Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
+	}
+	if write {
+		if r.Written, err = client.Write(r.File, e); err != nil {
+			return err
+		}
+		r.Wrote = true
+	}
+	r.note(a, client.Starts(e))
+	return a.Show(r)
+}
+
+// entryOf describes a server to clients.
+func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (mcpclients.Entry, error) {
+	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{"mcp"}}
+	if s.name != "" {
+		e.Args = append(e.Args, s.name)
+	}
+	e.Args = append(e.Args, "--host", s.base)
+	installed := false
+	if e.Command, installed = a.Executable(); !installed && a.Seams.Program != "" {
+		a.Note("a client that starts this program finds it as \"vacancy\" on its PATH, once it is installed: go install ./cmd/vacancy")
+	}
+	if as != "" {
+		h, err := a.DataHome()
+		if err != nil {
+			return e, err
+		}
+		if _, err := a.OpenIdentity(h, as); err != nil {
+			return e, err
+		}
+		if e.Args = append(e.Args, "--as", as); a.Env["VACANCY_HOME"] != "" {
+			e.Env = []mcpclients.Variable{{Name: "VACANCY_HOME", Value: filepath.Dir(h.Dir)}}
+		}
+		return e, nil
+	}
+	e.URL = s.url()
+	relay, err := s.relay(a, ctx, w)
+	if err != nil {
+		return e, err
+	}
+	tools, err := relay.Tools(ctx)
+	switch {
+	case err != nil:
+		return e, err
+	case s.name != "" && !slices.Contains(tools, "ask"):
+		return e, kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls", kit.Printable(s.name)), "%s", a.AgainWith("--as", "IDENTITY"))
+	case relay.Key != "":
+		e.Variable = kit.AccountKeyEnv
+	case s.name != "":
+		card, err := agents.FetchCard(ctx, a.HTTP(0), s.vacantURL())
+		if err != nil {
+			return e, err
+		}
+		if card.Price > 0 {
+			e.Variable = kit.AccountKeyEnv
+		}
+	}
+	return e, nil
+}
+
+// configResult is an entry of a client's file.
+type configResult struct {
+	Client   string `json:"client"`
+	Server   string `json:"server"`
+	Name     string `json:"name"`
+	File     string `json:"file"`
+	Scope    string `json:"scope"` // for whom the file counts
+	Entry    string `json:"entry"` // as a whole file
+	Variable string `json:"variable,omitempty"`
+	Named    bool   `json:"variable_named"` // the entry names it
+	Wrote    bool   `json:"written"`
+	mcpclients.Written
+}
+
+func (r configResult) Print(w io.Writer) {
+	if !r.Wrote {
+		fmt.Fprint(w, r.Entry)
+		return
+	}
+	switch {
+	case r.Same:
+		fmt.Fprintf(w, "%s has the entry %s already\n", kit.Printable(r.File), r.Name)
+	case r.Replaced:
+		fmt.Fprintf(w, "replaced the entry %s in %s\n", r.Name, kit.Printable(r.File))
+	default:
+		fmt.Fprintf(w, "wrote the entry %s into %s\n", r.Name, kit.Printable(r.File))
+	}
+	if r.Backup != "" {
+		fmt.Fprintf(w, "the file before is %s\n", kit.Printable(r.Backup))
+	}
+}
+
+// note tells a person what else is needed.
+func (r configResult) note(a *kit.App, starts bool) {
+	if !r.Wrote {
+		a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
+	}
+	switch {
+	case r.Variable == "":
+	case r.Named:
+		a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
+	case starts:
+		a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
+	}
+}

@@ -1,0 +1,333 @@
+package callcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcprelay"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+const (
+	// signedTime bounds a signed call. Vacants take at most 14 minutes.
+	signedTime = 15 * time.Minute
+	// maxQuestions are the questions that are kept for get_task.
+	maxQuestions = 256
+)
+
+// serveSigned serves a server whose questions are calls that an identity signs.
+func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) error {
+	self, err := a.Caller(ctx, as)
+	if err != nil {
+		return err
+	}
+	at, err := a.Find(w)
+	if err != nil {
+		return err
+	}
+	search := s.base
+	if at != nil && at.Record.URL == s.base {
+		search = cmp.Or(at.Record.RegistryURL, search)
+	}
+	// Asking ends with the program: each call is kept, and the same question resumes it.
+	asking, end := context.WithCancel(ctx)
+	defer end()
+	h := &signedHost{
+		a: a, base: s.base, self: self, web: a.HTTP(signedTime), where: w, flags: callFlags{as: as, where: w}, asking: asking,
+		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.Carried(search, a.HTTP(0)), URL: search}}},
+	}
+	about := mcptool.About{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, and ask by ask_agent."}
+	server := mcptool.OfHost(about, func(context.Context) mcptool.Host { return h })
+	if s.name != "" {
+		one, err := h.agent(ctx, s.name)
+		if err != nil {
+			return err
+		}
+		about = mcptool.About{Name: s.name, Version: kit.Version(), Instructions: one.target.Card.CapabilityText, Of: one.target.ID}
+		server = mcptool.Vacant(about, func(context.Context) mcptool.Agent { return one })
+	}
+	relay := &mcprelay.Relay{URL: "http://localhost", HTTP: mcprelay.Local(server), Note: a.Note}
+	return relay.Serve(ctx, a.In, a.Out)
+}
+
+// signedHost is a host whose vacants one identity calls. It implements mcptool.Host.
+type signedHost struct {
+	a      *kit.App
+	base   string
+	self   kit.Signer
+	web    *dispatch.HTTP
+	client *discovery.Client // searches
+	where  kit.Where
+	flags  callFlags
+	asking context.Context // of all questions
+
+	mu        sync.Mutex
+	questions []*question
+}
+
+// Search implements mcptool.Host.
+func (h *signedHost) Search(ctx context.Context, s mcptool.Search) (mcptool.Found, error) {
+	return h.search(ctx, discovery.Query{Words: s.Query, Tag: s.Tag, MaxPrice: s.MaxPrice, Limit: s.Limit, Cursor: s.Cursor})
+}
+
+func (h *signedHost) search(ctx context.Context, q discovery.Query) (mcptool.Found, error) {
+	found, err := h.client.Search(ctx, q)
+	if err != nil {
+		return mcptool.Found{}, err
+	}
+	return mcpserver.FoundAt(h.base, found), nil
+}
+
+// Show implements mcptool.Host.
+func (h *signedHost) Show(ctx context.Context, name string) (mcptool.Shown, error) {
+	one, err := h.agent(ctx, name)
+	if err != nil {
+		return mcptool.Shown{}, err
+	}
+	shown, there, err := mcptool.ShowByID(ctx, one.target.ID, func(ctx context.Context, shortID string) (mcptool.Found, error) {
+		return h.search(ctx, discovery.Query{ShortID: shortID, Limit: 1})
+	})
+	if err == nil && !there {
+		err = problem.New(problem.NotFound, "no agent %.80q is published here; find one with search_agents", name)
+	}
+	return shown, err
+}
+
+// Agent implements mcptool.Host.
+func (h *signedHost) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
+	one, err := h.agent(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return one, nil
+}
+
+func (h *signedHost) agent(ctx context.Context, name string) (*signedAgent, error) {
+	target, err := dispatch.FetchTarget(ctx, h.web, mcpServer{h.base, name}.vacantURL())
+	target.Name = name
+	return &signedAgent{h, target}, err
+}
+
+// signedAgent is a vacant that one identity calls. It implements mcptool.Agent.
+type signedAgent struct {
+	*signedHost
+	target dispatch.Target
+}
+
+// question is a signed call.
+type question struct {
+	id, key, context string
+	of               *signedHost
+	end              context.CancelFunc
+	done             chan struct{} // closed when answer and err are set
+	answer           mcptool.Answer
+	err              error
+}
+
+// Ask implements mcptool.Agent. A question that the client cancels ends here; the call is kept.
+func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string)) (mcptool.Answer, error) {
+	one, err := s.ask(q)
+	if err != nil {
+		return mcptool.Answer{}, err
+	}
+	answer, err := one.wait(ctx, mcptool.AnswerTime)
+	if problem.Is(err, problem.Canceled) {
+		one.end()
+	}
+	return answer, err
+}
+
+// ask begins a call, or returns the question of the same key.
+func (s *signedAgent) ask(q mcptool.Question) (*question, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, known := range s.questions {
+		if q.ID != "" && known.key == s.target.ID.String()+q.ID {
+			return known, nil
+		}
+	}
+	var random [16]byte
+	if _, err := io.ReadFull(s.a.Rand, random[:]); err != nil {
+		return nil, err
+	}
+	name := hex.EncodeToString(random[:])
+	one := &question{id: "call-" + name, context: cmp.Or(q.Context, "ctx-"+name), of: s.signedHost, done: make(chan struct{})}
+	if q.ID != "" {
+		one.key = s.target.ID.String() + q.ID
+	}
+	ctx, end := context.WithTimeout(s.asking, signedTime)
+	one.end = end
+	if s.questions = append(s.questions, one); len(s.questions) > maxQuestions {
+		s.questions = s.questions[1:]
+	}
+	go func() {
+		defer end()
+		defer close(one.done)
+		one.answer, one.err = s.make(ctx, q.Text, one.context, q.Most)
+		one.answer.Task = one.id
+	}()
+	return one, nil
+}
+
+// make makes a call as "vacancy call" does.
+func (s *signedAgent) make(ctx context.Context, text, thread string, most *money.Amount) (answer mcptool.Answer, err error) {
+	if err := checkText(text); err != nil {
+		return answer, err
+	}
+	caller := s.a.Dispatcher(s.self, s.web, signedTime)
+	caller.MaxPrice = (*int64)(most)
+	caller.Check = checkPayer(s.a, s.flags, s.self, s.web, s.target.Name)
+	price, _, err := priceOf(ctx, s.web, s.target)
+	if err == nil && most != nil && price > int64(*most) {
+		err = problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than max_price %s; nothing was sent", kit.Printable(s.target.Name), money.Amount(price), *most)
+	}
+	if err != nil {
+		return answer, err
+	}
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, ContextID: &thread}
+	res, _, err := (&discovery.Client{Caller: caller}).Call(ctx, s.target, msg)
+	if err != nil {
+		return answer, s.explained(err, res.Pay)
+	}
+	if res.Reply == nil {
+		return answer, problem.New(problem.BehaviourFailed, "%s gave no answer", kit.Printable(s.target.Name))
+	}
+	answer = mcptool.Answer{Text: res.Reply.Payload.Text(), Context: thread, Finish: cmp.Or(res.Cut, "stop"), Envelope: envelope.AppendMessage(nil, res.Reply)}
+	if price > 0 {
+		s.addPrice(ctx, &answer, &res)
+	}
+	return answer, nil
+}
+
+// addPrice adds what a call cost, by the host's signed receipt. Without a receipt, the answer has no price.
+func (s *signedAgent) addPrice(ctx context.Context, answer *mcptool.Answer, res *dispatch.Result) {
+	r, err := s.a.Receipt(ctx, s.web, s.self, s.target, 0)
+	if err == nil {
+		err = r.Verify()
+	}
+	if err != nil || r.Request != res.RequestHash {
+		s.a.Note("the receipt of a call of %s could not be read", kit.Printable(s.target.Name))
+		return
+	}
+	charge := money.Amount(r.Charge)
+	answer.Price = &charge
+	answer.Receipt = s.base + caller.ReceiptPath(call.Pair{Caller: s.self.ID(), Vacant: s.target.ID}, uint64(r.Position))
+}
+
+// explained adds to a refusal what helps: the command, and the ways to pay.
+func (s *signedAgent) explained(err error, ways []string) error {
+	if problem.Is(err, problem.PaymentRequired) {
+		err = payHint(s.a, s.asking, err, s.flags, s.target.ID, s.target.URL, ways)
+	}
+	p := problem.Of(err)
+	var hint *kit.Hinted
+	if errors.As(err, &hint) {
+		p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), s.a.AsTyped(hint.Hint))
+	}
+	return &refusedCall{p, ways}
+}
+
+// refusedCall is a refusal with ways to pay.
+type refusedCall struct {
+	error
+	ways []string
+}
+
+func (r *refusedCall) Unwrap() error { return r.error }
+
+// Members implements the interface of refusals of package mcptool.
+func (r *refusedCall) Members() any {
+	type way struct {
+		Way string `json:"way"`
+	}
+	var pay []way
+	for _, name := range r.ways {
+		pay = append(pay, way{name})
+	}
+	return struct {
+		Pay []way `json:"pay,omitempty"`
+	}{pay}
+}
+
+// wait returns the answer, or after a time that the question is under way.
+func (q *question) wait(ctx context.Context, most time.Duration) (mcptool.Answer, error) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-q.done:
+		return q.answer, q.err
+	case <-mcprelay.Canceled(ctx):
+		return mcptool.Answer{}, problem.New(problem.Canceled, "the question was canceled")
+	case <-timer.C:
+		return mcptool.Answer{Context: q.context, Task: q.id, State: "working"}, nil
+	}
+}
+
+// Task implements mcptool.Agent.
+func (s *signedAgent) Task(ctx context.Context, id string, wait time.Duration, _ func(string)) (mcptool.Answer, error) {
+	s.mu.Lock()
+	var found *question
+	for _, q := range s.questions {
+		if q.id == id {
+			found = q
+		}
+	}
+	s.mu.Unlock()
+	if found == nil {
+		return mcptool.Answer{}, problem.New(problem.NotFound, "there is no task %.80q in this program; ask the same question again, which gets the answer of a call under way", id)
+	}
+	return found.wait(ctx, wait)
+}
+
+// Stop implements mcptool.Agent.
+func (*signedAgent) Stop(context.Context, string) (mcptool.Answer, error) {
+	return mcptool.Answer{}, problem.New(problem.Forbidden, "a signed call is not stopped: its vacant answers it, and get_task returns the answer")
+}
+
+// Describe implements mcptool.Agent.
+func (s *signedAgent) Describe(context.Context) (mcptool.Description, error) {
+	c := s.target.Card
+	d := mcptool.Description{ID: c.VacantID.String(), Capability: &c.CapabilityText, Halo: &c.HaloVersion}
+	if c.Endpoint != "" {
+		d.Endpoint = &c.Endpoint
+	}
+	return d, nil
+}
+
+// Call implements mcptool.Agent: it passes on a request that the client has signed.
+func (s *signedAgent) Call(ctx context.Context, request []byte) ([]byte, error) {
+	status, body, err := s.web.Post(ctx, s.target.URL, request)
+	if err != nil {
+		return nil, err
+	}
+	var reply struct {
+		Result struct {
+			Message json.RawMessage `json:"message"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(body, &reply); err == nil && reply.Result.Message != nil {
+		return reply.Result.Message, nil
+	}
+	var refused httpapi.Refusal
+	if json.Unmarshal(body, &refused) != nil || refused.Code == "" {
+		return nil, problem.New(problem.Unavailable, "the host of %s answers %d", kit.Printable(s.target.Name), status)
+	}
+	return nil, refused.Problem()
+}

@@ -1,0 +1,59 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
+)
+
+// Receipt fetches the receipt of a call of self with a target, by the call's position; 0 is the last
+// answered call that had a price. The receipt's signature is not verified yet.
+func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
+	name := Printable(target.Name)
+	base, _, ok := strings.Cut(target.URL, "/v/")
+	if !ok {
+		return receipt.Receipt{}, problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", name, target.URL)
+	}
+	which := account.LastPosition
+	if position > 0 {
+		which = strconv.FormatUint(position, 10)
+	}
+	u, err := dispatch.ParseURL(base + caller.ReceiptsPath + self.Key.ID().String() + "/" + target.ID.String() + "/" + which)
+	if err != nil {
+		return receipt.Receipt{}, err
+	}
+	proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: http.MethodGet, Target: u.RequestURI()}, a.Now())
+	if err != nil {
+		return receipt.Receipt{}, err
+	}
+	reply, err := web.Do(ctx, outbound.Request{Method: http.MethodGet, URL: u.String(), Header: http.Header{readproof.Header: {proof}}})
+	if err != nil {
+		return receipt.Receipt{}, err
+	}
+	if reply.Status != http.StatusOK {
+		var refused httpapi.Refusal
+		if json.Unmarshal(reply.Body, &refused) != nil {
+			return receipt.Receipt{}, problem.New(problem.Unavailable, "the host of %s answers %d", name, reply.Status)
+		}
+		return receipt.Receipt{}, refused.Problem()
+	}
+	r, err := receipt.Parse(reply.Body)
+	if err != nil {
+		return r, problem.Within(problem.Untrusted, "the host's answer", err)
+	}
+	if r.Caller != self.Key.ID() || r.Vacant != target.ID || position > 0 && r.Position != int64(position) {
+		return r, problem.New(problem.Untrusted, "the host's answer is the receipt of another call")
+	}
+	return r, nil
+}

@@ -1,0 +1,365 @@
+package mcpclients
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pelletier/go-toml/v2"
+	"github.com/tailscale/hujson"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// entries are the kinds of entry.
+var entries = []struct {
+	what  string
+	entry Entry
+}{
+	{"a guest", Entry{Name: "fox", URL: "https://agents.example.org/v/fox/mcp", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org"}}},
+	{"a key of an account", Entry{Name: "fox", URL: "https://agents.example.org/v/fox/mcp", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org"}, Variable: "VACANCY_KEY"}},
+	{"an identity", Entry{Name: "fox", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org", "--as", "alice"}, Variable: "VACANCY_KEY", Env: []Variable{{"VACANCY_HOME", "/home/a b/.vacancy"}}}},
+}
+
+// Each client's files are as its documentation has them.
+func TestEachClientHasItsFile(t *testing.T) {
+	for _, name := range Names() {
+		c, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for _, os := range []string{"linux", "darwin", "windows"} {
+			p := Place{OS: os, Dir: "/project", Home: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming"}}
+			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.File(p)))
+		}
+		for _, one := range entries {
+			fmt.Fprintf(&b, "\n--- %s: started %v, variable named %v ---\n%s", one.what, c.Starts(one.entry), one.entry.Variable != "" && c.NamesVariable(one.entry), c.Text(one.entry))
+		}
+		clitest.Golden(t, name, b.String())
+	}
+	p := Place{OS: "linux", Home: "/home/me", Env: map[string]string{"XDG_CONFIG_HOME": "/x", "CODEX_HOME": "/c"}}
+	for name, want := range map[string]string{"zed": "/x/zed/settings.json", "vscode": "/x/Code/User/mcp.json", "codex": "/c/config.toml"} {
+		c, _ := Find(name)
+		if got := c.File(p); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if _, err := Find("emacs"); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), "claude-code, claude-desktop, cursor, vscode, gemini, codex, zed") {
+		t.Errorf("an unknown client: %v", err)
+	}
+	if got := NameOf("übers/fox 1"); got != "-bers-fox-1" {
+		t.Errorf("the name of an entry is %q", got)
+	}
+}
+
+// fox is a short entry.
+var fox = Entry{Name: "fox", URL: "https://h.example/v/fox/mcp"}
+
+func TestJSONIsMergedInPlace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		old, want string
+		replaced  bool
+	}{
+		"an empty file":            {"", "{\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}\n", false},
+		"a blank file":             {" \n", "{\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}\n", false},
+		"an empty object":          {"{}", "{\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}", false},
+		"an object with a comment": {"{\n  // mine\n}\n", "{\n  // mine\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}\n", false},
+		"comments and other members": {
+			"// about me\n{\n    \"theme\": \"dark\", // I like it\n    /* servers */ \"mcpServers\": {\n        \"owl\": {\"command\": \"owl\"} // the owl\n        // end\n    }\n}\n",
+			"// about me\n{\n    \"theme\": \"dark\", // I like it\n    /* servers */ \"mcpServers\": {\n        \"owl\": {\"command\": \"owl\"}, // the owl\n        // end\n        \"fox\": {\n            \"url\": \"https://h.example/v/fox/mcp\"\n        }\n    }\n}\n", false,
+		},
+		"a trailing comma": {
+			"{\n\t\"mcpServers\": {\n\t\t\"owl\": {},\n\t},\n}\n",
+			"{\n\t\"mcpServers\": {\n\t\t\"owl\": {},\n\t\t\"fox\": {\n\t\t\t\"url\": \"https://h.example/v/fox/mcp\"\n\t\t},\n\t},\n}\n", false,
+		},
+		"no table of servers": {
+			"{\n  \"a\": [1, 2.50, \"\\u00e9\"]\n}\n",
+			"{\n  \"a\": [1, 2.50, \"\\u00e9\"],\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}\n", false,
+		},
+		"one line": {
+			`{"mcpServers": {"owl": {}}}`,
+			"{\"mcpServers\": {\"owl\": {},\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }}", false,
+		},
+		"an entry that is replaced": {
+			"{\n  \"mcpServers\": {\n    // my fox\n    \"fox\": { \"command\": \"old\", /* gone */ \"args\": [] }, // stays\n    \"owl\": {}\n  }\n}\n",
+			"{\n  \"mcpServers\": {\n    // my fox\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }, // stays\n    \"owl\": {}\n  }\n}\n", true,
+		},
+		"lines of Windows": {
+			"\xef\xbb\xbf{\r\n  \"mcpServers\": {\r\n    \"owl\": {}\r\n  }\r\n}\r\n",
+			"\xef\xbb\xbf{\r\n  \"mcpServers\": {\r\n    \"owl\": {},\r\n    \"fox\": {\r\n      \"url\": \"https://h.example/v/fox/mcp\"\r\n    }\r\n  }\r\n}\r\n", false,
+		},
+	} {
+		c, _ := Find("cursor")
+		got, replaced, err := c.Merge([]byte(tt.old), fox)
+		if diff := cmp.Diff(tt.want, string(got)); err != nil || replaced != tt.replaced || diff != "" {
+			t.Errorf("%s: replaced %v, %v (-want +got):\n%s", name, replaced, err, diff)
+			continue
+		}
+		again, _, err := c.Merge(got, fox)
+		if diff := cmp.Diff(string(got), string(again)); err != nil || diff != "" {
+			t.Errorf("%s, once more: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestTOMLIsMergedInPlace(t *testing.T) {
+	const added = "[mcp_servers.fox]\nurl = \"https://h.example/v/fox/mcp\"\n"
+	for name, tt := range map[string]struct {
+		old, want string
+		replaced  bool
+	}{
+		"an empty file":  {"", added, false},
+		"a comment only": {"# mine\n", "# mine\n\n" + added, false},
+		"other tables": {
+			"model = \"x\" # fast\n\n[mcp_servers.owl] # the owl\ncommand = \"owl\"\nargs = [ # all\n  \"a\",\n]\n\n\n",
+			"model = \"x\" # fast\n\n[mcp_servers.owl] # the owl\ncommand = \"owl\"\nargs = [ # all\n  \"a\",\n]\n\n" + added, false,
+		},
+		"no newline at the end": {"a = 1", "a = 1\n\n" + added, false},
+		"an entry that is replaced": {
+			"[mcp_servers.fox]\ncommand = \"old\" # gone\ntext = '''\n[mcp_servers.fox]\n'''\n\n# about the owl\n[mcp_servers.owl]\ncommand = \"owl\"\n[mcp_servers.\"fox\".env]\nA = \"1\"\n# the end\n[other]\n",
+			added + "\n# about the owl\n[mcp_servers.owl]\ncommand = \"owl\"\n# the end\n[other]\n", true,
+		},
+		"lines of Windows":             {"a = 1\r\n", "a = 1\r\n\r\n" + strings.ReplaceAll(added, "\n", "\r\n"), false},
+		"dotted keys of another entry": {"mcp_servers.owl.command = \"owl\"\n", "mcp_servers.owl.command = \"owl\"\n\n" + added, false},
+	} {
+		c, _ := Find("codex")
+		got, replaced, err := c.Merge([]byte(tt.old), fox)
+		if diff := cmp.Diff(tt.want, string(got)); err != nil || replaced != tt.replaced || diff != "" {
+			t.Errorf("%s: replaced %v, %v (-want +got):\n%s", name, replaced, err, diff)
+			continue
+		}
+		again, _, err := c.Merge(got, fox)
+		if diff := cmp.Diff(string(got), string(again)); err != nil || diff != "" {
+			t.Errorf("%s, once more: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// A file that cannot be changed with certainty is refused, with the line.
+func TestFilesThatAreRefused(t *testing.T) {
+	for _, tt := range []struct{ client, old, want string }{
+		{"cursor", "{\n  \"a\": 1\n  \"b\": 2\n}", "line 3, column 3: "},
+		{"cursor", "{\n \"mcpServers\": [],\n}", "line 2: mcpServers: expected an object, got another value"},
+		{"cursor", "{\n \"mcpServers\": null\n}", "line 2: mcpServers: expected an object"},
+		{"cursor", "\n7", "line 2: the file: expected an object"},
+		{"cursor", "{\"mcpServers\": {},\n\"mcpServers\": {}}", "line 2: mcpServers is there twice"},
+		{"cursor", "// only a comment", "line 1, column "},
+		{"cursor", "{} {}", "line 1, column 4: "},
+		{"zed", strings.Repeat("[", 2000), "line 1: more than 1000 brackets are open"},
+		{"codex", "a = 1\nb = = 2", "line 2: "},
+		{"codex", "[a]\n[a]\n", "line 2: "},
+		{"codex", "\nmcp_servers = {}\n", "line 2: mcp_servers: expected tables such as [mcp_servers.fox], got a value"},
+		{"codex", "[mcp_servers]\nfox = {url = \"x\"}\n", "line 2: the entry fox is not a table of its own"},
+		{"codex", "[mcp_servers]\nfox.url = \"x\"\n", "line 2: the entry fox is not a table of its own"},
+		{"codex", "[[mcp_servers]]\na = 1\n", "line 1: mcp_servers: expected a table, got a list of tables"},
+		{"codex", "x = " + strings.Repeat("[", 2000), "line 1: more than 1000 brackets are open"},
+	} {
+		c, _ := Find(tt.client)
+		got, _, err := c.Merge([]byte(tt.old), fox)
+		if got != nil || !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), tt.want) {
+			t.Errorf("%.60q: %q, %v; want %q", tt.old, got, err, tt.want)
+		}
+	}
+}
+
+func TestAFileKeepsItsModeAndHasOneBackup(t *testing.T) {
+	c, _ := Find("zed")
+	path := filepath.Join(t.TempDir(), "zed", "settings.json")
+	w, err := c.Write(path, fox)
+	if err != nil || !w.Made || w.Backup != "" {
+		t.Fatalf("a new file: %+v, %v", w, err)
+	}
+	if err := os.WriteFile(path, []byte("{ // mine\n}\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = c.Write(path, fox); err != nil || w.Made || w.Replaced || w.Backup != path+".before-vacancy" {
+		t.Errorf("a file without the entry: %+v, %v", w, err)
+	}
+	first, _ := os.ReadFile(path)
+	if w, err = c.Write(path, fox); err != nil || !w.Same {
+		t.Errorf("the same entry: %+v, %v", w, err)
+	}
+	other := fox
+	other.URL = "https://other.example/mcp"
+	if w, err = c.Write(path, other); err != nil || !w.Replaced {
+		t.Errorf("another entry: %+v, %v", w, err)
+	}
+	kept, _ := os.ReadFile(w.Backup)
+	if string(kept) != string(first) {
+		t.Errorf("the backup is %q, want the file before the last change", kept)
+	}
+	for _, file := range []string{path, w.Backup} {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		}
+	}
+	if names := folder(t, filepath.Dir(path)); !slices.Equal(names, []string{"settings.json", "settings.json.before-vacancy"}) {
+		t.Errorf("the folder has %v", names)
+	}
+}
+
+func folder(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		names = append(names, one.Name())
+	}
+	return names
+}
+
+func TestLinksAndOtherFilesAreRefused(t *testing.T) {
+	c, _ := Find("cursor")
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret.json")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.WriteFile(secret, []byte("{}"), 0o600))
+	must(os.Symlink(secret, filepath.Join(dir, "link.json")))
+	must(os.Symlink(dir, filepath.Join(dir, "folder")))
+	must(os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
+	must(os.WriteFile(filepath.Join(dir, "big.json"), make([]byte, maxFile+1), 0o600))
+	must(os.WriteFile(filepath.Join(dir, "bad.json"), []byte("{\n,}"), 0o600))
+	for name, want := range map[string]string{
+		"link.json": "is a symbolic link", "folder/new.json": "folder is a symbolic link", "dir.json": "is not a file", "big.json": "has more than", "bad.json": "bad.json is left as it is: line 2, column 1",
+	} {
+		if _, err := c.Write(filepath.Join(dir, name), fox); !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if os.Getuid() != 0 {
+		must(os.WriteFile(filepath.Join(dir, "unreadable.json"), []byte("{}"), 0))
+		if _, err := c.Write(filepath.Join(dir, "unreadable.json"), fox); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("a file that may not be read: %v", err)
+		}
+	}
+	if b, _ := os.ReadFile(secret); string(b) != "{}" {
+		t.Errorf("the target of the link is %q", b)
+	}
+}
+
+// The program may die after each step: the file is then the old one or the new one, and the same
+// command completes the change.
+func TestACrashLeavesTheOldFileOrTheNewOne(t *testing.T) {
+	c, _ := Find("gemini")
+	const before = "{\n  // mine\n  \"a\": 1\n}\n"
+	after, _, err := c.Merge([]byte(before), fox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; ; n++ {
+		path := filepath.Join(t.TempDir(), "settings.json")
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		steps, died := 0, ""
+		func() {
+			defer func() {
+				if cause := recover(); cause != nil {
+					died = cause.(string)
+				}
+			}()
+			_, err = c.write(path, fox, func(step string) {
+				if steps++; steps == n {
+					panic(step)
+				}
+			})
+		}()
+		got, readErr := os.ReadFile(path)
+		if readErr != nil || string(got) != before && string(got) != string(after) {
+			t.Errorf("after %s: %q, %v", died, got, readErr)
+		}
+		if _, err := c.Write(path, fox); err != nil {
+			t.Errorf("once more after %s: %v", died, err)
+		}
+		if got, _ = os.ReadFile(path); string(got) != string(after) {
+			t.Errorf("once more after %s: %q", died, got)
+		}
+		if died == "" {
+			if n < 7 {
+				t.Errorf("there are only %d steps", n-1)
+			}
+			return
+		}
+	}
+}
+
+// The client itself may write its file at the same time: its change is not lost.
+func TestAChangeOfTheClientIsNotLost(t *testing.T) {
+	c, _ := Find("zed")
+	path := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const theirs = `{"theme": "dark"}`
+	_, err := c.write(path, fox, func(step string) {
+		if step == "backup" {
+			_ = os.WriteFile(path, []byte(theirs), 0o600)
+		}
+	})
+	if got, _ := os.ReadFile(path); !problem.Is(err, problem.Conflict) || string(got) != theirs {
+		t.Errorf("%v, and the file is %q", err, got)
+	}
+}
+
+// Whatever is in a file: a merge fails, or the file means what it meant, with the entry, and its comments are
+// there. A second merge changes nothing.
+func FuzzMerge(f *testing.F) {
+	for _, s := range []string{
+		"", "{}", "{\"mcpServers\":{\"fox\":{}}}", "{/*a*/\"x\"/*b*/:1,// c\n}", "{\"a\":{\"b\":[1,2,],},\r\n}", "\xef\xbb\xbf{}", "[mcp_servers.fox]\na=1\n[x]", "mcp_servers.a.b=1",
+		"a='''\n[mcp_servers.fox]\n'''\n", "[mcp_servers]\n[mcp_servers.\"fox\"]#c\r\nb=1\r\n", "x=[\n#c\n1]", "{\"context_servers\":{}}", "[[a]]\n[[a]]\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, old []byte) {
+		for _, name := range []string{"cursor", "zed", "codex"} {
+			c, _ := Find(name)
+			got, _, err := c.Merge(old, fox)
+			if problem.Is(err, problem.Internal) {
+				t.Fatalf("%s of %q: %v", name, old, err)
+			}
+			if err != nil {
+				continue
+			}
+			again, _, err := c.Merge(got, fox)
+			if err != nil || string(again) != string(got) {
+				t.Errorf("%s: %q, then %q, %v", name, got, again, err)
+			}
+			for line := range strings.Lines(string(old)) {
+				if line = strings.TrimSpace(line); (strings.HasPrefix(line, "//") && !c.TOML && !strings.Contains(string(old), "fox")) && !strings.Contains(string(got), line) {
+					t.Errorf("%s: %q lost %q", name, got, line)
+				}
+			}
+			var v map[string]any
+			if c.TOML {
+				err = toml.Unmarshal(got, &v)
+			} else {
+				var b []byte
+				if b, err = hujson.Standardize(got[len(got)-len(strings.TrimPrefix(string(got), "\xef\xbb\xbf")):]); err == nil {
+					err = json.Unmarshal(b, &v)
+				}
+			}
+			if err != nil {
+				t.Errorf("%s: %q: %v", name, got, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package mcpclients
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"unicode"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// unit is the indentation of a file that has none.
+const unit = "  "
+
+var bom = []byte("\xef\xbb\xbf")
+
+// document is a whole file with the entry.
+func (c *Client) document(e Entry) []byte {
+	l := layout{newline: "\n", unit: unit}
+	b := l.object(nil, []field{{c.Table[0], []field{{e.Name, c.fields(e)}}}}, "")
+	return append(b, '\n')
+}
+
+// layout is how a file is laid out.
+type layout struct{ newline, unit string }
+
+// object renders members. indent is the indentation of the line on which the object begins.
+func (l layout) object(b []byte, members []field, indent string) []byte {
+	b = append(b, '{')
+	for i, m := range members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, l.newline+indent+l.unit...)
+		b = append(canon.AppendString(b, m.name), ": "...)
+		switch v := m.value.(type) {
+		case string:
+			b = canon.AppendString(b, v)
+		case []string:
+			b = appendList(b, v)
+		case []field:
+			b = l.object(b, v, indent+l.unit)
+		}
+	}
+	return append(append(b, l.newline+indent...), '}')
+}
+
+func appendList(b []byte, all []string) []byte {
+	b = append(b, '[')
+	for i, s := range all {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = canon.AppendString(b, s)
+	}
+	return append(b, ']')
+}
+
+// change puts text in place of the bytes from start to end.
+type change struct {
+	start, end int
+	text       string
+}
+
+// apply makes changes, which are in order and do not overlap.
+func apply(b []byte, changes ...change) (out []byte) {
+	at := 0
+	for _, c := range changes {
+		out = append(append(out, b[at:c.start]...), c.text...)
+		at = c.end
+	}
+	return append(out, b[at:]...)
+}
+
+func (c *Client) mergeJSON(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
+	old := bytes.TrimPrefix(whole, bom)
+	root, err := hujson.Parse(old)
+	if err != nil {
+		return nil, false, problem.New(problem.Usage, "%s", strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	l := layoutOf(old, &root)
+	at, indent := &root, ""
+	for depth := 0; ; depth++ {
+		o, ok := at.Value.(*hujson.Object)
+		if !ok {
+			what := "the file"
+			if depth > 0 {
+				what = c.Table[depth-1]
+			}
+			return nil, false, atLine(old, at.StartOffset, "%s: expected an object, got another value", what)
+		}
+		name := e.Name
+		if depth < len(c.Table) {
+			name = c.Table[depth]
+		}
+		inner := indentOf(o, indent+l.unit)
+		found, err := member(old, o, name)
+		if err != nil {
+			return nil, false, err
+		}
+		switch {
+		case found == nil:
+			value := []field{{name, c.fields(e)}}
+			if depth < len(c.Table) {
+				value = []field{{name, []field{{e.Name, c.fields(e)}}}}
+			}
+			merged = l.insert(old, at, o, value[0], inner, indent)
+		case depth == len(c.Table):
+			replaced = true
+			merged = apply(old, change{found.StartOffset, found.EndOffset, string(l.object(nil, c.fields(e), inner))})
+		default:
+			at, indent = found, inner
+			continue
+		}
+		break
+	}
+	if err := c.check(old, merged, e); err != nil {
+		return nil, false, err
+	}
+	return append(whole[:len(whole)-len(old):len(whole)-len(old)], merged...), replaced, nil
+}
+
+// layoutOf returns the layout of a file by its first member.
+func layoutOf(b []byte, root *hujson.Value) layout {
+	l := layout{newline: "\n", unit: unit}
+	if bytes.Contains(b, []byte("\r\n")) {
+		l.newline = "\r\n"
+	}
+	if o, ok := root.Value.(*hujson.Object); ok {
+		if own := indentOf(o, ""); own != "" {
+			l.unit = own
+		}
+	}
+	return l
+}
+
+// indentOf returns the indentation of the first member of an object, or otherwise for an object without members or
+// whose first member is not on its own line.
+func indentOf(o *hujson.Object, otherwise string) string {
+	if len(o.Members) == 0 {
+		return otherwise
+	}
+	before := string(o.Members[0].Name.BeforeExtra)
+	i := strings.LastIndexByte(before, '\n')
+	if i < 0 || strings.Trim(before[i+1:], " \t") != "" {
+		return otherwise
+	}
+	return before[i+1:]
+}
+
+// member returns the value of a member, or nil without one.
+func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, err error) {
+	for i := range o.Members {
+		m := &o.Members[i]
+		if l, ok := m.Name.Value.(hujson.Literal); !ok || l.String() != name {
+			continue
+		}
+		if found != nil {
+			return nil, atLine(file, m.Name.StartOffset, "%s is there twice", name)
+		}
+		found = &m.Value
+	}
+	return found, nil
+}
+
+// insert adds a member at the end of an object. indent is of the members, outer of the object's line.
+func (l layout) insert(b []byte, at *hujson.Value, o *hujson.Object, m field, indent, outer string) []byte {
+	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.object(nil, m.value.([]field), indent))
+	closing := at.EndOffset - 1
+	// After the last comment or value before the closing brace.
+	end := len(bytes.TrimRightFunc(b[:closing], unicode.IsSpace))
+	tail := change{end, end, text}
+	if !strings.Contains(string(b[end:closing]), "\n") {
+		tail = change{end, closing, text + l.newline + outer}
+	}
+	if len(o.Members) == 0 {
+		return apply(b, tail)
+	}
+	last := &o.Members[len(o.Members)-1].Value
+	if last.AfterExtra != nil { // there is a comma at the end, which then stays the custom
+		tail.text = text + "," + strings.TrimPrefix(tail.text, text)
+		return apply(b, tail)
+	}
+	return apply(b, change{last.EndOffset, last.EndOffset, ","}, tail)
+}
+
+// check compares the meaning of a file before and after.
+func (c *Client) check(old, merged []byte, e Entry) error {
+	before, err := decode(old)
+	if err != nil {
+		return err
+	}
+	after, err := decode(merged)
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "the changed file does not parse")
+	}
+	return c.compare(before, after, e)
+}
+
+func decode(b []byte) (v map[string]any, err error) {
+	if b, err = hujson.Standardize(bytes.Clone(b)); err == nil {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil {
+		return nil, problem.New(problem.Usage, "%s", strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	return v, nil
+}
+
+// compare reports whether after is before with the entry.
+func (c *Client) compare(before, after map[string]any, e Entry) error {
+	at := before
+	for _, name := range c.Table {
+		inner, ok := at[name].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			at[name] = inner
+		}
+		at = inner
+	}
+	at[e.Name] = plain(c.fields(e))
+	if !reflect.DeepEqual(before, after) {
+		return problem.New(problem.Internal, "the changed file would say something else")
+	}
+	return nil
+}
+
+// plain returns fields as a decoder does.
+func plain(fields []field) map[string]any {
+	m := map[string]any{}
+	for _, f := range fields {
+		switch v := f.value.(type) {
+		case string:
+			m[f.name] = v
+		case []string:
+			list := []any{}
+			for _, s := range v {
+				list = append(list, s)
+			}
+			m[f.name] = list
+		case []field:
+			m[f.name] = plain(v)
+		}
+	}
+	return m
+}

@@ -1,0 +1,143 @@
+package mcpclients
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// table is the entry as tables of TOML. Texts of JSON are texts of TOML.
+func (c *Client) table(e Entry) string {
+	var b, inner []byte
+	at := strings.Join(c.Table, ".") + "." + e.Name
+	b = append(b, "["+at+"]\n"...)
+	for _, f := range c.fields(e) {
+		switch v := f.value.(type) {
+		case string:
+			b = append(canon.AppendString(append(b, f.name+" = "...), v), '\n')
+		case []string:
+			b = append(appendList(append(b, f.name+" = "...), v), '\n')
+		case []field:
+			inner = append(inner, "\n["+at+"."+f.name+"]\n"...)
+			for _, one := range v {
+				inner = append(canon.AppendString(append(inner, one.name+" = "...), one.value.(string)), '\n')
+			}
+		}
+	}
+	return string(append(b, inner...))
+}
+
+func (c *Client) mergeTOML(old []byte, e Entry) (merged []byte, replaced bool, err error) {
+	before, err := decodeTOML(old)
+	if err != nil {
+		return nil, false, err
+	}
+	regions, err := c.regions(old, e.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	text := c.table(e)
+	if bytes.Contains(old, []byte("\r\n")) {
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	}
+	newline := text[strings.IndexAny(text, "\r\n") : strings.IndexByte(text, '\n')+1]
+	if len(regions) == 0 {
+		end := len(bytes.TrimRight(old, " \t\r\n"))
+		regions = []change{{end, len(old), newline + newline + text}}
+		if end == 0 {
+			regions[0].text = text
+		}
+	} else {
+		replaced = true
+		regions[0].text = text
+	}
+	merged = apply(old, regions...)
+	after, err := decodeTOML(merged)
+	if err != nil {
+		return nil, false, problem.New(problem.Usage, "its tables of %s are written in a way that no table can be added to: add the entry by hand (%s)", strings.Join(c.Table, "."), problem.Of(err).Text())
+	}
+	return merged, replaced, c.compare(before, after, e)
+}
+
+func decodeTOML(b []byte) (v map[string]any, err error) {
+	err = toml.Unmarshal(b, &v)
+	var bad *toml.DecodeError
+	if errors.As(err, &bad) {
+		line, _ := bad.Position()
+		return nil, problem.New(problem.Usage, "line %d: %s", line, strings.TrimPrefix(bad.Error(), "toml: "))
+	}
+	if err != nil {
+		return nil, problem.New(problem.Usage, "%s", strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	if v == nil {
+		v = map[string]any{}
+	}
+	return v, nil
+}
+
+// regions returns the lines of the tables of an entry, as changes to nothing. Comments after the last
+// line of a table are not the table's.
+func (c *Client) regions(b []byte, name string) (regions []change, err error) {
+	var p unstable.Parser
+	p.Reset(b)
+	var table []string
+	inside := false
+	path := append(append([]string{}, c.Table...), name)
+	for p.NextExpression() {
+		x := p.Expression()
+		keys, at := keysOf(x)
+		switch x.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = keys
+			inside = hasPrefix(keys, path)
+			if hasPrefix(path, keys) && x.Kind == unstable.ArrayTable {
+				return nil, atLine(b, at, "%s: expected a table, got a list of tables", strings.Join(keys, "."))
+			}
+			if inside {
+				begin := bytes.LastIndexByte(b[:at], '\n') + 1
+				regions = append(regions, change{begin, lineEnd(b, at), ""})
+			}
+		case unstable.KeyValue:
+			whole := append(append([]string{}, table...), keys...)
+			switch {
+			case inside:
+				regions[len(regions)-1].end = lineEnd(b, int(x.Raw.Offset+x.Raw.Length))
+			case hasPrefix(whole, path):
+				return nil, atLine(b, at, "the entry %s is not a table of its own; take it out, or change it by hand", name)
+			case hasPrefix(path, whole):
+				return nil, atLine(b, at, "%s: expected tables such as [%s], got a value", strings.Join(whole, "."), strings.Join(path, "."))
+			}
+		}
+	}
+	return regions, p.Error()
+}
+
+// keysOf returns the keys of an expression, and where the first is.
+func keysOf(x *unstable.Node) (keys []string, at int) {
+	at = -1
+	for it := x.Key(); it.Next(); {
+		if at < 0 {
+			at = int(it.Node().Raw.Offset)
+		}
+		keys = append(keys, string(it.Node().Data))
+	}
+	return keys, max(at, 0)
+}
+
+func hasPrefix(all, prefix []string) bool {
+	return len(all) >= len(prefix) && strings.Join(all[:len(prefix)], "\x00") == strings.Join(prefix, "\x00")
+}
+
+// lineEnd returns the offset after the line of an offset.
+func lineEnd(b []byte, at int) int {
+	if i := bytes.IndexByte(b[at:], '\n'); i >= 0 {
+		return at + i + 1
+	}
+	return len(b)
+}
