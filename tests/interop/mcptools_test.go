@@ -1,10 +1,12 @@
 package interop
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,8 +39,19 @@ func TestMCPInspector(t *testing.T) {
 	node, at := mcpTools(t)
 	t.Parallel()
 	url, key := mcpHost(t)
+	program := mcpProgram(t, url, key)
 	plain := []string{node, at("inspector-plain", "cli", "build", "cli.js"), "--cli"}
 	bearer := []string{node, at("inspector-bearer", "clients", "launcher", "build", "index.js"), "--cli"}
+	// A program is given with its arguments, or as an entry that "vacancy mcp config" wrote.
+	started := append(slices.Clone(plain), program, "mcp", "VACANT", "--host", url)
+	signed := append(slices.Clone(started), "--as", "payer")
+	entry := output(t, program, "mcp", "config", "--host", url, "--client", "claude-desktop")
+	self, err := os.Executable()
+	must(t, err)
+	entry = strings.Replace(entry, self, program, 1) // which needs a variable to be vacancy
+	file := filepath.Join(t.TempDir(), "claude_desktop_config.json")
+	must(t, os.WriteFile(file, []byte(entry[strings.Index(entry, "{"):]), 0o600))
+	configured := append(slices.Clone(plain), "--config", file, "--server", "vacancy")
 	auth := "Authorization: Bearer " + key
 	for _, tt := range []struct {
 		name, path, want string
@@ -54,8 +67,21 @@ func TestMCPInspector(t *testing.T) {
 		{"list with a key", "/mcp", `"name": "ask_agent"`, bearer, []string{"--header", auth, "--method", "tools/list"}},
 		{"paid", "/v/priced/mcp", `"price": 2000`, bearer, []string{"--header", auth, "--method", "tools/call", "--tool-name", "ask", "--tool-arg", "message=hi"}},
 		{"paid at the host's", "/mcp", `"price": 2000`, bearer, []string{"--header", auth, "--method", "tools/call", "--tool-name", "ask_agent", "--tool-arg", "agent=priced", "--tool-arg", "message=hi"}},
+		{"list by a program", "echo", `"name": "ask"`, started, []string{"--method", "tools/list"}},
+		{"ask by a program", "echo", `"finish": "stop"`, started, []string{"--method", "tools/call", "--tool-name", "ask", "--tool-arg", "message=hi"}},
+		{"refused by a program", "failing", `"code": "substrate_busy"`, started, []string{"--method", "tools/call", "--tool-name", "ask", "--tool-arg", "message=hi"}},
+		{"unpaid by a program", "priced", `"code": "payment_required"`, started, []string{"--method", "tools/call", "--tool-name", "ask", "--tool-arg", "message=hi"}},
+		{"paid by a program", "priced", `"price": 2000`, signed, []string{"--method", "tools/call", "--tool-name", "ask", "--tool-arg", "message=hi"}},
+		{"search by a program", "", `"agent": "priced"`, configured, []string{"--method", "tools/call", "--tool-name", "search_agents", "--tool-arg", "query=Netz"}},
 	} {
-		command := append(append(append([]string{}, tt.command...), url+tt.path, "--transport", "http"), tt.more...)
+		command := append(append([]string{}, tt.command...), url+tt.path, "--transport", "http")
+		if !strings.HasPrefix(tt.path, "/") {
+			command = append([]string{}, tt.command...)
+			for i := range command {
+				command[i] = strings.ReplaceAll(command[i], "VACANT", tt.path)
+			}
+		}
+		command = append(command, tt.more...)
 		if got := output(t, command...); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}

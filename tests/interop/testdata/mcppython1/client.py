@@ -1,20 +1,33 @@
-"""Asks the MCP servers of a host, and prints what this client saw as JSON."""
+"""Asks the MCP servers of a host, and prints what this client saw as JSON.
+
+client.py BASE KEY WAY COMMAND: WAY is http, or stdio or signed by the program COMMAND.
+"""
 import asyncio
 import contextlib
 import json
 import sys
 
-from mcp import ClientSession
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 
-base, key = sys.argv[1], sys.argv[2]
+base, key, way, command = sys.argv[1:5]
+
+
+def program(path, secret):
+    """Starts the server of a path: a guest's, or a payer's."""
+    args = ["mcp"] + ([] if path == "/mcp" else [path.split("/")[2]]) + ["--host", base]
+    if way == "signed":
+        args += ["--as", "payer" if secret else "guest"]
+    return StdioServerParameters(command=command, args=args, env={"VACANCY_KEY": secret} if way == "stdio" and secret else {})
 
 
 @contextlib.asynccontextmanager
 async def connect(path, secret=""):
     headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-    async with streamablehttp_client(base + path, headers=headers, timeout=60) as (read, write, _):
-        async with ClientSession(read, write) as session:
+    transport = streamablehttp_client(base + path, headers=headers, timeout=60) if way == "http" else stdio_client(program(path, secret))
+    async with transport as streams:
+        async with ClientSession(streams[0], streams[1]) as session:
             about = await session.initialize()
             session.era = about.protocolVersion
             yield session
@@ -29,12 +42,12 @@ def text(result):
 async def main():
     seen = {}
 
-    async def ask(name, agent, arguments, tool="ask", secret="", pieces=None):
+    async def ask(name, agent, arguments, tool="ask", secret="", pieces=None, on=None):
         async def progress(_done, _total, message):
             pieces.append(message)
 
         try:
-            async with connect(f"/v/{agent}/mcp" if agent else "/mcp", secret) as session:
+            async with contextlib.nullcontext(on) if on else connect(f"/v/{agent}/mcp" if agent else "/mcp", secret) as session:
                 result = await session.call_tool(tool, arguments, progress_callback=progress if pieces is not None else None)
                 seen[name] = text(result)
                 return result
@@ -45,9 +58,11 @@ async def main():
 
     async with connect("/v/echo/mcp") as session:
         seen["tools"] = " ".join(sorted(t.name for t in (await session.list_tools()).tools))
-        resources = await session.list_resources()
-        card = await session.read_resource(resources.resources[0].uri)
-        seen["card"] = json.loads(card.contents[0].text)["name"]
+        seen["card"] = "none"
+        if way != "signed":
+            resources = await session.list_resources()
+            card = await session.read_resource(resources.resources[0].uri)
+            seen["card"] = json.loads(card.contents[0].text)["name"]
         seen["era"] = session.era
     async with connect("/mcp") as session:
         seen["host"] = " ".join(sorted(t.name for t in (await session.list_tools()).tools))
@@ -60,14 +75,16 @@ async def main():
     await ask("unpaid", "priced", {"message": "hi"})
     paid = await ask("paid", "priced", {"message": "hi"}, secret=key)
     seen["price"] = str(paid.structuredContent["price"])
-    await ask("bad key", "echo", {"message": "hi"}, secret="nobody")
-    await ask("unknown", "nobody", {"message": "hi"})
+    if way != "signed":
+        await ask("bad key", "echo", {"message": "hi"}, secret="nobody")
+        await ask("unknown", "nobody", {"message": "hi"})
     found = await ask("search", "", {"query": "Netz"}, tool="search_agents")
     seen["search"] = " ".join(sorted(a["agent"] for a in found.structuredContent["agents"]))
     await ask("ask agent", "", {"agent": "priced", "message": "hi"}, tool="ask_agent", secret=key)
-    late = (await ask("late", "late", {"message": "hi"})).structuredContent
-    seen["late"] = late.get("state")
-    await ask("fetched", "late", {"task": late["task"], "wait": 20}, tool="get_task")
+    async with connect("/v/late/mcp") as on:
+        late = (await ask("late", "late", {"message": "hi"}, on=on)).structuredContent
+        seen["late"] = late.get("state")
+        await ask("fetched", "late", {"task": late["task"], "wait": 20}, tool="get_task", on=on)
     print(json.dumps(seen))
 
 

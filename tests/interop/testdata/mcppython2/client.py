@@ -1,13 +1,33 @@
-"""Asks the MCP servers of a host, and prints what this client saw as JSON."""
+"""Asks the MCP servers of a host, and prints what this client saw as JSON.
+
+client.py BASE KEY WAY COMMAND: WAY is http, or stdio or signed by the program COMMAND.
+"""
 import asyncio
+import contextlib
 import json
 import sys
 
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-base, key = sys.argv[1], sys.argv[2]
+base, key, way, command = sys.argv[1:5]
+
+
+def program(path, secret):
+    """Starts the server of a path: a guest's, or a payer's."""
+    args = ["mcp"] + ([] if path == "/mcp" else [path.split("/")[2]]) + ["--host", base]
+    if way == "signed":
+        args += ["--as", "payer" if secret else "guest"]
+    return StdioServerParameters(command=command, args=args, env={"VACANCY_KEY": secret} if way == "stdio" and secret else {})
+
+
+def connect(path, secret=""):
+    if way != "http":
+        return Client(program(path, secret))
+    if secret:
+        return Client(streamable_http_client(base + path, http_client=httpx2.AsyncClient(headers={"Authorization": f"Bearer {secret}"}, timeout=60)))
+    return Client(base + path)
 
 
 def text(result):
@@ -19,17 +39,12 @@ def text(result):
 async def main():
     seen = {}
 
-    async def ask(name, agent, arguments, tool="ask", secret="", pieces=None):
-        path = f"{base}/v/{agent}/mcp" if agent else f"{base}/mcp"
-        server = path
-        if secret:
-            server = streamable_http_client(path, http_client=httpx2.AsyncClient(headers={"Authorization": f"Bearer {secret}"}, timeout=60))
-
+    async def ask(name, agent, arguments, tool="ask", secret="", pieces=None, on=None):
         async def progress(_done, _total, message):
             pieces.append(message)
 
         try:
-            async with Client(server) as client:
+            async with contextlib.nullcontext(on) if on else connect(f"/v/{agent}/mcp" if agent else "/mcp", secret) as client:
                 result = await client.call_tool(tool, arguments, progress_callback=progress if pieces is not None else None)
                 seen[name] = text(result)
                 return result
@@ -38,14 +53,16 @@ async def main():
                 e = e.exceptions[0]
             seen[name] = f"error {e}"
 
-    async with Client(f"{base}/v/echo/mcp") as client:
+    async with connect("/v/echo/mcp") as client:
         tools = await client.list_tools()
         seen["tools"] = " ".join(sorted(t.name for t in tools.tools))
-        resources = await client.list_resources()
-        card = await client.read_resource(resources.resources[0].uri)
-        seen["card"] = json.loads(card.contents[0].text)["name"]
+        seen["card"] = "none"
+        if way != "signed":
+            resources = await client.list_resources()
+            card = await client.read_resource(resources.resources[0].uri)
+            seen["card"] = json.loads(card.contents[0].text)["name"]
         seen["era"] = str(client.protocol_version)
-    async with Client(f"{base}/mcp") as client:
+    async with connect("/mcp") as client:
         seen["host"] = " ".join(sorted(t.name for t in (await client.list_tools()).tools))
     first = await ask("ask", "echo", {"message": "hi"})
     await ask("follow", "echo", {"message": "again", "context": first.structured_content["context"]})
@@ -56,15 +73,16 @@ async def main():
     await ask("unpaid", "priced", {"message": "hi"})
     paid = await ask("paid", "priced", {"message": "hi"}, secret=key)
     seen["price"] = str(paid.structured_content["price"])
-    await ask("bad key", "echo", {"message": "hi"}, secret="nobody")
-    await ask("unknown", "nobody", {"message": "hi"})
+    if way != "signed":
+        await ask("bad key", "echo", {"message": "hi"}, secret="nobody")
+        await ask("unknown", "nobody", {"message": "hi"})
     found = await ask("search", "", {"query": "Netz"}, tool="search_agents")
     seen["search"] = " ".join(sorted(a["agent"] for a in found.structured_content["agents"]))
     await ask("ask agent", "", {"agent": "priced", "message": "hi"}, tool="ask_agent", secret=key)
-    late = await ask("late", "late", {"message": "hi"})
-    late = late.structured_content
-    seen["late"] = late.get("state")
-    await ask("fetched", "late", {"task": late["task"], "wait": 20}, tool="get_task")
+    async with connect("/v/late/mcp") as on:
+        late = (await ask("late", "late", {"message": "hi"}, on=on)).structured_content
+        seen["late"] = late.get("state")
+        await ask("fetched", "late", {"task": late["task"], "wait": 20}, tool="get_task", on=on)
     print(json.dumps(seen))
 
 
