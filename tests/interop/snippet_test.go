@@ -72,6 +72,9 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 			}
 			return folder, []string{"node", "call.mjs"}
 		}},
+		{"openai", "call.py", "pip install openai==" + pinned(t, "testdata/pythonopenai/requirements.txt", `(?m)^openai==(\S+)$`), func(t *testing.T, folder string) (string, []string) {
+			return folder, []string{filepath.Join(installed.Python(t, files, "pythonopenai"), "env", "bin", "python"), "call.py"}
+		}},
 		{"go", "main.go", "go get github.com/a2aproject/a2a-go/v2@" + pinned(t, "../../go.mod", `(?m)^\s*github\.com/a2aproject/a2a-go/v2 (\S+)`), func(_ *testing.T, folder string) (string, []string) {
 			return ".", []string{"go", "run", filepath.Join(folder, "main.go")} // with this module's client
 		}},
@@ -111,7 +114,7 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 			}
 		})
 	}
-	if shown := vacancyOf(t, dir, "account", "show", "acme"); !strings.Contains(shown, "$0.992") {
-		t.Errorf("four calls of $0.002 were paid: %s", shown)
+	if shown := vacancyOf(t, dir, "account", "show", "acme"); !strings.Contains(shown, "$0.99\n") {
+		t.Errorf("five calls of $0.002 were paid: %s", shown)
 	}
 }

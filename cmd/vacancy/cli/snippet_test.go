@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-var snippetLanguages = []string{"curl", "python", "js", "go", "mcp"}
+var snippetLanguages = []string{"curl", "python", "js", "go", "openai", "mcp"}
 
 func TestSnippetsAreShownAsWritten(t *testing.T) {
 	s := newShell(t)
@@ -52,7 +52,7 @@ func TestSnippetRefusesVacantsThatNoStockClientCalls(t *testing.T) {
 		{"snippet quiet", problem.ExitRefused, "answers only signed calls, which no stock client sends\ntry: vacancy plain quiet open\n"},
 		{"snippet sunk", problem.ExitRefused, "sunk is SUNK, so it answers no calls\n"},
 		{"snippet queit", problem.ExitNotFound, "try: vacancy snippet quiet\n"},
-		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, mcp, got "ruby"`},
+		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, openai, mcp, got "ruby"`},
 		{"snippet", problem.ExitUsage, "an argument is missing"},
 	} {
 		code, out, errs := s.run("", strings.Fields(tc.args)...)
@@ -111,7 +111,7 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 				t.Errorf("snippet --lang %s of %q has %d lines, want %d:\n%s", lang, base, got, want, out)
 			}
 			url := printedBy(t, dir, lang, out)
-			if want := shown.Address; strings.TrimSuffix(strings.TrimSuffix(url, "text"), "mcp") != want || !strings.HasPrefix(want, "https://") || strings.ContainsAny(want, "@?#") || strings.ContainsAny(url, "\n\r ") {
+			if want := shown.Address; strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(url, "text"), "mcp"), "v1") != want || !strings.HasPrefix(want, "https://") || strings.ContainsAny(want, "@?#") || strings.ContainsAny(url, "\n\r ") {
 				t.Errorf("snippet --lang %s of %q calls %q, want %q", lang, base, url, want)
 			}
 		}
@@ -156,7 +156,7 @@ func printedBy(t *testing.T, dir, lang, program string) string {
 		}
 		cmd = exec.Command("/bin/sh", "-c", program)
 		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
-	case "python":
+	case "python", "openai":
 		cmd = exec.Command("python3", "-c", "print("+literal+", end='')")
 	case "js":
 		cmd = exec.Command("node", "-e", "process.stdout.write("+literal+")")

@@ -70,6 +70,9 @@ func (h Handout) NeedsKey() bool { return h.keyed }
 // TextURL returns the URL that answers a text with a text.
 func (h Handout) TextURL() string { return h.Address + "text" }
 
+// OpenAIURL returns the base URL for clients of OpenAI's API.
+func (h Handout) OpenAIURL() string { return h.Address + "v1" }
+
 // MCPURL returns the URL of the MCP server.
 func (h Handout) MCPURL() string { return strings.TrimSuffix(h.Address, "/") + message.MCPPath }
 

@@ -29,6 +29,7 @@ var callerLanguages = []callerLanguage{
 	{"python", "pip install a2a-sdk==1.3.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
 	{"js", "npm install @a2a-js/sdk@1.3.0", `Save it as call.mjs, then: node call.mjs "hello"`, strconv.QuoteToASCII},
 	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0 && go mod tidy", `Save it as main.go in a folder of its own, install, then: go run . "hello"`, strconv.QuoteToASCII},
+	{"openai", "pip install openai==3.57.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
 	{"mcp", "", "", jsonText},
 }
 
@@ -50,7 +51,7 @@ func snippetCommand(a *kit.App) *cobra.Command {
 		Use:   "snippet VACANT",
 		Short: "Print a program that calls a vacant, to hand out",
 		Long: `Print a whole program that calls a vacant and prints its answer, for callers without this program.
-Its first line says what to install: the stock A2A client of its language, or curl. If callers must
+Its first line says what to install: the stock A2A client of its language, curl, or OpenAI's client for Python. If callers must
 pay, the program reads a key from the variable VACANCY_KEY. The program contains only the vacant's
 name or id and the host's public URL, none of the vacant's own texts.
 
@@ -99,8 +100,8 @@ a project; "vacancy mcp config" knows more clients, and writes their files.`,
 
 // program returns a program that calls the vacant of a handout.
 func (l callerLanguage) program(h kit.Handout) (string, error) {
-	values := struct{ Name, Install, Run, Key, Address, Text, MCP string }{
-		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()), MCP: l.quote(h.MCPURL()),
+	values := struct{ Name, Install, Run, Key, Address, Text, OpenAI, MCP string }{
+		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()), OpenAI: l.quote(h.OpenAIURL()), MCP: l.quote(h.MCPURL()),
 	}
 	if h.NeedsKey() {
 		values.Key = kit.AccountKeyEnv
