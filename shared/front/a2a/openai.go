@@ -109,7 +109,7 @@ func (d *api) complete(r *request, q *openai.Request) error {
 		}
 		defer func() { <-done }() // see streamMessage
 		if !q.Stream {
-			return d.answerCompletion(c)
+			return d.answerCompletion(c, done)
 		}
 		after := 0
 		if c.repeats {
@@ -160,11 +160,15 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 		if err != nil {
 			return nil, nil, err
 		}
-		turn.Once, turn.Recent = once, recent
-		ref, done, err := d.Tasks.Begin(r.Context(), *turn)
+		turn.Once, turn.Recent, turn.Quiet = once, recent, !q.Stream
+		c := &completion{d: d, r: r, repeats: once}
+		if !q.Stream {
+			turn.Ended = func(e task.Ended) { c.ended = &e }
+		}
+		c.ref, done, err = d.Tasks.Begin(r.Context(), *turn)
 		switch p := problem.Of(err); {
 		case err == nil:
-			return &completion{d: d, r: r, ref: ref, repeats: once}, done, nil
+			return c, done, nil
 		case key != "" && p.Field == "messageId":
 			return nil, nil, problem.Invalid(openai.IdempotencyHeader, "a new key, or the body that had it", "another body with the same key")
 		case again && key == "" && p.Kind == problem.Conflict && try < maxRepeats:
@@ -242,6 +246,7 @@ type completion struct {
 	hash    string // of the envelope of the request
 	said    string // the text that came
 	last    *task.Status
+	ended   *task.Ended // of a turn that this process has run, once it is done
 }
 
 // take applies an event. It reports a failed turn as its error.
@@ -272,7 +277,16 @@ func (c *completion) render(object string) openai.Completion {
 
 // prove reads the call of the turn that has ended, and returns the proof of its answer and its usage.
 func (c *completion) prove(ctx context.Context) (*openai.Proof, *openai.Usage, error) {
-	pair, q, a, err := c.d.Tasks.Answered(ctx, c.ref)
+	var pair call.Pair
+	var q call.RequestRow
+	var a *call.ResponseRow
+	var err error
+	if e := c.ended; e != nil {
+		pair = e.Pair
+		q, a, err = c.d.Tasks.Calls.Answered(ctx, e.Pair, e.Position)
+	} else {
+		pair, q, a, err = c.d.Tasks.Answered(ctx, c.ref)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -287,14 +301,25 @@ func (c *completion) prove(ctx context.Context) (*openai.Proof, *openai.Usage, e
 	return p, openai.UsageOf(a.Usage), nil
 }
 
-// answerCompletion waits for the end of a turn, and answers.
-func (d *api) answerCompletion(c *completion) error {
+// answerCompletion waits for the end of a turn, and answers. A turn that this process has run is not read again.
+func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 	r := c.r
-	var failed error
-	err := d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.Numbered) bool {
-		failed = c.take(&n.Event)
-		return failed == nil
-	})
+	select {
+	case <-done:
+	case <-r.Context().Done():
+		d.log(r, "hung_up", http.StatusOK, nil)
+		return nil
+	}
+	var err, failed error
+	if e := c.ended; e != nil {
+		c.created = e.Began.Unix()
+		failed = c.take(&task.Event{Status: &e.Status})
+	} else {
+		err = d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.Numbered) bool {
+			failed = c.take(&n.Event)
+			return failed == nil
+		})
+	}
 	// The limit for an answer began with the request, which a turn of minutes outlasts.
 	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 	switch err = errors.Join(err, failed); {

@@ -28,10 +28,10 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
-	r.quiet = t.quiet
+	r.quiet = t.Quiet
 	o := e.options(&t)
 	r.join(&o)
-	o.Work, o.Shown = MaxWork, !t.quiet
+	o.Work, o.Shown = MaxWork, !t.Quiet
 	if t.Work > 0 {
 		o.Work = t.Work
 	}
@@ -68,6 +68,9 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
 		e.logAgent(ctx, t.Ref, a.Pair, &out)
+		if last := r.last(); t.Ended != nil && last.State != "" && (out.Reply != nil || out.State == call.Unanswered) && (last.State == Failed) == (out.Reply == nil) {
+			t.Ended(Ended{began, a.Pair, a.Position, last})
+		}
 	})
 	return t.Ref, ended, nil
 }
@@ -179,6 +182,7 @@ type runner struct {
 	broken  bool // pieces are lost: the answer replaces the artifact
 	closed  bool // the last piece of the answer is stored
 	ending  *Ending
+	status  Status // of the decision
 
 	came     int         // bytes of the answer that came
 	reported *call.Usage // the last one
@@ -311,8 +315,16 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 			return nil, err
 		}
 	}
-	end := end{status: e.ending(&r.task, d, r.ending, r.quiet), void: d.Reply == nil, runner: r.id}
+	r.status = e.ending(&r.task, d, r.ending, r.quiet)
+	end := end{status: r.status, void: d.Reply == nil, runner: r.id}
 	return e.ends(ctx, r.ref, &r.task, end)
+}
+
+// last returns the status with which the turn was to be decided.
+func (r *runner) last() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
 }
 
 // complete makes the stored artifact the answer's text. r.mu is held.

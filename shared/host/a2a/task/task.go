@@ -142,8 +142,10 @@ type Turn struct {
 	From string
 	// Work bounds the turn. Zero means the host's own bound.
 	Work time.Duration
-	// quiet stores the pieces of the answer with it, not as they come.
-	quiet bool
+	// Quiet stores the pieces of the answer with it, not as they come: nobody reads them before.
+	Quiet bool
+	// Ended is called at the end of a turn that this process has run and decided. It may be nil.
+	Ended func(Ended)
 	// Continue makes the message the next one of a task that waits for it.
 	Continue bool
 	// Once marks a message whose id is its owner's own, and a task whose id follows from
@@ -254,7 +256,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 func (e *Engine) runStored(ctx context.Context, t Turn) (Task, error) {
 	// Such a turn has little time. Its caller could read pieces on another connection, and
 	// pay nothing once the time is up.
-	t.quiet = true
+	t.Quiet = true
 	ref, done, err := e.Begin(ctx, t)
 	if err != nil {
 		return Task{}, err
@@ -282,6 +284,14 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
 	}
 	return found, true, nil
+}
+
+// Ended describes a turn that was run and decided.
+type Ended struct {
+	Began    time.Time
+	Pair     call.Pair
+	Position uint64 // of the call
+	Status   Status
 }
 
 // details collects what an agent says besides its text in a turn that is stored once.
