@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// dev runs the real command over a store.
+// dev runs the real command over a store, or another command.
 func dev(kind string) int {
 	var seams cli.Seams
 	if kind == "memory" {
@@ -46,7 +46,11 @@ func dev(kind string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	return cli.Run(ctx, seams, []string{"dev", "--json", "--listen", "127.0.0.1:0"}, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	args := os.Args[1:]
+	if len(args) == 0 {
+		args = []string{"dev", "--json", "--listen", "127.0.0.1:0"}
+	}
+	return cli.Run(ctx, seams, args, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 }
 
 const pairs = 64
