@@ -5,6 +5,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Limits for the requests under way in a process, per sender and per vacant. A stream holds
@@ -31,13 +32,17 @@ type held struct {
 func newHeld(b bound) *held { return &held{bound: b, open: map[any]int{}} }
 
 // hold runs a request, or refuses it if its sender (an account or an address) or its vacant
-// has reached the limit.
+// has reached the limit. A request at the host's own address has no vacant.
 func (h *held) hold(r *request, run func() error) error {
 	var sender any = caller.Origin(r.RemoteAddr)
 	if r.payer != nil {
 		sender = r.payer.Account
 	}
-	switch free, full := h.take(sender, r.vacant.ID); {
+	var vacant any
+	if r.vacant.ID != (identity.ID{}) {
+		vacant = r.vacant.ID
+	}
+	switch free, full := h.take(sender, vacant); {
 	case free == nil && full == sender:
 		r.ResponseWriter.Header().Set("Retry-After", retrySeconds)
 		return problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, h.helps)
@@ -53,21 +58,26 @@ func (h *held) hold(r *request, run func() error) error {
 // retrySeconds is the Retry-After of such a refusal.
 const retrySeconds = "5"
 
+// take counts a request of a sender and of a vacant, unless it is nil.
 func (h *held) take(sender, vacant any) (free func(), full any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	counted := []any{sender}
 	switch {
 	case h.open[sender] >= h.ofSender:
 		return nil, sender
-	case h.open[vacant] >= h.ofVacant:
+	case vacant != nil && h.open[vacant] >= h.ofVacant:
 		return nil, vacant
+	case vacant != nil:
+		counted = append(counted, vacant)
 	}
-	h.open[sender]++
-	h.open[vacant]++
+	for _, k := range counted {
+		h.open[k]++
+	}
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for _, k := range []any{sender, vacant} {
+		for _, k := range counted {
 			if h.open[k]--; h.open[k] == 0 {
 				delete(h.open, k)
 			}

@@ -98,6 +98,12 @@ func (v *Visitor) HoldStream(w http.ResponseWriter, run func()) error {
 	return v.d.streams.hold(r, func() error { run(); return nil })
 }
 
+// HoldStream runs a request at the host's own address that streams, or refuses it if its sender, an account or
+// an address, has as many streams open as it may.
+func (s Server) HoldStream(w http.ResponseWriter, r *http.Request, payer *call.Payer, run func()) error {
+	return s.streams.hold(&request{ResponseWriter: w, Request: r, payer: payer}, func() error { run(); return nil })
+}
+
 // Question is a text for a vacant.
 type Question struct {
 	Text string

@@ -214,14 +214,13 @@ func (d *api) served(w *writer) error {
 // writeTime is the time that a client has to read the end of a stream.
 const writeTime = 20 * time.Second
 
-// hold counts the request among the streams of its sender and its vacant.
+// hold counts the request among the streams of its sender, and of its vacant unless it is at the host's
+// server.
 func (r *request) hold(run func()) error {
-	a, ok := r.agent.(*agent)
-	if !ok {
-		run() // each ask of a host's server is counted with its vacant
-		return nil
+	if h, ok := r.host.(*host); ok {
+		return h.Agents.HoldStream(r.ResponseWriter, r.Request, h.payer, run)
 	}
-	return a.HoldStream(r.ResponseWriter, run)
+	return r.agent.(*agent).HoldStream(r.ResponseWriter, run)
 }
 
 // server returns the server for a description, which is kept: to make one takes a fifth of the time of

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -149,5 +150,42 @@ func TestAQuestionNamesItsTaskBeforeItsAnswer(t *testing.T) {
 	stopped := w.call("/v/slow/mcp", "stop_task", fmt.Sprintf(`{"task":%q}`, id))
 	if got := <-done; stopped.Is || stopped.Data["finish"] != "canceled" || got == nil || got.IsError || got.Content[0].(*sdk.TextContent).Text != "a part" {
 		t.Errorf("the task %q: stopped %v, answered %+v", id, stopped.Data, got)
+	}
+}
+
+// An address has as many streams at the host's server as at the servers of vacants, together.
+func TestStreamsAtTheHostsServerAreCounted(t *testing.T) {
+	w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
+	w.publish(w.create(vacants.Spec{Name: "slow", Substrate: "slow"}))
+	const most = 16
+	body := func(tool, arguments string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `,"_meta":{"progressToken":1}}}`
+	}
+	first := w.rpc("/v/slow", "SendMessage", `{"message":{"role":"ROLE_USER","messageId":"m","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}`)
+	var sent struct {
+		Result struct{ Task struct{ ID string } }
+	}
+	w.must(json.Unmarshal([]byte(first.body), &sent))
+	follow := body("get_task", fmt.Sprintf(`{"agent":"slow","task":%q,"wait":20}`, sent.Result.Task.ID))
+	answers := make(chan answer, most+4)
+	for range most + 4 {
+		go func() {
+			answers <- w.do("POST", "/mcp", follow, "Content-Type: application/json", "Accept: application/json, text/event-stream")
+		}()
+	}
+	for range 4 {
+		if got := <-answers; got.status != http.StatusTooManyRequests || !strings.Contains(got.body, "you have 16 streams open") {
+			t.Errorf("a stream above the limit: %d %s", got.status, got.body)
+		}
+	}
+	if got := w.do("POST", "/v/echo/mcp", body("ask", `{"message":"hi"}`), "Content-Type: application/json", "Accept: application/json, text/event-stream"); got.status != http.StatusTooManyRequests {
+		t.Errorf("a stream of a vacant besides: %d %s", got.status, got.body)
+	}
+	w.gate <- "done"
+	close(w.gate)
+	for range most {
+		if got := <-answers; got.status != http.StatusOK || !strings.Contains(got.body, `"text":"done"`) {
+			t.Errorf("a stream within the limit: %d %s", got.status, got.body)
+		}
 	}
 }
