@@ -1,8 +1,10 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -149,10 +151,13 @@ func (n *named) WithGroup(name string) slog.Handler {
 type knownNames struct {
 	now        func() time.Time
 	identities func() map[string]string
+	// identitiesChanged returns when an identity was last made or removed.
+	identitiesChanged func() time.Time
 
 	mu      sync.Mutex
 	vacants *vacants.Directory
 	own     map[string]string // identities
+	ownAt   time.Time         // identitiesChanged when own was read
 	hosted  map[string]string
 	read    time.Time
 	pause   time.Duration // from read to the next look for an unknown vacant
@@ -181,6 +186,13 @@ func (a *App) knownNames() *knownNames {
 			}
 		}
 		return own
+	}, identitiesChanged: func() (at time.Time) {
+		if h, err := a.DataHome(); err == nil {
+			if info, err := os.Stat(h.Dir); err == nil {
+				at = info.ModTime()
+			}
+		}
+		return at
 	}}
 }
 
@@ -212,8 +224,13 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 			k.own, k.hosted = own, hosted
 		}()
 	}
-	if caller = k.own[from]; caller == "" {
-		caller = k.hosted[from]
+	if caller = cmp.Or(k.own[from], k.hosted[from]); caller == "" {
+		// The caller may be an identity that was just made. Strangers call often, so identities
+		// are read again only if their directory changed.
+		if at := k.identitiesChanged(); !at.Equal(k.ownAt) {
+			k.own, k.ownAt = k.identities(), at
+			caller = k.own[from]
+		}
 	}
 	return caller, k.hosted[to]
 }
