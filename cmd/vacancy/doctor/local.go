@@ -10,7 +10,9 @@ type Local struct {
 	Data string
 	Flag string // " --data DIR" in commands, "" for the default directory
 	Path string // Data as a word of a shell
-	Here bool   // there is a host's data in it
+	// Start is the command that starts the host.
+	Start string
+	Here  bool // there is a host's data in it
 	// Open lists files that only their owner should read, and that others can
 	// read.
 	Open []string
@@ -32,7 +34,11 @@ type Local struct {
 }
 
 // Agent is the agent of a hosted vacant.
-type Agent struct{ Name, Failure string }
+type Agent struct {
+	Name, Failure string
+	// Silent is the URL on this machine at which the agent should listen and nothing does.
+	Silent string
+}
 
 // Space below which a disk is too full, and nearly so.
 const (
@@ -74,7 +80,7 @@ func ExamineLocal(l Local) Report {
 
 func (l Local) directory() Check {
 	if !l.Here {
-		return fail("vacancy dev"+l.Flag, "there is no host in %s", l.Data)
+		return fail(l.Start, "there is no host in %s", l.Data)
 	}
 	return ok("%s", l.Data)
 }
@@ -102,7 +108,7 @@ func (l Local) disk() Check {
 }
 
 func (l Local) host() Check {
-	fix := "vacancy dev" + l.Flag
+	fix := l.Start
 	switch {
 	case !l.Running:
 		return warn(fix, "no host is running over it")
@@ -153,16 +159,23 @@ func (l Local) certificate() Check {
 
 func (l Local) agents() Check {
 	var failing []string
+	fix := "vacancy logs --failed" + l.Flag
 	for _, a := range l.Agents {
 		if a.Failure != "" {
 			failing = append(failing, a.Name+": "+a.Failure)
+		}
+	}
+	for _, a := range l.Agents {
+		if a.Silent != "" {
+			fix = "start the program of " + a.Name + " at " + a.Silent + ", such as with vacancy watch DIR"
+			break
 		}
 	}
 	switch {
 	case len(l.Agents) == 0:
 		return none("no vacant has an agent of its own")
 	case len(failing) > 0:
-		return fail("vacancy logs --failed"+l.Flag, "%d of %d do not answer: %s", len(failing), len(l.Agents), strings.Join(failing, "; "))
+		return fail(fix, "%d of %d do not answer: %s", len(failing), len(l.Agents), strings.Join(failing, "; "))
 	}
 	return ok("all %d answer", len(l.Agents))
 }

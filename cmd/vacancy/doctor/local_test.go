@@ -13,7 +13,7 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	sound := func() doctor.Local {
 		return doctor.Local{
-			Data: "/srv/v", Flag: " --data /srv/v", Path: "/srv/v", Here: true, Free: 5 << 30, Running: true, URL: "https://v.example", Version: "v1", Command: "v1",
+			Data: "/srv/v", Flag: " --data /srv/v", Start: "vacancy dev --data /srv/v", Path: "/srv/v", Here: true, Free: 5 << 30, Running: true, URL: "https://v.example", Version: "v1", Command: "v1",
 			Started: now, Calls: 9, Ready: doctor.Answer{Status: 200}, Certificate: now.Add(60 * 24 * time.Hour),
 			Agents: []doctor.Agent{{Name: "demo"}}, Now: now,
 		}
@@ -47,6 +47,9 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"certificate", doctor.Warn, "in 3 days", "renew", func(l *doctor.Local) { l.Certificate = now.Add(80 * time.Hour) }},
 		{"certificate", doctor.NotApplicable, "no TLS", "", func(l *doctor.Local) { l.Certificate = time.Time{} }},
 		{"agents", doctor.Fail, "demo: connection refused", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) { l.Agents[0].Failure = "connection refused" }},
+		{"agents", doctor.Fail, "demo: nothing listens", "start the program of demo at http://127.0.0.1:9001, such as with vacancy watch DIR", func(l *doctor.Local) {
+			l.Agents = []doctor.Agent{{Name: "other", Failure: "status 500"}, {Name: "demo", Failure: "nothing listens", Silent: "http://127.0.0.1:9001"}}
+		}},
 		{"agents", doctor.NotApplicable, "no vacant", "", func(l *doctor.Local) { l.Agents = nil }},
 		{"calls", doctor.Warn, "2 of 9", "vacancy logs --failed", func(l *doctor.Local) { l.Failed = 2 }},
 	} {

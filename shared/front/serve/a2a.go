@@ -66,7 +66,7 @@ func (h *Server) updater() store.Updater {
 
 func (h *Server) openA2A(t task.Config) *A2A {
 	c := &h.config
-	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
+	t.Store, t.Calls, t.Texts, t.Log, t.Causes, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Causes, c.Now, c.Rand
 	tasks := task.New(t)
 	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Notices: t.Notices})
 	var identify func(context.Context, *http.Request) (*call.Payer, error)

@@ -25,7 +25,7 @@ func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, err
 	if err != nil {
 		return doctor.Local{}, err
 	}
-	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Path: kit.ShellWord(dir), Here: standalone.IsThere(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.Version()}
+	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Start: a.StartAgain(data), Path: kit.ShellWord(dir), Here: standalone.IsThere(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.Version()}
 	if !l.Here {
 		return l, nil
 	}
@@ -76,6 +76,9 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 			agent.Failure = problem.Of(err).Text()
 		} else if check.Failure != nil {
 			agent.Failure = kit.Clip(check.Failure.String(), kit.MaxShownCause)
+			if at := kit.AgentHere(v.Substrate); at != "" && kit.IsSilent(at) {
+				agent.Silent = at
+			}
 		}
 		l.Agents = append(l.Agents, agent)
 	}

@@ -52,7 +52,7 @@ func status(a *kit.App, ctx context.Context, data string) error {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
-		return kit.WithHint(problem.New(problem.NotFound, "no host is running over %s", dir), "vacancy dev%s", kit.DataArg(data))
+		return kit.WithHint(problem.New(problem.NotFound, "no host is running over %s", dir), "%s", a.StartAgain(data))
 	}
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		return nil, err
 	}
 	if !create && !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
-		return nil, WithHint(problem.New(problem.NotFound, "%s holds no data of a host", dir), "vacancy dev")
+		return nil, WithHint(problem.New(problem.NotFound, "%s holds no data of a host", dir), "%s", a.StartAgain(w.Data))
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {

@@ -35,7 +35,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and no host is running over %s", what, dir)
-		return nil, WithHint(err, "vacancy dev")
+		return nil, WithHint(err, "%s", a.StartAgain(w.Data))
 	}
 	if err != nil {
 		return nil, err

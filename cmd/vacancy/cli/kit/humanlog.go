@@ -71,7 +71,7 @@ func (e *LogEvent) IsOf(short string) bool {
 // IsFailed reports whether e tells of something that went wrong.
 func (e *LogEvent) IsFailed() bool {
 	verdict := TextOf(e.Fields[obs.Verdict])
-	return e.level == slog.LevelError.String() || verdict != "" && verdict != "ok"
+	return e.level == slog.LevelError.String() || verdict != "" && verdict != "ok" || e.Fields["failure"] != nil
 }
 
 // vacant returns the vacant's name, or its short id if it has no name.

@@ -82,7 +82,7 @@ func (a *App) LocalURL(ctx context.Context, data string) (string, error) {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
-		return "", WithHint(problem.New(problem.NotFound, "no host is running over %s, and no registry is named", dir), "vacancy dev, or --registry URL")
+		return "", WithHint(problem.New(problem.NotFound, "no host is running over %s, and no registry is named", dir), "%s, or --registry URL", a.StartAgain(data))
 	}
 	if err != nil {
 		return "", err

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,16 +142,8 @@ func freePort(dir string, taken func(port int) bool) int {
 
 // listens reports whether a program listens at a port of this machine.
 func listens(port int) bool {
-	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dialTime)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
+	return kit.Listens(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
-
-// dialTime bounds a connection to this machine.
-const dialTime = time.Second
 
 // nameFlag names the vacant for watch, if its folder is called otherwise.
 func (r newResult) nameFlag() string {

@@ -51,7 +51,10 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	h.running.Endpoints = a.Seams.WrapEndpoints
 	// The data file itself, so that the log's reads are not counted as the host's.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
-	return host.Run(ctx, h.running, func(ctx context.Context) error { return ready(ctx, host, dir) })
+	return host.Run(ctx, h.running, func(ctx context.Context) error {
+		a.KeepStart(dir)
+		return ready(ctx, host, dir)
+	})
 }
 
 // refuseSecond refuses to run a second host over a data directory.

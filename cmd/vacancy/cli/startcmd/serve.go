@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -124,11 +125,11 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 		}},
 	}
 	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
-		handout, err := firstHandout(ctx, host)
+		handout, warnings, err := handouts(a, ctx, host, o.loopbackAgents)
 		if err != nil {
 			return err
 		}
-		return a.Show(serveResult{URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Handout: handout})
+		return a.Show(serveResult{URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
 	})
 	if err == nil {
 		ended(a, data)
@@ -222,29 +223,76 @@ type serveResult struct {
 	Data        string   `json:"data"`
 	TLS         bool     `json:"tls"`
 	Proxies     []string `json:"trusted_proxies,omitempty"`
+	Warnings    []string `json:"warnings,omitempty"`
 	kit.Handout          // of the first vacant that takes calls, if there is one
 }
 
-// firstHandout returns the handout of the first vacant, by name, that takes calls.
-func firstHandout(ctx context.Context, host *standalone.Host) (kit.Handout, error) {
+// handouts returns the handout of the first vacant, by name, that answers calls, and warnings of
+// vacants whose agents are on this machine and are not called, or do not listen.
+func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopback bool) (first kit.Handout, warnings []string, err error) {
 	client, base := serve.InProcess(host.Admin())
-	in := admin.VacantList{}
-	for {
-		page, err := admin.ListVacants.Call(ctx, admin.Client{HTTP: client, URL: base}, in)
+	c := admin.Client{HTTP: client, URL: base}
+	var unanswered kit.Handout
+	var refused []string
+	for v, err := range c.All(ctx, false) {
 		if err != nil {
-			return kit.Handout{}, err
+			return first, nil, err
 		}
-		for i := range page.Vacants {
-			if h := kit.HandoutOf(&page.Vacants[i]); h.Address != "" && page.Vacants[i].State.CanBeCalled() {
-				return h, nil
-			}
+		if !v.State.CanBeCalled() {
+			continue
 		}
-		if page.Next == "" {
-			return kit.Handout{}, nil
+		here, err := needsHere(ctx, c, &v)
+		if err != nil {
+			return first, nil, err
 		}
-		in.Cursor = page.Next
+		at := slices.IndexFunc(here, kit.IsSilent)
+		answers := len(here) == 0 || callsLoopback && at < 0
+		switch {
+		case answers:
+		case !callsLoopback:
+			refused = append(refused, v.Name)
+		case len(warnings) < maxWarnings:
+			warnings = append(warnings, fmt.Sprintf("nothing listens at %s yet, so calls of %s fail until its agent is started", here[at], v.Name))
+		}
+		if h := kit.HandoutOf(&v); h.Address == "" {
+			continue
+		} else if answers && first.Address == "" {
+			first = h
+		} else if unanswered.Address == "" {
+			unanswered = h
+		}
 	}
+	if len(refused) > 0 {
+		names := strings.Join(refused[:min(len(refused), maxWarnings)], ", ")
+		if more := len(refused) - maxWarnings; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		warnings = append(warnings, fmt.Sprintf("calls of %s fail, because their agents are on this machine, where this host calls none; to allow it: %s --allow-loopback-agents", names, a.Again()))
+	}
+	if first.Address == "" {
+		first = unanswered
+	}
+	return first, warnings, nil
 }
+
+// needsHere returns the URLs on this machine that a vacant needs for an answer: of its agent or
+// model, and of its agent's MCP servers.
+func needsHere(ctx context.Context, c admin.Client, v *admin.Vacant) (urls []string, err error) {
+	if at := kit.AgentHere(v.Substrate); at != "" {
+		urls = append(urls, at)
+	}
+	if v.Agent == 0 {
+		return urls, nil
+	}
+	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
+	if problem.Is(err, problem.Conflict) { // it answers by a plan
+		return urls, nil
+	}
+	return append(urls, kit.ServersHere(agent.Agent)...), err
+}
+
+// maxWarnings bounds the vacants that warnings at the start name.
+const maxWarnings = 5
 
 func (r serveResult) Print(w io.Writer) {
 	how := "with TLS"
@@ -256,5 +304,8 @@ func (r serveResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  curl -d hi %s\n", r.URL, kit.ShellWord(r.URL+"/v/NAME/text"))
 	}
 	r.Handout.Print(w)
+	for _, one := range r.Warnings {
+		fmt.Fprintf(w, "\n%s: %s\n", kit.Verdict(w, false, "warning"), kit.Printable(one))
+	}
 	fmt.Fprint(w, "\nCtrl-C ends it. The log:\n\n")
 }

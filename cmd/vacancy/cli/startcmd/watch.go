@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -90,7 +91,18 @@ type watching struct {
 	port    int        // of the program, in a URL on this machine, or 0
 	from    string     // the setting with that URL
 	taken   func(port int) bool
+	joined  bool // the host is of another command
+	told    told // since the program's last start
 }
+
+// told records the last line about whether the agent answers.
+type told uint8
+
+const (
+	nothing told = iota
+	silent       // it does not listen yet
+	settled      // it answers, or why it does not
+)
 
 func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err error) {
 	w := &watching{App: a, watchOptions: o, file: agentFile, taken: listens}
@@ -137,22 +149,74 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 	defer journal.Close()
 	seen := w.look()
 	program := w.begin(ctx)
-	if len(file.Agent.MCPServers) > 0 {
-		w.await(ctx, program) // because set asks for its tools
-	}
+	w.await(ctx, program) // because set asks for its tools, and its first call may come at once
 	if err := w.set(ctx, file); err != nil {
 		program.stop()
 		return err
 	}
-	w.say("%s answers calls: vacancy call %s \"hello\"%s", w.name, w.name, w.elsewhere())
 	for _, line := range w.handout.Lines() {
 		w.say("%s", line)
 	}
+	w.say("Ctrl-C ends %s. Its calls:", w.ends())
 	if err := w.run(ctx, journal, ended, seen, program); err != nil {
 		return err
 	}
 	w.say("%s and its calls are kept in %s. To go on: %s", w.name, kit.Printable(data), a.Again())
 	return nil
+}
+
+// ends names what Ctrl-C ends.
+func (w *watching) ends() string {
+	switch program := w.command() != ""; {
+	case w.joined && program:
+		return "the program, not the host"
+	case w.joined:
+		return "the watch, not the host"
+	case program:
+		return "the program and the host"
+	}
+	return "the host"
+}
+
+// tell says after each start of the program whether the agent answers calls.
+func (w *watching) tell(ctx context.Context, program *child) {
+	switch {
+	case w.told == settled || ctx.Err() != nil:
+	case program.gone():
+		w.told = settled
+		w.say("%s answers no calls, because its program ended. It is started again when you save a file", w.name)
+	case w.port != 0 && !w.taken(w.port):
+		if w.told == nothing && (program.cmd == nil || w.Now().Sub(program.began) > startTime) {
+			w.told = silent
+			w.say("%s answers no calls until a program listens at port %d", w.name, w.port)
+		}
+	default:
+		w.told = settled
+		if failure := w.check(ctx); failure != "" {
+			w.say("%s answers no calls now: %s", w.name, failure)
+			return
+		}
+		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, w.name, w.elsewhere()))
+	}
+}
+
+// check asks the host of another command whether a call would reach the agent: it may not call
+// agents on this machine. A host that this command started calls them.
+func (w *watching) check(ctx context.Context) (failure string) {
+	if !w.joined || w.port == 0 || w.from != "base_url" {
+		return ""
+	}
+	err := w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
+		found, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: w.name})
+		if err == nil && found.Failure != nil {
+			failure = kit.Printable(kit.Clip(found.Failure.String(), kit.MaxShownCause))
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		failure = kit.Printable(problem.Of(err).Text())
+	}
+	return failure
 }
 
 // portTaken is the error of a port at which another program than the agent's listens.
@@ -215,7 +279,17 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 		return nil, err
 	}
 	if _, _, err := serve.DialAdmin(dir); err == nil {
-		go func() { <-ctx.Done(); close(done) }()
+		w.joined = true
+		go func() {
+			defer close(done)
+			for cloud.Wait(ctx, joinedPause) == nil {
+				if _, _, err := serve.DialAdmin(dir); errors.Is(err, serve.ErrNoHost) {
+					err := problem.New(problem.Unavailable, "the host over %s has ended, so %s answers no calls", dir, w.name)
+					done <- kit.WithHint(err, "%s, which starts a host if none runs", w.Again())
+					return
+				}
+			}
+		}()
 		return done, nil
 	}
 	// The calls are shown from the journal, in both cases.
@@ -274,6 +348,9 @@ func (w *watching) set(ctx context.Context, file agentfile.File) error {
 	})
 }
 
+// joinedPause is the pause between two looks at whether the host of another command runs.
+const joinedPause = time.Second
+
 // watchPause is the pause between two looks at the folder and the journal.
 const watchPause = 150 * time.Millisecond
 
@@ -290,6 +367,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		if program.gone() && w.port != 0 && w.taken(w.port) {
 			return w.portTaken() // by whoever was quicker than the program
 		}
+		w.tell(ctx, program)
 		if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -322,7 +400,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			if w.command() != "" {
 				w.say("%s changed; starting again", kit.Printable(what))
 			}
-			program = w.begin(ctx)
+			program, w.told = w.begin(ctx), nothing
 		}
 	}
 }
@@ -413,6 +491,7 @@ func (w *watching) has(name string) bool {
 // child is a running program.
 type child struct {
 	cmd      *exec.Cmd
+	began    time.Time
 	done     chan struct{}
 	stopping atomic.Bool
 }
@@ -439,7 +518,7 @@ func (w *watching) begin(ctx context.Context) *child {
 		w.say("%s: %s", kit.Printable(command), kit.Printable(err.Error()))
 		return &child{}
 	}
-	c := &child{cmd: cmd, done: make(chan struct{})}
+	c := &child{cmd: cmd, began: w.Now(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		for in := bufio.NewScanner(lines); in.Scan(); {

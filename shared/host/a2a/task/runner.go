@@ -77,7 +77,11 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 
 // logAgent logs what the vacant's agent did in a turn, if there is anything to tell.
 func (e *Engine) logAgent(ctx context.Context, r Ref, p call.Pair, out *call.Outcome) {
-	if attrs := out.AgentLog.Attrs(); len(attrs) > 0 {
+	attrs := out.AgentLog.Attrs()
+	if e.Causes && out.Cause != nil {
+		attrs = append(attrs, slog.Any("failure", out.Cause))
+	}
+	if len(attrs) > 0 {
 		attrs = append([]slog.Attr{slog.String("pair", p.Caller.Short()+">"+p.Vacant.Short()), slog.String("task", r.ID)}, attrs...)
 		e.Log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "task", attrs...)
 	}

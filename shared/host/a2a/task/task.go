@@ -76,8 +76,11 @@ type Config struct {
 	// instances. The default is 250 ms for the first looks, then a second.
 	Poll time.Duration
 	Log  *slog.Logger
-	Now  func() time.Time
-	Rand io.Reader // safe for concurrent use
+	// Causes adds to the log what a vacant's agent did wrong in a turn that failed
+	// (call.Cause).
+	Causes bool
+	Now    func() time.Time
+	Rand   io.Reader // safe for concurrent use
 }
 
 // Queue carries turns to workers, at least once. Its messages are keys, without text.
