@@ -67,7 +67,7 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 		r.res.Resumed = true
 		r.hold(*e)
 		r.jobKey = r.st.Job
-		return nil
+		return r.checkResumed(ctx)
 	}
 	if r.c.Check != nil {
 		if err := r.c.Check(ctx, r.t); err != nil {
@@ -77,6 +77,28 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	key, err := r.c.newKey()
 	r.st.Job, r.jobKey = key, key
 	return err
+}
+
+// checkResumed refuses to send a kept call that Check refuses, unless the target accepted it
+// before: then sending the same bytes gets its answer and costs nothing more.
+func (r *run) checkResumed(ctx context.Context) error {
+	if r.c.Check == nil || r.st.outcome() != nil {
+		return nil
+	}
+	refused := r.c.Check(ctx, r.t)
+	if refused == nil {
+		return nil
+	}
+	for _, e := range slices.Concat(r.st.Sent, r.st.Live, r.st.Old) {
+		if e.IdempotencyKey != r.st.Job {
+			continue
+		}
+		a, err := r.post(ctx, r.callURLs.ask, envelope.AppendRequest(nil, nil, &e))
+		if err == nil && (a.state == stateAnswered || a.state == stateUnanswered || a.state == statePending) {
+			return nil
+		}
+	}
+	return refused
 }
 
 // hold makes e the envelope that the result describes.

@@ -40,8 +40,8 @@ type Caller struct {
 	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
 	// may cost more. With nil, any price is accepted.
 	MaxPrice *int64
-	// Check is asked before a new call is signed, and not for a resend. Its error ends the
-	// call. With nil, every target is called.
+	// Check is asked before a new call is signed, and before a kept call is sent again that the
+	// target did not accept. Its error ends the call. With nil, every target is called.
 	Check func(ctx context.Context, t Target) error
 
 	// BriefTries replaces Tries, if not 0, as long as the target cannot have

@@ -10,7 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Check ends a call before anything is signed or sent. A resend is not a new call.
+// Check ends a call before anything is signed or sent. A kept call is sent again if Check allows
+// it, or if the target accepted it before: then it costs nothing more.
 func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
 	w := newWorld(t)
 	refused := problem.New(problem.PaymentRequired, "nobody pays")
@@ -39,7 +40,19 @@ func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked, answer = 0, refused
-	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil || !res.Resumed || asked != 0 {
-		t.Errorf("a resend: %v, resumed %t, checked %d times", err, res.Resumed, asked)
+	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); !errors.Is(err, refused) || !res.Resumed || res.Fate != "" || asked != 1 || w.state(t).Job == "" {
+		t.Errorf("a kept call that was not accepted: %v, %+v, checked %d times", err, res, asked)
+	}
+	answer = nil
+	body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x"))
+	if err == nil {
+		_, _, err = w.Transport.Post(t.Context(), w.host.Target().URL, body)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer = refused
+	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil || !res.Resumed || res.Fate != dispatch.Answered {
+		t.Errorf("a kept call that was accepted: %v, %+v", err, res)
 	}
 }
