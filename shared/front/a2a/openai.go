@@ -102,7 +102,7 @@ func (d *api) complete(r *request, q *openai.Request) error {
 	if err := d.identifyPlain(r); err != nil {
 		return err
 	}
-	return r.withHeader(d.streams.hold(r, func() error {
+	return d.streams.hold(r, func() error {
 		c, done, err := d.beginCompletion(r, q)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (d *api) complete(r *request, q *openai.Request) error {
 			}
 		}
 		return d.stream(&sse{r: r, ref: c.ref, as: &chunks{completion: c, usage: q.Usage}}, after, d.Tasks.FollowTurn)
-	}))
+	})
 }
 
 // maxRepeats bounds how often a message that its client sends again is looked for, because another

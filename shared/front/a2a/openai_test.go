@@ -343,7 +343,7 @@ func TestACompletionIsPaid(t *testing.T) {
 	w.credit("acme", 20_000)
 	for _, more := range []string{"", `,"stream":true`} {
 		got := w.do("POST", "/v/echo"+completions, asking("hi", more))
-		if text := at(t, got.body, "error", "message"); got.status != 402 || at(t, got.body, "error", "type") != "insufficient_quota" || !strings.Contains(text, "the price is $0.002 a call") || !strings.HasSuffix(text, "; the header is Authorization: Bearer KEY") {
+		if text := at(t, got.body, "error", "message"); got.status != 402 || at(t, got.body, "error", "type") != "insufficient_quota" || !strings.Contains(text, "the price is $0.002 a call") || strings.Count(text, "Authorization: Bearer KEY") != 1 || !strings.HasSuffix(text, "which the operator of this host makes") {
 			t.Errorf("a guest: %d %s", got.status, got.body)
 		}
 		if got := w.do("POST", "/v/echo"+completions+"?max_price=1999", asking("hi", more), w.acme); got.status != 402 || at(t, got.body, "error", "code") != "insufficient_quota" {

@@ -2,8 +2,6 @@ package a2a
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -54,12 +52,12 @@ func (d *api) text(r *request) error {
 		return err
 	}
 	if strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), mediaEvents) {
-		return r.withHeader(d.streams.hold(r, func() error { return d.streamText(r, q) }))
+		return d.streams.hold(r, func() error { return d.streamText(r, q) })
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
 	defer cancel()
 	r.Request = r.WithContext(ctx)
-	return r.withHeader(d.answerText(r, q))
+	return d.answerText(r, q)
 }
 
 // checkPlain refuses a request without an envelope to a vacant that answers only signed calls.
@@ -186,21 +184,6 @@ func textOfStatus(s *task.Status) string {
 		}
 	}
 	return b.String()
-}
-
-// withHeader adds to a refusal for want of a payer the header that names one.
-func (r *request) withHeader(err error) error {
-	var refusal *task.Refusal
-	if r.payer != nil || !problem.Is(err, problem.PaymentRequired) || !errors.As(err, &refusal) {
-		return err
-	}
-	for _, one := range refusal.Pay {
-		var way struct{ Header string }
-		if json.Unmarshal(one, &way) == nil && way.Header != "" {
-			return problem.Wrap(problem.PaymentRequired, err, "%s; the header is %s", refusal.Problem.Text(), way.Header)
-		}
-	}
-	return err
 }
 
 // textEvents renders the events of a turn as server-sent events of text: the pieces of the answer,

@@ -364,7 +364,7 @@ func TestATextIsPaid(t *testing.T) {
 	w := known(t)
 	w.setPrice(price.Price{Flat: 2000})
 	w.credit("acme", 20_000)
-	if got := w.say("/v/echo/text", "hi"); got.status != 402 || !strings.Contains(got.body, "the price is $0.002 a call") || !strings.HasSuffix(got.body, "; the header is Authorization: Bearer KEY\n") {
+	if got := w.say("/v/echo/text", "hi"); got.status != 402 || !strings.Contains(got.body, "the price is $0.002 a call") || strings.Count(got.body, "Authorization: Bearer KEY") != 1 || !strings.HasSuffix(got.body, "which the operator of this host makes\n") {
 		t.Errorf("without a key: %d %q", got.status, got.body)
 	}
 	if got := w.say("/v/echo/text", "hi", "Accept: text/event-stream"); got.status != 402 || strings.Count(got.body, "\n") != 1 {

@@ -124,8 +124,7 @@ type Question struct {
 // piece is nil. The error is a *task.Refusal if the call was not accepted.
 func (v *Visitor) Ask(ctx context.Context, q Question, wait time.Duration, piece Piece) (task.Task, error) {
 	r := v.request(ctx)
-	t, err := v.ask(r, q, wait, piece)
-	return t, r.withHeader(err)
+	return v.ask(r, q, wait, piece)
 }
 
 func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (t task.Task, err error) {

@@ -142,7 +142,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	case errors.As(err, &fault) && fault.Code == extensionRequired:
 		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", at)
 	case err != nil:
-		return keyPayHint(a, ctx, err, f, at)
+		return keyHint(a, ctx, err, f, at)
 	}
 	return showAgent(a, at, answer)
 }
@@ -238,7 +238,7 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	case errors.Is(err, agents.ErrStreamCutOff) && t.ID != "":
 		return kit.WithHint(err, "vacancy call %s --task %s", at, kit.ShellWord(kit.Printable(t.ID)))
 	case err != nil:
-		return keyPayHint(a, ctx, err, f, at)
+		return keyHint(a, ctx, err, f, at)
 	case bare != nil:
 		return showAgent(a, at, *bare)
 	}

@@ -59,7 +59,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	sent := res.RequestHash
 	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.SignedMessage(&res.Request)})
 	if err != nil {
-		return keptCall(at, keyPayHint(a, ctx, err, f, at))
+		return keptCall(at, keyHint(a, ctx, err, f, at))
 	}
 	answer := t.Status.Message
 	if bare != nil {
@@ -103,7 +103,7 @@ func keptCall(at string, err error) error {
 		return err
 	}
 	if errors.As(err, &refused) {
-		return kit.WithHint(err, "the same command without --stream")
+		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", kit.ShellWord(at))
 	}
 	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the call is signed and kept: %s", problem.Of(err).Text())
 	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", at)

@@ -102,7 +102,7 @@ and outside the networks of this machine unless the registry is on it, too.`,
 	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer")
 	fs.BoolVar(&f.ask, "ask", false, "ask for the outcomes of earlier calls, without a new call")
 	fs.BoolVar(&f.reset, "reset", false, "sign a reset, which starts a new chain with the target")
-	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
+	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it for the next call of TEXT")
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
 	fs.StringVar(&f.policy, "policy", policyUCB, "how to rank: ucb (gives new vacants a chance) or score")
@@ -294,6 +294,6 @@ func printCall(a *kit.App, ctx context.Context, caller *dispatch.Caller, self ki
 	if _, err := a.Out.Write(append(body, '\n')); err != nil {
 		return err
 	}
-	a.Note("call %d is signed and stored; verify its answer with: vacancy call %s --accept FILE", res.Request.Seq, target.Name)
+	a.Note("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: vacancy call %s --accept FILE", res.Request.Seq, target.Name)
 	return nil
 }

@@ -49,7 +49,7 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP, ty
 		if payer.Key != nil && !payer.Key.MayLink() {
 			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
 		}
-		return kit.WithHint(err, "%s", linkCommand(a, ctx, f, t.URL))
+		return kit.WithHint(err, "%s", linkCommand(a, f, t.URL))
 	}
 }
 
@@ -63,27 +63,22 @@ func streamedByKey(a *kit.App, typed string, t dispatch.Target) string {
 	if !ok {
 		line = a.Command("call %s TEXT", kit.ShellWord(url))
 	}
-	return line + " --stream"
+	return keyed + line + " --stream"
 }
 
 // linkCommand is the command with which a caller links an account at the vacant's host, so
 // that the account pays for the caller's signed calls.
-func linkCommand(a *kit.App, ctx context.Context, f callFlags, at string) string {
+func linkCommand(a *kit.App, f callFlags, at string) string {
 	as := ""
 	if f.as != "" {
 		as = " --as " + kit.ShellWord(f.as)
 	}
-	return byKey(a, ctx, f, at) + "vacancy account link --host " + kit.ShellWord(kit.HostOf(at)) + as
+	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(at)) + as + a.CAArg()
 }
 
-// byKey begins a command that needs a key of the host of a vacant: it sets the key, unless
-// the environment has it.
-func byKey(a *kit.App, ctx context.Context, f callFlags, at string) string {
-	if key, err := a.AccountKeyFor(ctx, f.where, at); err == nil && key != "" {
-		return ""
-	}
-	return kit.AccountKeyEnv + "=KEY "
-}
+// keyed begins a command that needs the key of an account. The key of this run may have been set
+// for this run only, so each such command sets one.
+const keyed = kit.AccountKeyEnv + "=KEY "
 
 // payHint adds a hint to a 402: an operator's command for the operator of the host, otherwise
 // a caller's. ways are the host's ways to pay (dispatch.Result.Pay).
@@ -102,28 +97,48 @@ func payHint(a *kit.App, ctx context.Context, err error, f callFlags, id identit
 		}
 	}
 	if short {
-		return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s", byKey(a, ctx, f, at), kit.ShellWord(kit.HostOf(at)))
+		return shortHint(a, err, at)
 	}
-	return kit.WithHint(err, "%s", linkCommand(a, ctx, f, at))
+	return kit.WithHint(err, "%s", linkCommand(a, f, at))
 }
 
-// keyPayHint is payHint for a call by A2A, which the key in $VACANCY_KEY pays for.
-func keyPayHint(a *kit.App, ctx context.Context, err error, f callFlags, at string) error {
+// shortHint adds to the refusal of a call, whose account is short, how it gets money. Only the
+// host knows whether it takes cards.
+func shortHint(a *kit.App, err error, at string) error {
+	host := kit.HostOf(at)
+	return kit.WithHint(err, "ask the operator of %s for credit, or if it takes cards: %svacancy account pay DOLLARS --host %s%s", kit.Printable(host), keyed, kit.ShellWord(host), a.CAArg())
+}
+
+// keyHint adds a hint to a refusal of a call by A2A, which the key in $VACANCY_KEY pays for: if
+// the call costs money and nobody pays, or if the host does not know the key.
+func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, at string) error {
 	var refused *a2awire.RPCError
 	if !errors.As(err, &refused) {
 		return err
 	}
 	reason, members := refused.Info()
-	if reason != "PAYMENT_REQUIRED" || members["code"] != problem.PaymentRequired.String() {
-		return err
-	}
-	set := byKey(a, ctx, f, at)
-	if set == "" { // the key came with the call, and its account is short
-		return kit.WithHint(err, "vacancy account pay DOLLARS --host %s", kit.ShellWord(kit.HostOf(at)))
-	}
+	key, keyErr := a.AccountKeyFor(ctx, f.where, at)
+	sent := keyErr == nil && key != ""
 	host := ""
 	if f.where.Host == "" {
 		host = " --host " + kit.ShellWord(kit.HostOf(at))
 	}
-	return kit.WithHint(err, "%s%s%s", set, a.Again(), host)
+	switch {
+	case members["code"] == problem.PaymentRequired.String() && !sent:
+		return kit.WithHint(refusedCall(problem.PaymentRequired, refused, at), "%s%s%s", keyed, a.Again(), host)
+	case members["code"] == problem.PaymentRequired.String(): // the account of the key is short
+		return shortHint(a, refusedCall(problem.PaymentRequired, refused, at), at)
+	case reason == "UNAUTHORIZED" && sent:
+		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.Printable(kit.HostOf(at)), kit.AccountKeyEnv, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
+		return kit.WithHint(err, "%s%s, with a key of an account of this host, or without a key: env -u %s %s", keyed, a.Again(), kit.AccountKeyEnv, a.Again())
+	}
+	return err
 }
+
+// refusedCall is a refusal in the words of a signed call's.
+func refusedCall(kind problem.Kind, refused *a2awire.RPCError, at string) error {
+	return problem.New(kind, "%s refused the call (%d): %s", kit.Printable(at), kind.Row().Status, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
+}
+
+// maxRefusal bounds the characters of a host's refusal that are printed.
+const maxRefusal = 600

@@ -27,7 +27,11 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	}
 	key := a.Env[AccountKeyEnv]
 	if key == "" {
-		return WithHint(problem.New(problem.Usage, "expected TENANT, or a key of an account in $%s", AccountKeyEnv), "vacancy account list")
+		err := problem.New(problem.Usage, "expected TENANT, or a key of an account in $%s", AccountKeyEnv)
+		if !w.IsLocal(a) {
+			return WithHint(err, "%s=KEY %s", AccountKeyEnv, a.Again())
+		}
+		return WithHint(err, "vacancy account list")
 	}
 	base, err := a.HostURL(ctx, w)
 	if err != nil {
@@ -37,7 +41,10 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	if err != nil {
 		return err
 	}
-	return f(c, account.One{})
+	if err = f(c, account.One{}); problem.Is(err, problem.Unauthorized) {
+		err = WithHint(err, "set $%s to a key of an account of %s; the operator makes one with: vacancy keys create TENANT", AccountKeyEnv, Printable(base))
+	}
+	return err
 }
 
 // withoutAccount adds a hint to the error of an operation on a tenant that has no account.

@@ -50,6 +50,7 @@ type App struct {
 	JSON    bool // --json: results and errors as one object each
 	// roots has the system's authorities and the certificates of --ca; nil without --ca.
 	roots *x509.CertPool
+	caArg string // --ca in a command
 	// logForm is how a host logs on standard error: logHuman or logJSON, or "" in a
 	// command without --log. With logJSON every line there is JSON.
 	logForm string

@@ -92,6 +92,12 @@ has the money as soon as the payment is confirmed. The key needs the scope manag
 			}
 			return account.Payment{Body: account.Limit{Amount: money.Amount(n)}, Key: key}, err
 		},
+		Explain: func(_ kit.Asked, err error) error {
+			if problem.Is(err, problem.NotFound) {
+				err = kit.WithHint(err, "ask the host's operator for credit, who runs vacancy credit TENANT DOLLARS")
+			}
+			return err
+		},
 		Result: func(page billing.Checkout) kit.Result { return checkoutResult(page) },
 	}.Command(a)
 }
