@@ -45,7 +45,7 @@ func pinned(t *testing.T, file, pattern string) string {
 func TestSnippetsRunAsPrinted(t *testing.T) {
 	needsLocalHost(t)
 	dir := filepath.Join(t.TempDir(), "host")
-	hostIn(t, dir, map[string]string{"paid": "echo"})
+	hostIn(t, dir, map[string]string{"paid": "echo", "metered": "echo"})
 	vacancyOf(t, dir, "account", "open", "acme")
 	vacancyOf(t, dir, "credit", "acme", "1", "--key", "invoice-1")
 	var key struct{ Secret string }
@@ -53,6 +53,7 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 		t.Fatal("no key", err)
 	}
 	vacancyOf(t, dir, "price", "paid", "0.002")
+	vacancyOf(t, dir, "price", "metered", "0.002", "--free", "10")
 
 	for _, lang := range []struct {
 		name, file, install string
@@ -109,12 +110,17 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 			if out, err := run("paid", ""); err == nil || !strings.Contains(out, "VACANCY_KEY") {
 				t.Errorf("without a key: %q, %v; want the variable named", out, err)
 			}
+			for _, secret := range []string{"", key.Secret} { // a key pays, and without one there are free calls
+				if out, err := run("metered", secret); err != nil || !echoes.MatchString(out) {
+					t.Errorf("the vacant with free calls, with a key %t: %q, %v", secret != "", out, err)
+				}
+			}
 			if out, err := run("failing", ""); err == nil || !strings.Contains(out, "its agent has too much to do") {
 				t.Errorf("the failing vacant: %q, %v; want its reason", out, err)
 			}
 		})
 	}
-	if shown := vacancyOf(t, dir, "account", "show", "acme"); !strings.Contains(shown, "$0.99\n") {
-		t.Errorf("five calls of $0.002 were paid: %s", shown)
+	if shown := vacancyOf(t, dir, "account", "show", "acme"); !strings.Contains(shown, "$0.98\n") {
+		t.Errorf("ten calls of $0.002 were paid: %s", shown)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +12,11 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 var snippetLanguages = []string{"curl", "python", "js", "go", "openai", "mcp"}
@@ -27,6 +32,11 @@ func TestSnippetsAreShownAsWritten(t *testing.T) {
 	for _, lang := range snippetLanguages {
 		clitest.Golden(t, "snippet-paid-"+lang, s.must("snippet", "scribe", "--lang", lang))
 	}
+	s.must("price", "scribe", "0.002", "--free", "1")
+	for _, lang := range []string{"curl", "python", "js", "go"} {
+		clitest.Golden(t, "snippet-metered-"+lang, s.must("snippet", "scribe", "--lang", lang))
+	}
+	s.must("price", "scribe", "0.002", "--free", "0")
 	clitest.Golden(t, "publish-paid", s.must("publish", "scribe"))
 }
 
@@ -122,6 +132,72 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 	}
 	if printed < 8 {
 		t.Errorf("%d of %d hostile hosts got a snippet printed: the others prove no quoting", printed, len(hostileEndpoints))
+	}
+}
+
+// A card of a hostile host is signed by its vacant or refused, and nothing of the card gets into
+// the program but the id: its name and address come from the URL that a person typed.
+func TestNothingOfAHostileCardRunsInASnippet(t *testing.T) {
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `$(touch pwned) ' " \u2028`
+	for _, tc := range []struct {
+		name   string
+		forged bool // the signature is of another card
+		path   string
+		want   string // the vacant's name in the program
+	}{
+		{"by its name", false, "/v/scribe/", "scribe"},
+		{"by its id", false, "/v/" + key.ID().String(), key.ID().String()},
+		{"by a name that is none", false, "/v/$(touch%20pwned)/", key.ID().String()},
+		{"forged", true, "/v/scribe/", ""},
+		{"of another vacant", false, "/v/" + strings.Repeat("ab", 32), ""},
+	} {
+		host := httptest.NewServer(nil)
+		member := func(key, value string) canon.Member {
+			return canon.Member{Key: key, Value: canon.NewString(value)}
+		}
+		object := func(key string, members ...canon.Member) canon.Member {
+			return canon.Member{Key: key, Value: canon.NewArray(canon.NewObject(members...))}
+		}
+		members := []canon.Member{
+			member("name", text), member("description", text), member("version", "1"),
+			object("supportedInterfaces", member("url", host.URL+"/"+text), member("protocolBinding", "JSONRPC"), member("protocolVersion", "1.0")),
+			{Key: "capabilities", Value: canon.NewObject(object("extensions", member("uri", a2awire.Extension),
+				canon.Member{Key: "params", Value: canon.NewObject(member("vacant_id", key.ID().String()), member("price", "2000"))}))},
+		}
+		signed := canon.NewObject(members...).AppendJCS(nil)
+		if tc.forged {
+			signed = append(signed, ' ')
+		}
+		protected, signature, err := jws.Sign(t.Context(), key, signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := canon.NewObject(append(members, object("signatures", member("protected", protected), member("signature", signature)))...).AppendJCS(nil)
+		host.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+		s, dir := newShell(t), t.TempDir()
+		for _, lang := range []string{"curl", "python", "js", "go"} {
+			code, out, errs := s.run("", "snippet", host.URL+tc.path, "--lang", lang)
+			if tc.want == "" {
+				if code != problem.ExitUntrusted || out != "" {
+					t.Errorf("%s: snippet = exit %d, %q, %q; want a refusal", tc.name, code, out, errs)
+				}
+				continue
+			}
+			if code != 0 || strings.Contains(out, "touch") {
+				t.Errorf("%s: snippet --lang %s = exit %d, %q:\n%s", tc.name, lang, code, errs, out)
+			}
+			if got, want := strings.TrimSuffix(printedBy(t, dir, lang, out), "text"), host.URL+"/v/"+tc.want+"/"; got != want {
+				t.Errorf("%s: snippet --lang %s calls %q, want %q", tc.name, lang, got, want)
+			}
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "pwned*")); len(left) > 0 {
+			t.Errorf("%s: the snippet ran a command of the host", tc.name)
+		}
+		host.Close()
 	}
 }
 

@@ -241,19 +241,19 @@ func (s *signedAgent) explained(err error, ways []string) error {
 	if errors.As(err, &hint) {
 		p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), s.a.AsTyped(hint.Hint))
 	}
-	return &refusedCall{p, ways}
+	return &payableCall{p, ways}
 }
 
-// refusedCall is a refusal with ways to pay.
-type refusedCall struct {
+// payableCall is a refusal with ways to pay.
+type payableCall struct {
 	error
 	ways []string
 }
 
-func (r *refusedCall) Unwrap() error { return r.error }
+func (r *payableCall) Unwrap() error { return r.error }
 
 // Members implements the interface of refusals of package mcptool.
-func (r *refusedCall) Members() any {
+func (r *payableCall) Members() any {
 	type way struct {
 		Way string `json:"way"`
 	}

@@ -84,7 +84,7 @@ func keyHint(at *RemoteHost, err error) error {
 		return WithHint(err, "unset VACANCY_OPERATOR_KEY, or set it to the key of this host")
 	}
 	if at.Stage == "" {
-		return WithHint(err, "set VACANCY_OPERATOR_KEY to the key of this host's operator; callers use vacancy card URL, call and receipt")
+		return WithHint(err, "%s", forCallers)
 	}
 	return WithHint(err, "vacancy keys rotate-operator --stage %s", at.Stage)
 }

@@ -8,8 +8,10 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Handout tells callers without an identity how they call a vacant.
@@ -20,9 +22,18 @@ type Handout struct {
 	// Curl is a command of a shell that calls the vacant, or "" if it answers only signed calls.
 	Curl string `json:"curl,omitempty"`
 
-	name  string
-	keyed bool // callers need a key of an account
+	name string
+	key  KeyUse
 }
+
+// KeyUse tells whether callers without an identity need a key of an account.
+type KeyUse uint8
+
+const (
+	KeyNever  KeyUse = iota // calls are free
+	KeyMay                  // a key pays after the free calls
+	KeyAlways               // calls without a key are refused
+)
 
 // HandoutOf returns the handout of a vacant. The vacant may be of a foreign host, so the
 // handout has only its id, its name if the name is valid, and its host's URL, quoted.
@@ -31,16 +42,41 @@ func HandoutOf(v *admin.Vacant) Handout {
 	if host == "" || v.Closed || v.Deleted != "" || v.State.Closed() {
 		return Handout{}
 	}
-	h := Handout{name: v.ID.String(), keyed: !v.Price.AdmitsGuests()}
-	if registry.CheckNewName(v.Name) == nil { // an older name may be a reserved word
-		h.name = v.Name
+	use := KeyNever
+	switch {
+	case !v.Price.AdmitsGuests():
+		use = KeyAlways
+	case !v.Price.IsFree():
+		use = KeyMay
+	}
+	return handout(host, v.Name, v.ID, use, v.Plain == string(vacants.PlainOff))
+}
+
+// HandoutOfCard returns the handout of the vacant whose card was fetched at a URL that a person
+// typed. It has the host of that URL, whatever the card says.
+func HandoutOfCard(at string, c *agents.Card) Handout {
+	_, name, _ := strings.Cut(strings.TrimRight(at, "/"), "/v/")
+	use := KeyNever
+	switch {
+	case !c.Guests:
+		use = KeyAlways
+	case c.Price > 0:
+		use = KeyMay
+	}
+	return handout(HostOf(at), name, c.VacantID, use, c.SignedOnly)
+}
+
+func handout(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
+	h := Handout{name: id.String(), key: use}
+	if registry.CheckNewName(name) == nil { // an older name may be a reserved word
+		h.name = name
 	}
 	h.Address = host + "/v/" + h.name + "/"
-	if v.Plain == string(vacants.PlainOff) {
+	if signedOnly {
 		return h
 	}
 	key := ""
-	if h.keyed {
+	if use == KeyAlways {
 		key = `-H "Authorization: Bearer $` + AccountKeyEnv + `" `
 	}
 	h.Curl = "curl " + key + "-d hi " + ShellWord(h.TextURL())
@@ -64,8 +100,8 @@ func hostOfEndpoint(v *admin.Vacant) string {
 // NameOrID returns the vacant's name in its address: its own, or its id.
 func (h Handout) NameOrID() string { return h.name }
 
-// NeedsKey reports whether callers need a key of an account.
-func (h Handout) NeedsKey() bool { return h.keyed }
+// Key returns how callers use a key of an account.
+func (h Handout) Key() KeyUse { return h.key }
 
 // TextURL returns the URL that answers a text with a text.
 func (h Handout) TextURL() string { return h.Address + "text" }

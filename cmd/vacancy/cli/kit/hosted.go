@@ -75,6 +75,22 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	return t, err
 }
 
+// PublicURL returns the URL at which everybody finds a vacant that a person named: a URL, or a
+// name on a host whose operator the person is not. ok is false for a vacant of the person's host.
+func (a *App) PublicURL(w Where, what string) (at string, ok bool) {
+	if IsURL(what) {
+		return what, true
+	}
+	host, err := a.Find(w)
+	if err != nil || host == nil || host.Stage != "" || registry.CheckName(what) != nil && !isID(what) {
+		return "", false
+	}
+	if _, _, err := host.keyed(host.Record.AdminURL); err == nil || a.Env[AccountKeyEnv] != "" {
+		return "", false
+	}
+	return host.Record.URL + "/v/" + what, true
+}
+
 // publicTarget finds a vacant of the host at a URL as everybody can: by name, id,
 // or, if it is published, by the first 12 digits of the id.
 func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, what string) (*dispatch.Target, error) {

@@ -198,12 +198,19 @@ func (e *RemoteHost) keyed(at string) (string, stage.Key, error) {
 	if InClear(u) {
 		return "", "", problem.New(problem.Usage, "the operator key would be sent to %s without encryption: use https", u.Host)
 	}
+	if key == "" && e.Stage == "" {
+		err := problem.New(problem.Unauthorized, "there is no operator key for %s: only the operator of that host can do this, with the key in VACANCY_OPERATOR_KEY", at)
+		return "", "", WithHint(err, "%s", forCallers)
+	}
 	if key == "" {
 		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", at)
-		return "", "", WithHint(err, "vacancy keys rotate-operator --stage %s, if the host is a stage of yours", cmp.Or(e.Stage, stage.Default))
+		return "", "", WithHint(err, "vacancy keys rotate-operator --stage %s, if the host is a stage of yours", e.Stage)
 	}
 	return at, key, nil
 }
+
+// forCallers names the commands for callers of another person's host.
+const forCallers = "vacancy card URL, call URL, snippet URL, receipt URL and search --registry URL, which are for callers; with a key of an account in $" + AccountKeyEnv + " also account show and usage, with --host URL"
 
 // InClear reports whether requests to u can be read on the way.
 func InClear(u *url.URL) bool { return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()) }

@@ -190,9 +190,13 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 			}
 			tenant := kit.OptionalArgument(args)
 			if tenant == "" && a.Env[kit.AccountKeyEnv] == "" {
-				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				err := a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 					return show(account.GetOperatorUsage.Call(cmd.Context(), c, span))
 				})
+				if problem.Is(err, problem.NotFound) { // there is no host here: a caller asks
+					err = kit.WithHint(err, "%s=KEY vacancy usage --host URL, for the account of a key at another host", kit.AccountKeyEnv)
+				}
+				return err
 			}
 			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
 				return show(account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: of, Span: span}))

@@ -1,6 +1,7 @@
 package vacantcmd
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -48,47 +51,43 @@ func snippetCommand(a *kit.App) *cobra.Command {
 		names[i] = l.name
 	}
 	cmd := &cobra.Command{
-		Use:   "snippet VACANT",
+		Use:   "snippet VACANT|URL",
 		Short: "Print a program that calls a vacant, to hand out",
 		Long: `Print a whole program that calls a vacant and prints its answer, for callers without this program.
-Its first line says what to install: the stock A2A client of its language, curl, or OpenAI's client for Python. If callers must
-pay, the program reads a key from the variable VACANCY_KEY. The program contains only the vacant's
-name or id and the host's public URL, none of the vacant's own texts.
+VACANT is a vacant of your host, by name or id. URL is the address of a vacant of any host; its
+card says what the program needs, and must be signed by the vacant.
+
+The first line says what to install: the stock A2A client of its language, curl, or OpenAI's client for
+Python. If calls cost money, the program reads a key from the variable VACANCY_KEY; after free calls it runs without a
+key, too. The program contains only the vacant's name or id and the host's public URL, none of the
+vacant's own texts.
 
 --lang mcp prints the entry of the vacant's MCP server for clients whose file has mcpServers, such as .mcp.json of
 a project; "vacancy mcp config" knows more clients, and writes their files.`,
 		Example: `  vacancy snippet demo
   vacancy snippet demo --lang python > call.py
+  vacancy snippet https://agents.example.org/v/clerk/ --lang js
   vacancy snippet demo --lang mcp > .mcp.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.Index(names, lang)
 			if i < 0 {
 				return &problem.Error{Kind: problem.Usage, Field: "--lang", Want: strings.Join(names, ", "), Got: fmt.Sprintf("%.40q", lang)}
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				v, err := c.Show(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				h := kit.HandoutOf(&v)
-				switch {
-				case v.Deleted != "":
-					return problem.New(problem.Gone, "%s was deleted", v.Name)
-				case v.Closed:
-					return kit.WithHint(problem.New(problem.Forbidden, "%s is a closed child: only its parent calls it", v.Name), `vacancy graduate %s --capability "TEXT"`, v.Name)
-				case v.State.Closed():
-					return problem.New(problem.Gone, "%s is %s, so it answers no calls", v.Name, v.State)
-				case h.Address == "":
-					return problem.New(problem.Untrusted, "the host's answer has no URL of %s: its endpoint is %.200q", v.Name, v.Endpoint)
-				case h.Curl == "":
-					return kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls, which no stock client sends", v.Name), "vacancy plain %s open", v.Name)
-				}
-				r := snippetResult{Name: h.NameOrID(), Lang: lang, Address: h.Address}
-				if r.Program, err = callerLanguages[i].program(h); err != nil {
-					return err
-				}
-				return a.Show(r)
-			})
+			var h kit.Handout
+			var err error
+			if at, ok := a.PublicURL(w, args[0]); ok {
+				h, err = handoutAt(a, cmd.Context(), at)
+			} else {
+				h, err = handoutOf(a, cmd.Context(), w, args[0])
+			}
+			if err != nil {
+				return err
+			}
+			r := snippetResult{Name: h.NameOrID(), Lang: lang, Address: h.Address}
+			if r.Program, err = callerLanguages[i].program(h); err != nil {
+				return err
+			}
+			return a.Show(r)
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", names[0], "the program's language: "+strings.Join(names, ", "))
@@ -98,12 +97,59 @@ a project; "vacancy mcp config" knows more clients, and writes their files.`,
 	return cmd
 }
 
+// handoutOf returns the handout of a vacant that the operator names.
+func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit.Handout, err error) {
+	err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+		v, err := c.Show(ctx, name)
+		if err != nil {
+			return err
+		}
+		h = kit.HandoutOf(&v)
+		switch {
+		case v.Deleted != "":
+			return problem.New(problem.Gone, "%s was deleted", v.Name)
+		case v.Closed:
+			return kit.WithHint(problem.New(problem.Forbidden, "%s is a closed child: only its parent calls it", v.Name), `vacancy graduate %s --capability "TEXT"`, v.Name)
+		case v.State.Closed():
+			return problem.New(problem.Gone, "%s is %s, so it answers no calls", v.Name, v.State)
+		case h.Address == "":
+			return problem.New(problem.Untrusted, "the host's answer has no URL of %s: its endpoint is %.200q", v.Name, v.Endpoint)
+		case h.Curl == "":
+			return kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls, which no stock client sends", v.Name), "vacancy plain %s open", v.Name)
+		}
+		return nil
+	})
+	return h, err
+}
+
+// handoutAt returns the handout of the vacant at a URL, by its card.
+func handoutAt(a *kit.App, ctx context.Context, at string) (h kit.Handout, err error) {
+	web := a.HTTP(0)
+	c, err := agents.FetchCard(ctx, web, at)
+	if err != nil {
+		return h, err
+	}
+	if named, ok := dispatch.IDInPath(at); c.VacantID.IsZero() || ok && named != c.VacantID {
+		return h, kit.WithHint(problem.New(problem.Untrusted, "the card at %s is not of this vacant", kit.Printable(at)), "%s", a.Command("card %s", kit.ShellWord(at)))
+	}
+	if !slices.ContainsFunc(c.Signatures(agents.FetchKeys(ctx, web)), func(s agents.Signature) bool { return s.Vacant }) {
+		return h, kit.WithHint(problem.New(problem.Untrusted, "the vacant did not sign the card at %s", kit.Printable(at)), "%s", a.Command("card %s", kit.ShellWord(at)))
+	}
+	if h = kit.HandoutOfCard(at, c); h.Curl == "" {
+		return h, kit.WithHint(problem.New(problem.Forbidden, "the vacant answers only signed calls, which no stock client sends"), "%s", a.Command(`call %s "hello"`, kit.ShellWord(at)))
+	}
+	return h, nil
+}
+
 // program returns a program that calls the vacant of a handout.
 func (l callerLanguage) program(h kit.Handout) (string, error) {
-	values := struct{ Name, Install, Run, Key, Address, Text, OpenAI, MCP string }{
-		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()), OpenAI: l.quote(h.OpenAIURL()), MCP: l.quote(h.MCPURL()),
+	values := struct {
+		Name, Install, Run, Key, Address, Text, OpenAI, MCP string
+		Optional                                            bool // the program may run without the key
+	}{
+		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()), OpenAI: l.quote(h.OpenAIURL()), MCP: l.quote(h.MCPURL()), Optional: h.Key() == kit.KeyMay,
 	}
-	if h.NeedsKey() {
+	if h.Key() != kit.KeyNever {
 		values.Key = kit.AccountKeyEnv
 	}
 	var b strings.Builder

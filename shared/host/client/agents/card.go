@@ -38,6 +38,10 @@ type Card struct {
 	Price int64
 	// Terms is the price with its parts, as far as the card says.
 	Terms price.Price
+	// SignedOnly reports that the agent answers only messages in the vacant protocol's form.
+	SignedOnly bool
+	// Guests reports that the agent answers callers without a key, as far as the card says.
+	Guests bool
 
 	value canon.Value // the whole card
 	url   string      // where it came from
@@ -87,8 +91,13 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 			id, _ := member(e, "params").Get("vacant_id")
 			c.VacantID, _ = identity.ParseID(id.Text())
 			c.readPrice(member(e, "params"))
+			c.SignedOnly = isTrue(member(e, "required"))
 		}
 	}
+	security, stated := v.Get("security")
+	c.Guests = !stated || slices.ContainsFunc(security.Items(), func(way canon.Value) bool {
+		return way.Kind() == canon.Object && len(way.Members()) == 0
+	})
 	for _, i := range member(v, "supportedInterfaces").Items() {
 		c.Interfaces = append(c.Interfaces, Interface{member(i, "url").Text(), member(i, "protocolBinding").Text(), member(i, "protocolVersion").Text()})
 	}
