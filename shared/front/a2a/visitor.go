@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
@@ -28,6 +29,15 @@ type Visitor struct {
 	d     *api
 	r     *http.Request
 	payer *call.Payer
+	pair  atomic.Pointer[string]
+}
+
+// Pair returns the caller and the vacant of the last call, for a log line, or "" before a call.
+func (v *Visitor) Pair() string {
+	if p := v.pair.Load(); p != nil {
+		return *p
+	}
+	return ""
 }
 
 // Visit returns the visitor of a vacant, which is named by its name or id, for a request. The
@@ -124,7 +134,9 @@ type Question struct {
 // piece is nil. The error is a *task.Refusal if the call was not accepted.
 func (v *Visitor) Ask(ctx context.Context, q Question, wait time.Duration, piece Piece) (task.Task, error) {
 	r := v.request(ctx)
-	return v.ask(r, q, wait, piece)
+	t, err := v.ask(r, q, wait, piece)
+	v.pair.Store(&r.pair)
+	return t, err
 }
 
 func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (t task.Task, err error) {

@@ -88,6 +88,7 @@ type request struct {
 
 	verdict atomic.Pointer[problem.Error] // of a tool, for the log
 	fault   atomic.Pointer[problem.Error] // of the host, in a tool
+	pair    atomic.Pointer[string]        // of a call, for the log
 }
 
 type requestKey struct{}
@@ -306,6 +307,9 @@ func (d *api) log(r *request, verdict string, status int, cause *problem.Error) 
 	attrs := []slog.Attr{slog.String("path", obs.Clip(r.URL.Path, maxPath))}
 	if what := r.posted.what(); what != "" {
 		attrs = append(attrs, slog.String("operation", what))
+	}
+	if pair := r.pair.Load(); pair != nil {
+		attrs = append(attrs, slog.String("pair", *pair))
 	}
 	if status >= http.StatusInternalServerError && cause != nil {
 		level = slog.LevelError

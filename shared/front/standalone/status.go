@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
 // Status describes the host.
@@ -59,9 +60,21 @@ type counts struct {
 	calls, failed atomic.Uint64
 }
 
-// Handle counts a record and passes it on.
+// Handle counts a record and passes it on. The line of a call has its pair and its verdict,
+// whatever the call's protocol; a line with only the pair tells what an agent did.
 func (c *counts) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == message.CallLine {
+	var pair, verdict string
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "pair":
+			pair = a.Value.String()
+		case obs.Verdict:
+			verdict = a.Value.String()
+		}
+		return true
+	})
+	isCall := pair != "" && verdict != ""
+	if isCall && (r.Message == message.CallLine || r.Message == "a2a" || r.Message == "mcp") {
 		c.calls.Add(1)
 		if r.Level >= slog.LevelError {
 			c.failed.Add(1)

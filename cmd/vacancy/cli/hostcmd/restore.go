@@ -85,7 +85,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 		os.RemoveAll(fresh)
 		return err
 	}
-	r.Data = dir
+	r.Data, r.call = dir, a.Command("call")
 	if err := a.Show(r); err != nil {
 		return err
 	}
@@ -184,6 +184,8 @@ type restoreResult struct {
 	Until time.Time `json:"refused_until,omitzero"`
 	// Kept is the new place of the files that were in the data directory, or "".
 	Kept string `json:"kept,omitempty"`
+
+	call string // as in restoredResult
 }
 
 func (r restoreResult) Print(w io.Writer) {
@@ -191,5 +193,5 @@ func (r restoreResult) Print(w io.Writer) {
 	if r.Kept != "" {
 		fmt.Fprintf(w, "the files that were there are in %s\n", kit.Printable(r.Kept))
 	}
-	restoredResult{Data: r.Data, Vacants: r.Vacants, Until: r.Until}.Print(w)
+	restoredResult{Data: r.Data, Vacants: r.Vacants, Until: r.Until, call: r.call}.Print(w)
 }

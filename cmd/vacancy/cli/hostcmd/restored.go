@@ -51,7 +51,7 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 			if err != nil {
 				return err
 			}
-			return a.Show(restoredAt(at, all))
+			return a.Show(restoredAt(a, at, all))
 		})
 	}
 	dir, err := a.DataDir(w.Data)
@@ -64,7 +64,7 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 	case !errors.Is(err, serve.ErrNoHost):
 		return err
 	case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
-		return problem.New(problem.NotFound, "%s holds no data of a host", dir)
+		return kit.WithHint(problem.New(problem.NotFound, "%s holds no data of a host", dir), "vacancy restore FILE, from a backup")
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {
@@ -75,16 +75,16 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.Show(restoredResult{Data: dir, Vacants: raised.Vacants, Until: raised.Until})
+	return a.Show(restoredResult{Data: dir, Vacants: raised.Vacants, Until: raised.Until, call: a.Command("call")})
 }
 
 // restoredAt is the result for a remote host, under the name that the person
 // used.
-func restoredAt(e *kit.RemoteHost, all admin.Restored) restoredResult {
+func restoredAt(a *kit.App, e *kit.RemoteHost, all admin.Restored) restoredResult {
 	if e.AWS {
-		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: all.Vacants, Until: all.Until}
+		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: all.Vacants, Until: all.Until, call: a.Command("call")}
 	}
-	return restoredResult{Host: e.Record.URL, Vacants: all.Vacants, Until: all.Until}
+	return restoredResult{Host: e.Record.URL, Vacants: all.Vacants, Until: all.Until, call: a.Command("call")}
 }
 
 // restoredResult is the number of vacants whose floor was raised.
@@ -95,6 +95,8 @@ type restoredResult struct {
 	Vacants int    `json:"vacants"`
 	// Until is the time until which signed messages are refused.
 	Until time.Time `json:"refused_until,omitzero"`
+
+	call string // the command of a caller
 }
 
 func (r restoredResult) Print(w io.Writer) {
@@ -112,5 +114,5 @@ func (r restoredResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%d open vacants in %s refuse", r.Vacants, in)
 	}
 	fmt.Fprintf(w, " messages signed until %s\n", kit.Moment(r.Until))
-	fmt.Fprintln(w, "  The command call goes on now, because it signs later. If calls since the backup are lost, their callers start again by call TARGET --reset.")
+	fmt.Fprintf(w, "  Calls by %s go on now, because it signs later. If calls since the backup are lost, their callers start again by %s TARGET --reset.\n", r.call, r.call)
 }

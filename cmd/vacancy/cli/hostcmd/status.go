@@ -61,19 +61,20 @@ func status(a *kit.App, ctx context.Context, data string) error {
 	if err != nil {
 		return err
 	}
-	return a.Show(statusResult{s, a.Now()})
+	return a.Show(statusResult{s, a.Now(), a.Command("call")})
 }
 
 // statusResult is the state of a host at a given time.
 type statusResult struct {
 	admin.Status
-	at time.Time
+	at   time.Time
+	call string // the command of a caller
 }
 
 func (r statusResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s, over %s\n", kit.Printable(r.URL), kit.Printable(r.Data))
 	fmt.Fprintf(w, "  since    %s (%s), %s\n", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), kit.Printable(r.Version))
-	fmt.Fprintf(w, "  vacants  %d\n  calls    %d, of which %d failed\n", r.Vacants, r.Calls, r.Failed)
+	fmt.Fprintf(w, "  vacants  %d\n  calls    %d since the host was started, of which %d failed\n", r.Vacants, r.Calls, r.Failed)
 	fmt.Fprintf(w, "  keeps    %s of data, %s of search index, %s of log\n", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes))
 	switch {
 	case r.HasLittleRoom():
@@ -84,7 +85,7 @@ func (r statusResult) Print(w io.Writer) {
 	if !r.Restored.IsZero() {
 		fmt.Fprintf(w, "  restored %s, from a backup; calls between the backup and that time are lost\n", kit.Moment(r.Restored))
 		if r.RefusedUntil.After(r.at) {
-			fmt.Fprintf(w, "           messages signed until %s are refused; the command call signs later by itself\n", kit.Moment(r.RefusedUntil))
+			fmt.Fprintf(w, "           messages signed until %s are refused; %s signs later by itself\n", kit.Moment(r.RefusedUntil), r.call)
 		}
 	}
 	if !r.TextsEnd.IsZero() {
