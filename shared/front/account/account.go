@@ -232,12 +232,13 @@ func (d *api) show(ctx context.Context, in One) (Account, error) {
 // Moved is an account after money was moved.
 type Moved struct {
 	Account
-	replayed bool
+	// Replayed reports that the same key moved the amount before, so nothing moved now.
+	Replayed bool `json:"replayed,omitempty"`
 }
 
 // Reply implements op.Replier.
 func (m *Moved) Reply(h http.Header) int {
-	if m.replayed {
+	if m.Replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
 	return 0
@@ -250,7 +251,7 @@ func (d *api) move(change func(b *billing.Billing, ctx context.Context, id strin
 		if err != nil {
 			return m, err
 		}
-		a, m.replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
+		a, m.Replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
 		m.Account, err = d.whole(ctx, a, err)
 		return m, err
 	}

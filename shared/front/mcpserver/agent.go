@@ -29,6 +29,9 @@ type agent struct {
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
 	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most, Began: q.Began}, a.answerTime, pieceOf(piece))
+	if pair := a.Visitor.Pair(); pair != "" {
+		a.r.pair.Store(&pair)
+	}
 	return a.answer(&t, a.orLogin(ctx, err))
 }
 

@@ -1,6 +1,11 @@
 package agpcmd
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -24,6 +29,7 @@ func listingSetCommand(a *kit.App) *cobra.Command {
 	var areas []string
 	var bookable bool
 	var capacity, referral int64
+	var asked kit.Asked
 	return kit.Operation[admin.With[admin.Publication], admin.Published]{
 		Use:   "set VACANT",
 		Short: "Set the description of a venue",
@@ -53,10 +59,45 @@ location global), and takes bookings. A slug belongs to the first vacant that cl
 			if change == (admin.VenueChange{}) {
 				return in, kit.WithHint(problem.New(problem.Usage, "expected what to set"), "vacancy listing set %s --slug %s", q.Args[0], q.Args[0])
 			}
+			asked = q
 			return admin.About(q.Args[0], admin.Publication{Venue: &change}), nil
 		},
-		Result: func(done admin.Published) kit.Result { return vacantcmd.PublishedOf(&done) },
+		Result: func(done admin.Published) kit.Result {
+			r := listingResult{Result: vacantcmd.PublishedOf(&done), done: done}
+			for _, one := range []struct{ flag, value string }{
+				{"slug", slug}, {"name", name}, {"category", category}, {"location", location}, {"area", strings.Join(areas, ", ")}, {"hours", hours},
+				{"bookable", fmt.Sprint(bookable)}, {"capacity", fmt.Sprint(capacity)}, {"referral", fmt.Sprintf("%d basis points", referral)},
+			} {
+				if asked.Changed(one.flag) {
+					r.set = append(r.set, [2]string{one.flag, one.value})
+				}
+			}
+			return r
+		},
 	}.Command(a)
+}
+
+// listingResult is the publication of a venue's description; in JSON it is one like any other.
+type listingResult struct {
+	kit.Result
+
+	done admin.Published
+	set  [][2]string // flags and values
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r listingResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.Result) }
+
+func (r listingResult) Print(w io.Writer) {
+	name := kit.Printable(r.done.Vacant.Name)
+	if r.done.Receipt.Unchanged {
+		fmt.Fprintf(w, "the venue %s is described as before; nothing changed\n", name)
+		return
+	}
+	fmt.Fprintf(w, "the description of the venue %s is published, event %d\n", name, r.done.Receipt.Seq)
+	for _, one := range r.set {
+		fmt.Fprintf(w, "  %-10s %s\n", one[0], kit.Printable(one[1]))
+	}
 }
 
 // given returns the value of a flag, or nil if the flag was not given.

@@ -47,7 +47,7 @@ type accountResult account.Account
 func (r accountResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n  account     %s\n  balance     %s\n", kit.Printable(r.Tenant), kit.Printable(r.ID), r.Balance)
 	if r.Held != nil && *r.Held > 0 {
-		fmt.Fprintf(w, "  held        %s by calls and bookings that usage does not count yet\n", *r.Held)
+		fmt.Fprintf(w, "  held        %s, taken from the balance for calls that run, and for calls and bookings that usage counts soon\n", *r.Held)
 	}
 	if r.Line > 0 {
 		fmt.Fprintf(w, "  line        %s\n", r.Line)
@@ -277,7 +277,13 @@ the identity ends its own link, whoever pays.`,
 				return unlinkSelf(a, cmd.Context(), w, as)
 			}
 			if len(args) == 0 {
-				return problem.New(problem.Usage, "expected CALLER, or --as NAME")
+				self := "NAME"
+				if h, err := a.DataHome(); err == nil {
+					if name, _, err := h.Default(); err == nil && name != "" {
+						self = name
+					}
+				}
+				return kit.WithHint(problem.New(problem.Usage, "expected CALLER, the id that the account paid for, or --as NAME, an identity of yours"), "%s --as %s%s", cmd.CommandPath(), self, w.Args())
 			}
 			tenant, caller := "", args[len(args)-1]
 			if len(args) == 2 {
@@ -383,8 +389,21 @@ func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[a
 			}
 			return account.Moving{With: account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), Key: key}, nil
 		},
-		Result: func(m account.Moved) kit.Result { return accountResult(m.Account) },
+		Result: func(m account.Moved) kit.Result { return movedResult{accountResult(m.Account), m.Replayed} },
 	}
+}
+
+// movedResult is an account after a move of money.
+type movedResult struct {
+	accountResult
+	Replayed bool `json:"replayed,omitempty"`
+}
+
+func (r movedResult) Print(w io.Writer) {
+	if r.Replayed {
+		fmt.Fprintln(w, "nothing changed: the same --key was used before, with the same amount")
+	}
+	r.accountResult.Print(w)
 }
 
 func creditCommand(a *kit.App) *cobra.Command {

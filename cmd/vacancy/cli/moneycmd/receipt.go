@@ -111,7 +111,12 @@ func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string,
 		return err
 	}
 	r, err := a.Receipt(ctx, web, self, target, position)
-	if err != nil {
+	switch {
+	case problem.Is(err, problem.NotFound) && position > 0:
+		return kit.WithHint(problem.New(problem.NotFound, "call %d of %s by %s has no receipt: it was free, was not answered, or was never made", position, kit.Printable(what), self.Name), "vacancy receipt %s, for the last call with one", kit.ShellWord(what))
+	case problem.Is(err, problem.NotFound):
+		return kit.WithHint(problem.New(problem.NotFound, "no answered call of %s by %s had a price, so there is no receipt", kit.Printable(what), self.Name), "--as NAME, if another identity called; vacancy id list")
+	case err != nil:
 		return err
 	}
 	return showReceipt(a, r)
