@@ -173,11 +173,12 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 		names = append(names, key)
 	}
 	slices.Sort(names) // so that warnings have one order
+	if unknown := slices.DeleteFunc(slices.Clone(names), isKey); len(unknown) > 0 {
+		return a, unknownKeys(unknown)
+	}
 	for _, key := range names {
-		take, known := keys[key]
+		take := keys[key]
 		switch {
-		case !known:
-			return a, unknownKey(key)
 		case string(front[key]) == "null":
 		case take == nil:
 			agent[key] = front[key]
@@ -472,15 +473,34 @@ func listOf(key string, value json.RawMessage) (all []string, err error) {
 // Keys returns the settings of an agent file.
 func Keys() []string { return slices.Sorted(maps.Keys(keys)) }
 
-// unknownKey is the error of a key that is not a setting. It suggests one that is near.
-func unknownKey(key string) error {
-	text := fmt.Sprintf("%.40q is not a setting of an agent", key)
-	if near := nearest.Name(key, Keys()); near != "" {
-		text += "; did you mean " + near + "?"
+func isKey(key string) bool {
+	_, known := keys[key]
+	return known
+}
+
+// maxUnknown bounds the keys that an error names.
+const maxUnknown = 10
+
+// unknownKeys is the error of keys that are not settings. It names all of them, and suggests a
+// setting for each key that is near one.
+func unknownKeys(unknown []string) error {
+	named, near := make([]string, 0, len(unknown)), []string{}
+	for _, key := range unknown[:min(len(unknown), maxUnknown)] {
+		named = append(named, fmt.Sprintf("%.40q", key))
+		if one := nearest.Name(key, Keys()); one != "" {
+			near = append(near, one)
+		}
+	}
+	text := strings.Join(named, ", ") + " is not a setting of an agent"
+	if len(unknown) > 1 {
+		text = strings.Join(named, ", ") + " are not settings of an agent"
+	}
+	if len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, ", ") + "?"
 	} else {
 		text += "; \"vacancy help agent-files\" lists them"
 	}
-	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", key), Detail: text}
+	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", unknown[0]), Detail: text}
 }
 
 // instructions returns the file and the folder in which a root keeps the instructions for all
@@ -592,9 +612,18 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 		return nil, problem.Wrap(problem.Untrusted, err, "the host's answer is not an agent")
 	}
 	r := &reader{}
+	var unknown []string
+	for _, s := range settings {
+		if key, value, _ := strings.Cut(s, "="); !isKey(key) && key != "system" || key == "mcp_servers" && value != "" {
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, unknownKeys(unknown)
+	}
 	for _, s := range settings {
 		key, value, _ := strings.Cut(s, "=")
-		take, known := keys[key]
+		take := keys[key]
 		member := key
 		if key == "tools" {
 			member = "allowed_tools"
@@ -605,8 +634,6 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 			delete(m, "base_url")
 		}
 		switch text, err := json.Marshal(value); {
-		case !known && key != "system" || key == "mcp_servers" && value != "":
-			return nil, unknownKey(key)
 		case err != nil:
 			return nil, problem.Wrap(problem.Usage, err, "%s", key)
 		case value == "":

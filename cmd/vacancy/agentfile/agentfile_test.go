@@ -90,6 +90,7 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 	for front, want := range map[string]string{
 		"model: m\nmodle: n":                         `"modle" is not a setting of an agent; did you mean model?`,
+		"model: m\nmodle: n\ncolour: red\nzzz: 1":    `"colour", "modle", "zzz" are not settings of an agent; did you mean color, model?`,
 		"model: [a]":                                 "model: expected a string",
 		"model: m\nmax_turns: 99":                    "max_turns: expected 1 to 64, got 99",
 		"model: m\nmax_turns: many":                  "max_turns: expected",

@@ -70,6 +70,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	}
 	root.AddCommand(versionCommand(a), openapiCommand(a), exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root), allTopic(a, root))
 	setHelp(a, root)
+	knownHelp(root)
 	kit.Complete(root)
 	complete(a, root)
 	return root

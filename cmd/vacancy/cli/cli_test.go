@@ -205,6 +205,14 @@ func TestWrongUsageExitsWith2AndAHint(t *testing.T) {
 		want string // in standard error
 	}{
 		{"nonsense", `unknown command "nonsense"`},
+		{"help cal", "unknown command or topic \"cal\"\ntry: vacancy help call\n"},
+		{"help agent-fils", "try: vacancy help agent-files\n"},
+		{"help nonsense", "try: vacancy help all\n"},
+		{"help keys crate", "try: vacancy help keys create\n"},
+		{"dev --port 8080", "try: --listen 127.0.0.1:PORT\n"},
+		{"a2a serve --listen :1", "try: --port PORT\n"},
+		{"show https://x.example/v/fox/", "try: vacancy card https://x.example/v/fox/, or another command for callers"},
+		{"account unlink", "try: vacancy account unlink --as NAME\n"},
 		{"lst", "try: vacancy "},
 		{"init", "an argument is missing"},
 		{"init a b", "too many arguments"},

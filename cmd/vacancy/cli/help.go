@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // setHelp makes the help of root short, and fits all help to the terminal.
@@ -28,6 +30,41 @@ func setHelp(a *kit.App, root *cobra.Command) {
 		cmd.SetOut(out)
 		showHelp(a, cmd, text.String())
 	})
+}
+
+// knownHelp makes "help WORD" refuse an unknown command or topic, and suggest a near one.
+func knownHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	help.Args, help.Run = cobra.ArbitraryArgs, nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		found, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 && found.HasSubCommands() {
+			return unknownHelp(found, args[len(args)-max(len(rest), 1)])
+		}
+		found.InitDefaultHelpFlag()
+		return found.Help()
+	}
+}
+
+// unknownHelp refuses a word that names neither a command below cmd nor a topic.
+func unknownHelp(cmd *cobra.Command, word string) error {
+	err := problem.New(problem.Usage, "unknown command or topic %q", kit.Clip(word, 80))
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name())
+	if near := nearest.Name(word, names); near != "" {
+		return kit.WithHint(err, "vacancy help%s %s", path, near)
+	}
+	if path == "" {
+		path = " all"
+	}
+	return kit.WithHint(err, "vacancy help%s", path)
 }
 
 // shortHelp is the help of root: the commands of the first hour, and the topics of the others.

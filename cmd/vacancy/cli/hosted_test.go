@@ -89,7 +89,7 @@ func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 	if code := a.Run(ctx, rootCommand(a), []string{"dev", "--listen", "127.0.0.1:0"}); code != 0 {
 		t.Fatalf("dev = exit %d, want 0; it said: %s", code, errs.String())
 	}
-	for _, want := range []string{`demo answered "hello" with "echo from`, "signed and verified", "curl -d hi http://127.0.0.1:"} {
+	for _, want := range []string{`demo answered "hello" with "echo from`, "signed and verified", "curl -w '\\n' -d hi http://127.0.0.1:"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("dev does not say %q:\n%s", want, out)
 		}

@@ -4,9 +4,13 @@ package nearest
 import "strings"
 
 // Name returns the name that a person may have meant by word: the one with the
-// fewest changes of a letter, two at most; "" if none is near.
+// fewest changes of a letter, two at most, and one in a word of up to four letters; "" if
+// none is near.
 func Name(word string, names []string) string {
-	const most = 2
+	most := 2
+	if len(word) <= 4 {
+		most = 1
+	}
 	best, least := "", 2*most+2
 	for _, name := range names {
 		d := distance(strings.ToLower(word), strings.ToLower(name))

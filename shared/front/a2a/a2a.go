@@ -127,6 +127,8 @@ func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		d.failHTTP(r, err)
 	case !handled && openai.IsPath(r.rest):
 		d.failHTTP(r, openai.NotFound(r.rest))
+	case !handled && r.URL.Path == "/":
+		d.failHTTP(r, problem.New(problem.NotFound, "this is a host of agents, which have no page: GET /v/NAME/ shows the card of the agent NAME, POST /v/NAME/text sends it a text; GET /v1/search?q=WORDS finds agents, GET /v1/openapi.json describes all operations"))
 	case !handled:
 		// One answer for everything that this host does not serve.
 		d.failHTTP(r, problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID"))

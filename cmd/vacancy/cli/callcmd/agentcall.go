@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -321,10 +322,16 @@ func (r agentCardResult) Print(w io.Writer) {
 	if len(r.Signatures) == 0 {
 		fmt.Fprintln(w, "  not signed: anybody who answers for this address could have written it")
 	}
+	if n := len(slices.DeleteFunc(slices.Clone(r.Signatures), func(s agents.Signature) bool { return !s.Vacant })); n > 0 {
+		ways := ""
+		if n > 1 {
+			ways = fmt.Sprintf(", for %d ways to read the card", n)
+		}
+		fmt.Fprintln(w, "  signed      by the vacant itself: "+kit.Verdict(w, true, "verified")+ways)
+	}
 	for _, s := range r.Signatures {
 		switch {
 		case s.Vacant:
-			fmt.Fprintln(w, "  signed      by the vacant itself: "+kit.Verdict(w, true, "verified"))
 		case s.Verified:
 			fmt.Fprintf(w, "  signed      by key %s of its host: %s\n", kit.Printable(s.Key), kit.Verdict(w, true, "verified"))
 		default:

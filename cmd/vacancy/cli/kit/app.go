@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -132,6 +133,15 @@ func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
 	return WithHint(err, "%s --help", cmd.CommandPath())
 }
 
+// sameFlags maps words that people try to the flag with that effect.
+var sameFlags = []struct {
+	words       []string
+	flag, value string
+}{
+	{[]string{"port", "addr", "address", "bind", "host"}, "listen", "127.0.0.1:PORT"},
+	{[]string{"listen", "addr", "address", "bind"}, "port", "PORT"},
+}
+
 // FlagError refuses flags and suggests one that is near an unknown one, or -- before a
 // text that looks like a flag.
 func FlagError(cmd *cobra.Command, err error) error {
@@ -144,6 +154,11 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		if strings.Contains(cmd.Use, "TEXT") && (strings.Contains(text, " ") || !strings.HasPrefix(text, "--")) {
 			return WithHint(refused, "%s TARGET -- %s    # text after -- is not read as a flag", cmd.CommandPath(), ShellWord(text))
+		}
+		for _, same := range sameFlags {
+			if slices.Contains(same.words, unknown.GetSpecifiedName()) && cmd.Flags().Lookup(same.flag) != nil {
+				return WithHint(refused, "--%s %s", same.flag, same.value)
+			}
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -66,6 +66,13 @@ func HandoutOfCard(at string, c *agents.Card) Handout {
 	return handout(HostOf(at), name, c.VacantID, use, c.SignedOnly)
 }
 
+// curlText begins a command of curl that prints a text on a line of its own: the body of an answer
+// is exactly the text of the vacant, which need not end with a newline.
+const curlText = `curl -w '\n' `
+
+// CurlText is the command of a shell that sends a text to a URL.
+func CurlText(url string) string { return curlText + "-d hi " + ShellWord(url) }
+
 func handout(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
 	h := Handout{name: id.String(), key: use}
 	if registry.CheckNewName(name) == nil { // an older name may be a reserved word
@@ -79,7 +86,7 @@ func handout(host, name string, id identity.ID, use KeyUse, signedOnly bool) Han
 	if use == KeyAlways {
 		key = `-H "Authorization: Bearer $` + AccountKeyEnv + `" `
 	}
-	h.Curl = "curl " + key + "-d hi " + ShellWord(h.TextURL())
+	h.Curl = curlText + key + "-d hi " + ShellWord(h.TextURL())
 	return h
 }
 

@@ -19,12 +19,12 @@ func TestHandoutsHaveAShortAddressAndACommandThatWorks(t *testing.T) {
 		change func(*admin.Vacant)
 		want   []string
 	}{
-		"by its name":      {func(*admin.Vacant) {}, []string{"Callers reach fox at " + at + "/v/fox/", "  curl -d hi " + at + "/v/fox/text"}},
-		"a reserved name":  {func(v *admin.Vacant) { v.Name = "health" }, []string{"Callers reach " + id.String() + " at " + at + "/v/" + id.String() + "/", "  curl -d hi " + at + "/v/" + id.String() + "/text"}},
-		"a host in a path": {func(v *admin.Vacant) { v.Endpoint = strings.Replace(v.Endpoint, at, at+"/a", 1) }, []string{"Callers reach fox at " + at + "/a/v/fox/", "  curl -d hi " + at + "/a/v/fox/text"}},
-		"quoted":           {func(v *admin.Vacant) { v.Endpoint = strings.Replace(v.Endpoint, at, at+"/$(x)", 1) }, []string{"Callers reach fox at '" + at + "/$(x)/v/fox/'", "  curl -d hi '" + at + "/$(x)/v/fox/text'"}},
-		"paid":             {func(v *admin.Vacant) { v.Price = &price.Price{Flat: 1} }, []string{"Callers reach fox at " + at + "/v/fox/", `  curl -H "Authorization: Bearer $VACANCY_KEY" -d hi ` + at + "/v/fox/text"}},
-		"free calls":       {func(v *admin.Vacant) { v.Price = &price.Price{Flat: 1, FreeAddress: 3} }, []string{"Callers reach fox at " + at + "/v/fox/", "  curl -d hi " + at + "/v/fox/text"}},
+		"by its name":      {func(*admin.Vacant) {}, []string{"Callers reach fox at " + at + "/v/fox/", "  curl -w '\\n' -d hi " + at + "/v/fox/text"}},
+		"a reserved name":  {func(v *admin.Vacant) { v.Name = "health" }, []string{"Callers reach " + id.String() + " at " + at + "/v/" + id.String() + "/", "  curl -w '\\n' -d hi " + at + "/v/" + id.String() + "/text"}},
+		"a host in a path": {func(v *admin.Vacant) { v.Endpoint = strings.Replace(v.Endpoint, at, at+"/a", 1) }, []string{"Callers reach fox at " + at + "/a/v/fox/", "  curl -w '\\n' -d hi " + at + "/a/v/fox/text"}},
+		"quoted":           {func(v *admin.Vacant) { v.Endpoint = strings.Replace(v.Endpoint, at, at+"/$(x)", 1) }, []string{"Callers reach fox at '" + at + "/$(x)/v/fox/'", "  curl -w '\\n' -d hi '" + at + "/$(x)/v/fox/text'"}},
+		"paid":             {func(v *admin.Vacant) { v.Price = &price.Price{Flat: 1} }, []string{"Callers reach fox at " + at + "/v/fox/", `  curl -w '\n' -H "Authorization: Bearer $VACANCY_KEY" -d hi ` + at + "/v/fox/text"}},
+		"free calls":       {func(v *admin.Vacant) { v.Price = &price.Price{Flat: 1, FreeAddress: 3} }, []string{"Callers reach fox at " + at + "/v/fox/", "  curl -w '\\n' -d hi " + at + "/v/fox/text"}},
 		"signed only":      {func(v *admin.Vacant) { v.Plain = "off" }, []string{"Callers reach fox at " + at + "/v/fox/"}},
 		"closed child":     {func(v *admin.Vacant) { v.Closed = true }, nil},
 		"sunk":             {func(v *admin.Vacant) { v.State = lifecycle.Sunk }, nil},

@@ -139,7 +139,10 @@ func ProblemOf(err error) *problem.Error {
 	if e := new(problem.Error); errors.As(err, &e) {
 		return e
 	}
+	var file *fs.PathError
 	switch {
+	case errors.As(err, &file) && errors.Is(err, fs.ErrNotExist):
+		return problem.New(problem.NotFound, "there is no file or folder %s", file.Path)
 	case errors.Is(err, fs.ErrNotExist):
 		return problem.New(problem.NotFound, "%s", err)
 	case errors.Is(err, fs.ErrExist):
@@ -151,6 +154,9 @@ func ProblemOf(err error) *problem.Error {
 // FullText is the text of p with its causes, without repetitions.
 func FullText(p *problem.Error) string {
 	text := p.Text()
+	if file, ok := p.Err.(*fs.PathError); ok && strings.Contains(text, file.Err.Error()) {
+		return text // the cause names the file again
+	}
 	for cause := p.Cause(); cause != "" && !strings.Contains(text, cause); cause = p.Cause() {
 		next, ok := p.Err.(*problem.Error)
 		switch {

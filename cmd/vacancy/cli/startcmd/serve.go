@@ -301,7 +301,7 @@ func (r serveResult) Print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n\n", kit.Printable(r.Data), r.Listen, how, r.URL)
 	if r.Address == "" {
-		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  curl -d hi %s\n", r.URL, kit.ShellWord(r.URL+"/v/NAME/text"))
+		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, kit.CurlText(r.URL+"/v/NAME/text"))
 	}
 	r.Handout.Print(w)
 	for _, one := range r.Warnings {

@@ -106,7 +106,7 @@ func writeToolTexts(w io.Writer, t *admin.ToolTexts) {
 	case t.Destroyed > 0:
 		fmt.Fprintf(w, "  tools       the texts of the last %d calls are gone with the keys of their days\n", t.Destroyed)
 	default:
-		fmt.Fprintln(w, "  tools       no texts are kept of the last calls (vacancy help agent-files: tool_log)")
+		fmt.Fprintln(w, "  tools       no texts are kept of the last calls; tool_log: texts in the agent's file keeps the texts of later calls")
 	}
 }
 
