@@ -6,8 +6,9 @@ import agent
 class AgentTest(unittest.TestCase):
     def test_answers(self):
         said = "".join(agent.answer({"message": "a long letter"}))
-        self.assertEqual(said, "For your money: 3 words, of which the longest is letter")
+        self.assertTrue(said)  # whatever your answer says; test more of it here
 
+    # Delete this test if your agent answers every message.
     def test_takes_no_money_for_nothing(self):
         with self.assertRaises(ValueError):
             list(agent.answer({"message": " "}))

@@ -31,12 +31,14 @@ class AgentTest(unittest.TestCase):
             server.server_close()
 
     def test_answers(self):
-        self.assertEqual(self.ask("Grüße"), "You wrote: Grüße")
+        said = self.ask("Grüße")
+        self.assertIsInstance(said, str)
+        self.assertTrue(said)  # whatever your answer says; test more of it here
 
     def test_refuses_unsigned_requests(self):
         agent.SECRET = "a secret of a test"
         try:
-            self.assertEqual(self.ask("Hi", agent.SECRET), "You wrote: Hi")
+            self.assertTrue(self.ask("Hi", agent.SECRET))
             with self.assertRaises(HTTPError) as refused:
                 self.ask("Hi", "another")
             refused.exception.close()

@@ -28,7 +28,9 @@ async function ask(agentSecret: string, hostSecret: string): Promise<Response> {
 test("answers", async () => {
   const reply = await ask("", "");
   assert.equal(reply.status, 200);
-  assert.deepEqual(await reply.json(), { text: "You wrote: Grüße" });
+  const { text } = (await reply.json()) as { text: unknown };
+  assert.equal(typeof text, "string");
+  assert.notEqual(text, ""); // whatever your answer says; test more of it here
 });
 
 test("refuses unsigned requests", async () => {
