@@ -123,13 +123,17 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if d.top, err = a.Checkout(); err != nil {
 		return err
 	}
-	if err := a.NeedAWS(); err != nil { // before tools are installed, which the other program would check again
+	// Before a program is built or tools are installed, which takes a minute.
+	if err := a.CheckRegion(name); err != nil {
+		return err
+	}
+	if err := a.NeedAWS(); err != nil {
+		return err
+	}
+	if d.rec, d.cloud, err = a.OpenStage(ctx, name); err != nil { // checks the credentials
 		return err
 	}
 	if d.cdk, err = tools(a, ctx); err != nil {
-		return err
-	}
-	if d.rec, d.cloud, err = a.OpenStage(ctx, name); err != nil {
 		return err
 	}
 	if err := d.choose(ctx); err != nil {

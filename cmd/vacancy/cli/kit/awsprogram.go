@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,27 @@ func (a *App) NeedAWS() error {
 		return errNeedsAWS
 	}
 	return checkBuilt(a.Env[builtEnv], BuiltOf())
+}
+
+// CheckRegion refuses a command on a stage if this program has no AWS SDK and nothing names a
+// Region: no variable, no file of AWS and no record of the stage. The other program may have to be
+// built first, only to say the same.
+func (a *App) CheckRegion(stageName string) error {
+	if a.Seams.OpenCloud != nil {
+		return nil
+	}
+	rec, err := a.stageRecord(stageName)
+	if err == nil && rec.Region != "" || a.Env["AWS_REGION"] != "" || a.Env["AWS_DEFAULT_REGION"] != "" {
+		return nil
+	}
+	home := cmp.Or(a.Env["HOME"], a.Env["USERPROFILE"])
+	for variable, file := range map[string]string{"AWS_CONFIG_FILE": "config", "AWS_SHARED_CREDENTIALS_FILE": "credentials"} {
+		if standalone.IsThere(cmp.Or(a.Env[variable], filepath.Join(home, ".aws", file))) {
+			return nil
+		}
+	}
+	err = problem.New(problem.Usage, "no AWS Region is set: set AWS_REGION, or region in ~/.aws/config")
+	return WithHint(err, "export AWS_REGION=us-east-1, and credentials as for the AWS CLI; then vacancy doctor --host aws")
 }
 
 // OpenCloud opens an AWS account. A command that does anything else before calls
