@@ -32,6 +32,7 @@ var completions = map[string]string{
 	"proof":     "envelope",
 	"priced":    "paid for /v1/account/receipts/",
 	"cut":       "cut",
+	"guest":     "hi",
 	"unpaid":    "402 insufficient_quota",
 	"nobody":    "401 invalid_api_key",
 	"missing":   "NotFoundError model_not_found None",

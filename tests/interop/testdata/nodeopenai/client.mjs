@@ -24,6 +24,8 @@ got.proof = Object.keys(last.vacancy).sort().join(' ');
 const { data, response } = await host.chat.completions.create({ model: 'paid', messages: say('paid for') }).withResponse();
 got.priced = `${words(data.choices[0].message.content)} ${response.headers.get('vacancy-receipt').slice(0, 21)}`;
 got.cut = words((await host.chat.completions.create({ model: 'paid', messages: say('cut') })).choices[0].message.content);
+const guest = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', defaultHeaders: { Authorization: null } });
+got.guest = words((await guest.chat.completions.create({ model: 'echo', messages: say('hi') })).choices[0].message.content);
 const failing = async (name, client, body, show) => {
   try {
     await client.chat.completions.create({ messages: say('hi'), ...body });

@@ -29,6 +29,9 @@ got["proof"] = " ".join(sorted(chunks[-1].vacancy))
 raw = host.chat.completions.with_raw_response.create(model="paid", messages=say("paid for"))
 got["priced"] = words(raw.parse().choices[0].message.content) + " " + raw.headers["vacancy-receipt"][:21]
 got["cut"] = words(host.chat.completions.create(model="paid", messages=say("cut")).choices[0].message.content)
+guest = openai.OpenAI(base_url=url + "/v1", api_key="none")
+answer = guest.chat.completions.create(model="echo", messages=say("hi"), extra_headers={"Authorization": openai.Omit()})
+got["guest"] = words(answer.choices[0].message.content)
 for name, header in [("unpaid", openai.Omit()), ("nobody", "Bearer sk-nobody")]:
     try:
         host.chat.completions.create(model="paid", messages=say("hi"), extra_headers={"Authorization": header})
