@@ -54,7 +54,8 @@ func watchCommand(a *kit.App) *cobra.Command {
 agent of DIR/agent.md under the folder's name. FILE is an agent's file with another name, which
 is the name of the vacant. A changed program starts again. A changed agent's file becomes the
 agent's next version. Each call is shown with its usage. Ctrl-C ends the program, and the host
-if this command started it.
+if this command started it. If the host of another command ends, the watch ends, too. A host of
+"vacancy serve" calls an agent on this machine only with --allow-loopback-agents.
 
 The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
 start" if it has a package.json, and by "python3 agent.py" if it has an agent.py; packages of a
