@@ -73,10 +73,11 @@ func (c *counts) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	isCall := pair != "" && verdict != ""
+	failed := r.Level >= slog.LevelError
+	isCall := pair != "" && (verdict == "ok" || failed) // a refused request is not a call
 	if isCall && (r.Message == message.CallLine || r.Message == "a2a" || r.Message == "mcp") {
 		c.calls.Add(1)
-		if r.Level >= slog.LevelError {
+		if failed {
 			c.failed.Add(1)
 		}
 	}

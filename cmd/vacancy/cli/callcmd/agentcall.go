@@ -263,7 +263,11 @@ func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string
 	}
 	instead := callAgent(a, ctx, f, what, words)
 	if errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && problem.Is(instead, problem.NotFound) {
-		return err // there is no agent, either
+		// There is no agent, either.
+		if _, name, ok := strings.Cut(what, "/v/"); ok && name != "" {
+			return kit.WithHint(err, "vacancy search WORDS --registry %s", kit.ShellWord(kit.HostOf(what)))
+		}
+		return err
 	}
 	return instead
 }

@@ -3,10 +3,12 @@ package kit
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -23,7 +25,11 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 		return nil, err
 	}
 	if registry.CheckName(what) != nil && !isID(what) {
-		return nil, problem.New(problem.NotFound, "%q is not a card file, a URL or the name of a vacant", what)
+		err := problem.New(problem.NotFound, "%q is not a card file, a URL or the name of a vacant", what)
+		if line, ok := a.AgainFor(what, "https://"+what); ok && strings.Contains(what, "/v/") {
+			return nil, WithHint(err, "%s", line)
+		}
+		return nil, err
 	}
 	if at != nil {
 		return a.targetElsewhere(ctx, web, what, at, w)
@@ -35,6 +41,9 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and no host is running over %s", what, dir)
+		if line, ok := a.AgainFor(what, "https://HOST/v/"+what+"/"); ok && !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
+			return nil, WithHint(err, "%s for a host here, or for a vacant of another host: %s", a.StartAgain(w.Data), line)
+		}
 		return nil, WithHint(err, "%s", a.StartAgain(w.Data))
 	}
 	if err != nil {

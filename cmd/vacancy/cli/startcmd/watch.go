@@ -155,6 +155,7 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 		program.stop()
 		return err
 	}
+	w.tell(ctx, program)
 	for _, line := range w.handout.Lines() {
 		w.say("%s", line)
 	}
