@@ -84,8 +84,12 @@ var ways = map[string]way{
 	"guest mcp":  {(*runs).guestMCP, [6]outcome{refused, free, none, none, refused, refused}, nil},
 	"mcp stream": {(*runs).mcpStream, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"host's mcp": {(*runs).hostsMCP, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"mcp signed": {(*runs).mcpSigned, [6]outcome{paid, free, refused, refused, refused, paid}, []string{"shared/front/a2a Send"}},
+	"mcp signed": {(*runs).mcpSigned, [6]outcome{paid, free, refused, refused, refused, paid}, nil},
 	"guest text": {(*runs).guestText, [6]outcome{refused, free, none, none, refused, refused}, nil},
+	// A slow vacant runs its turns in the background.
+	"slow":        {(*runs).slow, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"slow guest":  {(*runs).slowGuest, [6]outcome{refused, free, none, none, refused, refused}, nil},
+	"slow signed": {(*runs).slowSigned, [6]outcome{paid, free, refused, refused, refused, paid}, []string{"shared/host/a2a/task Send"}},
 	// OpenAI's clients.
 	"completion":        {(*runs).completion, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"completion stream": {(*runs).completionStream, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
@@ -336,6 +340,26 @@ func (w *runs) tokenMCP()        { w.byToken(w.mcp) }
 func (w *runs) tokenCompletion() { w.byToken(w.completion) }
 
 func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
+
+// slowly lets the shop take minutes, and asks it.
+func (w *runs) slowly(ask func()) {
+	work := 5 * time.Minute
+	_, err := w.server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{Work: &work})
+	w.must(err)
+	w.pass(2 * time.Second) // records are cached for a second
+	ask()
+}
+
+func (w *runs) slow()      { w.slowly(w.account) }
+func (w *runs) slowGuest() { w.slowly(w.plain) }
+func (w *runs) slowSigned() {
+	w.slowly(func() {
+		w.signed()
+		for strings.Contains(w.post("/a2a/message/send", "", w.last), `"state":"pending"`) {
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
 
 // call calls a tool of an MCP server.
 func (w *runs) call(path, key, tool, arguments, meta string) {

@@ -207,7 +207,7 @@ func TestUpdateTakesSettings(t *testing.T) {
 	s.must("create", "scribe", "--capability", "writes")
 	clitest.Golden(t, "update", s.must("update", "scribe", "name=clerk", "capability=answers letters = and calls"))
 	for args, want := range map[string]string{
-		"update clerk name":              `expected name=NAME, capability=TEXT, substrate=SUBSTRATE or settings of its agent, got "name"`,
+		"update clerk name":              `expected name=NAME, capability=TEXT, substrate=SUBSTRATE, work=TIME or settings of its agent, got "name"`,
 		"update clerk colour=red":        "expected name=NAME",
 		"update clerk name=a name=b":     "name: expected once, got it twice",
 		"update clerk":                   "expected one of: settings KEY=VALUE",

@@ -67,6 +67,10 @@ type Config struct {
 	Signed http.Handler
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Hold bounds the wait of a slow vacant's client, in a process that serves one request at a
+	// time: there a stream runs its turn itself. Zero means that a client waits as long as it
+	// stays.
+	Hold time.Duration
 	// Follow bounds a stream that only follows a task. The default is 120 s.
 	Follow time.Duration
 }
@@ -215,9 +219,6 @@ func (d *api) serve(r *request) (handled bool, err error) {
 		return true, d.keySet(r)
 	case message.TextPath:
 		return true, d.text(r)
-	}
-	if openai.IsPath(r.rest) {
-		return d.openAI(r)
 	}
 	if openai.IsPath(r.rest) {
 		return d.openAI(r)

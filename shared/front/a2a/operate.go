@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// unaryTime bounds every request but streams: a turn takes 25 s of it, and a CDN waits 30
-// s for an answer to begin.
+// unaryTime bounds every request but streams and messages to slow vacants: a turn takes 25 s of
+// it, and a CDN waits 30 s for an answer to begin.
 const unaryTime = call.DefaultWork + call.DefaultMargin
 
 // identify finds the account of a request's credential. A request with a credential never
@@ -35,7 +35,7 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 		d.failWith(r, err)
 		return
 	}
-	if op != a2awire.Stream && op != a2awire.Subscribe {
+	if op != a2awire.Stream && op != a2awire.Subscribe && op != a2awire.Send {
 		ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
 		defer cancel()
 		r.Request = r.WithContext(ctx)

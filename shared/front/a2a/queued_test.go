@@ -68,10 +68,13 @@ func (q *queued) add(m string, after time.Duration) error {
 	return nil
 }
 
-func newQueued(t *testing.T) *queued {
+func newQueued(t *testing.T) *queued { return newQueuedWith(t, serve.Queues{}) }
+
+func newQueuedWith(t *testing.T, with serve.Queues, changes ...func(*serve.Config)) *queued {
 	t.Helper()
-	q := &queued{world: openWorld(t, true)}
-	q.agents = q.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{q}, Notices: noticeQueue{q}})
+	q := &queued{world: openWorld(t, true, changes...)}
+	with.Tasks, with.Notices = taskQueue{q}, noticeQueue{q}
+	q.agents = q.server.OpenQueuedA2A(with)
 	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), A2A: q.agents}.Public()
 	return q
 }

@@ -26,11 +26,13 @@ func (d *api) sendMessage(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	run, bare := d.Tasks.Run, r.wantsBare(&q.Message)
+	bare := r.wantsBare(&q.Message)
+	var t task.Task
 	if q.Immediately && !bare {
-		run = d.Tasks.Start
+		t, err = d.Tasks.Start(r.Context(), *turn)
+	} else {
+		t, err = d.run(r, turn)
 	}
-	t, err := run(r.Context(), *turn)
 	if err != nil {
 		return d.busy(r, turn, err)
 	}

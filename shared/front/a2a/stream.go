@@ -35,7 +35,7 @@ func (d *api) streamMessage(r *request, params []byte) error {
 		d.log(r, "ok", http.StatusOK, nil)
 		return nil
 	}
-	ref, done, err := d.Tasks.Begin(r.Context(), *turn)
+	ref, done, err := d.begin(r, turn)
 	if err != nil {
 		return d.busy(r, turn, err)
 	}

@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -54,9 +53,9 @@ func (d *api) text(r *request) error {
 	if strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), mediaEvents) {
 		return d.streams.hold(r, func() error { return d.streamText(r, q) })
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
-	defer cancel()
-	r.Request = r.WithContext(ctx)
+	if err := d.checkWaits(r); err != nil {
+		return err
+	}
 	return d.answerText(r, q)
 }
 
@@ -133,7 +132,7 @@ func (d *api) answerText(r *request, q *a2awire.SendRequest) error {
 	if err != nil {
 		return err
 	}
-	t, err := d.Tasks.Run(r.Context(), *turn)
+	t, err := d.run(r, turn)
 	if err != nil {
 		return err
 	}
@@ -157,7 +156,7 @@ func (d *api) streamText(r *request, q *a2awire.SendRequest) error {
 	if err != nil {
 		return err
 	}
-	ref, done, err := d.Tasks.Begin(r.Context(), *turn)
+	ref, done, err := d.begin(r, turn)
 	if err != nil {
 		return err
 	}

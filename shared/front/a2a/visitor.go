@@ -165,21 +165,27 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 	if q.Most != nil && (turn.Most == nil || *q.Most < *turn.Most) {
 		turn.Most = q.Most
 	}
-	if piece == nil && d.Tasks.Calls.Work <= wait {
+	slow := d.slow(r)
+	if piece == nil && !slow {
 		ctx, cancel := context.WithTimeout(ctx, unaryTime)
 		defer cancel()
 		return d.Tasks.Run(ctx, *turn)
 	}
 	// A turn goes on without its client, and after this answer. The server waits for it before it
 	// ends (task.Engine.Wait).
-	ref, _, err := d.Tasks.Begin(ctx, *turn)
+	var ref task.Ref
+	if slow {
+		ref, err = d.start(ctx, turn)
+	} else {
+		ref, _, err = d.Tasks.Begin(ctx, *turn)
+	}
 	if err != nil {
 		return t, err
 	}
 	if q.Began != nil {
 		q.Began(ref.ID)
 	}
-	return v.follow(ctx, ref, wait, piece)
+	return d.follow(ctx, ref, wait, piece)
 }
 
 // Send has the vacant answer a call that the client signed. The visitor's account pays for the
@@ -195,38 +201,12 @@ func (v *Visitor) Send(ctx context.Context, e *envelope.Envelope) (call.Outcome,
 		return call.Outcome{}, err
 	}
 	by.Payer = v.payer
-	return v.d.Tasks.Calls.SendWith(ctx, v.Vacant.ID, e, call.Options{Credential: by}), nil
+	return v.d.Tasks.Send(ctx, v.Vacant.ID, e, by, caller.Origin(v.r.RemoteAddr).String()), nil
 }
 
 // Piece takes a piece of an answer. A piece that does not follow the pieces before is the whole
 // answer in their place.
 type Piece func(text string, follows bool)
-
-// follow returns a task once its turn is over, or as it is after a time.
-func (v *Visitor) follow(ctx context.Context, ref task.Ref, wait time.Duration, piece Piece) (t task.Task, err error) {
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	err = v.d.Tasks.FollowTurn(waiting, ref, 0, func(n task.Numbered) bool {
-		t.Apply(n.Event)
-		if a := n.Artifact; piece != nil && a != nil && a.Artifact.ID == task.ResponseArtifact {
-			text := ""
-			for _, p := range a.Artifact.Parts {
-				text += p.Text
-			}
-			if text != "" {
-				piece(text, a.Append)
-			}
-		}
-		return true
-	})
-	switch over := waiting.Err() != nil; {
-	case over && t.ID == "": // before the task was read
-		return v.d.Tasks.Get(ctx, ref)
-	case over: // within a read
-		return t, nil
-	}
-	return t, err
-}
 
 // Task returns a task of the visitor once its turn is over, or as it is after a time.
 func (v *Visitor) Task(ctx context.Context, id string, wait time.Duration, piece Piece) (task.Task, error) {
@@ -237,7 +217,7 @@ func (v *Visitor) Task(ctx context.Context, id string, wait time.Duration, piece
 	case wait == 0:
 		return v.d.Tasks.Get(ctx, ref)
 	}
-	return v.follow(ctx, ref, wait, piece)
+	return v.d.follow(ctx, ref, wait, piece)
 }
 
 // Stop cancels a task of the visitor.

@@ -41,6 +41,9 @@ type imported struct {
 // gives the agent, too, if the creation has neither an agent nor a substrate.
 func (n *Creation) spec() (s vacants.Spec, err error) {
 	s = vacants.Spec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
+	if s.Work, err = vacants.ParseWork(n.Work); err != nil {
+		return s, err
+	}
 	if s.Agent, err = readAgent(n.Agent); err != nil {
 		return s, problem.Below("agent", err)
 	}

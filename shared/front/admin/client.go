@@ -34,6 +34,7 @@ type Creation struct {
 	Substrate  string          `json:"substrate,omitempty"`
 	Agent      json.RawMessage `json:"agent,omitempty" canon:"null"`
 	Tenant     string          `json:"tenant,omitempty"`
+	Work       string          `json:"work,omitempty"` // bound of a call, as "5m"; "" means the host's
 	Import     json.RawMessage `json:"import,omitempty" canon:"null"`
 }
 

@@ -33,6 +33,7 @@ type Vacant struct {
 	Tenant string       `json:"tenant,omitempty"` // tenant that it is hosted for
 	Plain  string       `json:"plain,omitempty"`  // setting for callers without a key; "" means open
 	Price  *price.Price `json:"price,omitempty"`  // price of a call; nil if calls are free
+	Work   string       `json:"work,omitempty"`   // bound of a call, as "5m0s"; "" means the host's
 	// Published is PUBLIC or RESTRICTED for a vacant that is published, else "". CallsToday
 	// counts the calls of the UTC day that are answered or failed. It is nil on a host that
 	// counts no usage, or has too much to add up for a list. Only list and show have both.
@@ -53,6 +54,9 @@ func vacantOf(r *vacants.Record) Vacant {
 	}
 	if !r.Price.IsFree() {
 		v.Price = r.Price
+	}
+	if r.Work != 0 {
+		v.Work = r.Work.String()
 	}
 	if r.IsDeleted() {
 		v.Deleted = canon.FormatTime(r.Deleted)

@@ -19,6 +19,7 @@ type Update struct {
 	Capability *string `json:"capability,omitempty"`
 	Substrate  *string `json:"substrate,omitempty"`
 	Plain      *string `json:"plain,omitempty"` // open, off or shared
+	Work       *string `json:"work,omitempty"`  // bound of a call, as "5m"; "" means the host's
 	// Seen is the member changed of the Vacant that the update was decided on. If Seen is nil,
 	// the update is made whatever was changed since.
 	Seen *string `json:"seen,omitempty"`
@@ -45,6 +46,13 @@ func (u *Update) changes() (c vacants.Changes, err error) {
 			return c, err
 		}
 		c.Plain = &p
+	}
+	if u.Work != nil {
+		d, err := vacants.ParseWork(*u.Work)
+		if err != nil {
+			return c, err
+		}
+		c.Work = &d
 	}
 	if u.Seen == nil {
 		return c, nil

@@ -74,6 +74,9 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	if o.State != "" {
 		m.text("state", string(o.State))
 	}
+	if o.State == call.Pending && !o.Due.IsZero() {
+		m.text("due", canon.FormatTime(o.Due))
+	}
 	if o.State == call.Pending {
 		w.Header().Set("Retry-After", retryAfter)
 	}

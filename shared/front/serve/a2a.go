@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -44,12 +45,14 @@ type A2A struct {
 type Queues struct {
 	Tasks   task.Queue
 	Notices task.Notices
+	// Hold bounds the wait of a slow vacant's client. The default is call.DefaultWork.
+	Hold time.Duration
 }
 
 // OpenA2A makes the handler of A2A, and the worker of its tasks in this process: Run.
 func (h *Server) OpenA2A() *A2A {
 	queue := local.New(h.updater(), h.config.Now)
-	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk})
+	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk}, 0)
 	a.queue = queue
 	return a
 }
@@ -57,17 +60,18 @@ func (h *Server) OpenA2A() *A2A {
 // OpenQueuedA2A makes the handler of A2A. Its Tasks.Work and Push.Handle handle the
 // messages of the queues.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
-	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices})
+	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices}, cmp.Or(q.Hold, call.DefaultWork))
 }
 
 func (h *Server) updater() store.Updater {
 	return store.Updater{Store: h.config.Store, Rand: h.config.Rand}
 }
 
-func (h *Server) openA2A(t task.Config) *A2A {
+func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	c := &h.config
 	t.Store, t.Calls, t.Texts, t.Log, t.Causes, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Causes, c.Now, c.Rand
 	tasks := task.New(t)
+	h.send = tasks.Send
 	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Notices: t.Notices})
 	var identify func(context.Context, *http.Request) (*call.Payer, error)
 	if h.Billing != nil {
@@ -82,7 +86,7 @@ func (h *Server) openA2A(t task.Config) *A2A {
 		follow = followQueued
 	}
 	agents := a2a.New(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow,
+		Tasks: tasks, Push: pusher, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow, Hold: hold,
 		Published: h.published,
 		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})

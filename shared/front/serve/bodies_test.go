@@ -40,7 +40,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 var bodies = []struct{ method, path, body string }{
 	{"POST", "/v1/admin/vacants", `{"name":"other","capability":"does","substrate":"echo","agent":null,"tenant":"","import":null}`},
 	{"POST", "/v1/admin/vacants", `{"name":"other","capability":"does","import":{"format":"vacant-1","exported":"","name":"x","card":{},"id":"{seed}","seed_hex":"5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a","logbook":[],"chains":{"{demo}":{"x":1}},"manifest":null,"agent":{"provider":"mock"}}}`},
-	{"PATCH", "/v1/admin/vacants/demo", `{"name":"demo2","capability":"does","substrate":"echo","plain":"open","seen":"2026-05-06T00:00:00.000000+00:00"}`},
+	{"PATCH", "/v1/admin/vacants/demo", `{"name":"demo2","capability":"does","substrate":"echo","plain":"open","work":"5m","seen":"2026-05-06T00:00:00.000000+00:00"}`},
 	{"POST", "/v1/admin/vacants/demo/forget", `{"caller":"{demo}","context_id":"c"}`},
 	{"POST", "/v1/admin/vacants/demo/publish", `{"capability":"does","visibility":"PUBLIC","listing":{"tags":["a"],"skills":["b"],"summary":"s","family":"f","owner":"o","price":0,"venue":{"slug":"at-home","name":"n","category":"cafe","location":"Berlin","hours":"9-17","areas":["a"],"bookable":true,"capacity":2,"referral_fee":3}}}`},
 	{"POST", "/v1/admin/vacants/demo/publish", `{"capability":"does","visibility":"PUBLIC","venue":{"slug":"at-home","name":"n","category":"cafe","location":"Berlin","hours":"9-17","areas":["a"],"bookable":true,"capacity":2,"referral_fee":3}}`},

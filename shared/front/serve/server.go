@@ -133,6 +133,7 @@ type Server struct {
 
 	config      Config
 	guests      *guests.Keys
+	send        message.Sender   // of OpenA2A; nil in processes without tasks, which do not link them
 	paymentKeys *secrets.Secrets // of the provider of payments
 	more        []op.Route       // of the admin API
 }
@@ -214,7 +215,7 @@ func (h Config) Open() (*Server, error) {
 // MessageHandler is the handler of signed calls, for Public.
 func (h *Server) MessageHandler() http.Handler {
 	c := &h.config
-	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Log: c.Log, Now: c.Now, Causes: c.Causes})
+	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Send: &h.send, Log: c.Log, Now: c.Now, Causes: c.Causes})
 }
 
 // Admin is the handler of the operator's API, for AdminHandler or InProcess; with

@@ -147,8 +147,8 @@ func Table() []Setting {
 		},
 		{
 			Flag: "work", Commands: "serve, dev", Default: call.DefaultWork.String(),
-			Help: "how long an answer may take, 1s to 15m",
-			Kind: duration("1s to 15m", time.Second, 15*time.Minute, func(v *Values) *time.Duration { return &v.Work }),
+			Help: "how long an answer may take, of vacants without a setting work: 1s to 14m",
+			Kind: duration("1s to 14m", call.MinWork, call.MaxWork, func(v *Values) *time.Duration { return &v.Work }),
 		},
 		{
 			Variable: "VACANCY_RETENTION", Functions: "message agent worker admin export sweeper", Default: strconv.Itoa(int(textkeys.MinRetention / time.Hour)),

@@ -82,7 +82,7 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}
 	return call.Vacant{
 		ID: id, State: r.State, Floor: r.Floor, Restored: r.Restored, Behaviour: a.behaviour(r), Signer: key, Ready: ready,
-		Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, HasKin: r.Kin, Tenant: r.Tenant, Price: r.Price,
+		Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, HasKin: r.Kin, Tenant: r.Tenant, Price: r.Price, Work: r.Work,
 	}, true, nil
 }
 

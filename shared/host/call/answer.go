@@ -401,7 +401,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 		}
 		switch {
 		case errors.Is(err, ErrUncertain), err == nil && what == undecided:
-			r.out.State = Pending
+			r.out.State, r.out.Due = Pending, row.Due
 			return nil
 		case err != nil:
 			return err

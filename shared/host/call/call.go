@@ -62,6 +62,8 @@ type Vacant struct {
 	// Price is the price of a call. With nil, calls are free. Parents, siblings and the
 	// host do not pay.
 	Price *price.Price
+	// Work bounds a call. Zero means the bound that the host or the handler sets.
+	Work time.Duration
 }
 
 // Directory finds the vacants of this host. ok is false if the id is not hosted
@@ -135,6 +137,9 @@ type Observation struct {
 const (
 	DefaultWork   = 25 * time.Second
 	DefaultMargin = 2 * time.Second
+	// MinWork and MaxWork bound what operators may set as the bound of a call.
+	MinWork = time.Second
+	MaxWork = 14 * time.Minute
 	// Grace is the time after the behaviour's deadline before others may void
 	// the call.
 	Grace = 10 * time.Second
@@ -173,6 +178,10 @@ func New(c Config) *Host {
 	return &Host{Config: c}
 }
 
+// IsSlow reports whether callers do not wait for the calls of a vacant, by its Vacant.Work: the
+// calls may take longer than a request.
+func (h *Host) IsSlow(work time.Duration) bool { return cmp.Or(work, h.Work) > DefaultWork }
+
 // Forget clears the cached tips of all pairs, because a store that came back
 // from a backup may lack rows.
 func (h *Host) Forget() { h.tipCache.clear() }
@@ -205,6 +214,7 @@ type Outcome struct {
 	ExpectedSeq int64
 	ChainTip    identity.Hash
 	Floor, Now  time.Time // omitted if zero
+	Due         time.Time // with Pending, when the call is decided at the latest
 	Restored    time.Time // with a refusal by the chain: Vacant.Restored
 
 	// Cause tells why this request voided the call, Usage counts the work done for it, and
@@ -227,7 +237,7 @@ func (o Outcome) refuse(err error) Outcome {
 	o.Problem = problem.Of(err)
 	if o.Problem.Kind == problem.Unavailable || o.Problem.Kind == problem.Internal || o.Problem.Kind == problem.Damaged {
 		// State that could not be read, or may be stale, is not reported.
-		o.Chain, o.Floor, o.Restored, o.State = false, time.Time{}, time.Time{}, ""
+		o.Chain, o.Floor, o.Restored, o.State, o.Due = false, time.Time{}, time.Time{}, "", time.Time{}
 	}
 	return o
 }
@@ -258,6 +268,8 @@ type request struct {
 	pays        bool // the call or reset is to be accepted, so somebody pays
 	reset       bool
 	queued      time.Duration // how long the call may wait before it runs
+	handsOff    bool          // Options.Handoff takes the call
+	until       time.Time     // when the behaviour must have ended; zero without such a time
 	cut         Cut           // why the answer ends early; "" for a whole answer
 	tools       []ToolTexts   // what the agent's tools were asked and said, if it is kept
 	facts

@@ -35,6 +35,11 @@ type Options struct {
 	// Accepted returns writes that join the commit of the request row. It is called
 	// for each position that is tried. It may be nil.
 	Accepted func(*RequestRow) ([]store.Write, error)
+	// Handoff returns writes that join the commit of the request row of a slow call
+	// (Host.IsSlow), in the place of Accepted: Resume is to run the call, maybe in another
+	// process, and SendWith does not wait for it. With nil, a slow call waits like any other,
+	// and is refused if less time is left than its vacant may take.
+	Handoff func(*RequestRow) ([]store.Write, error)
 	// Decided returns writes that join the commit of the row that decides the request.
 	// It is called again after another writer changed one of their documents. It may
 	// be nil.
@@ -103,6 +108,9 @@ type Accepted struct {
 	tip     ResponseRow
 }
 
+// handedOff reports whether Resume is to run the call.
+func (a *Accepted) handedOff() bool { return a.request.handsOff }
+
 // MaxQueued is the longest time between Accept and Resume.
 const MaxQueued = 15 * time.Minute
 
@@ -158,6 +166,7 @@ func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options
 		return r.out.refuse(h.damaged(pair.Requests(), err))
 	}
 	r.env = &e
+	r.until = row.Due.Add(-Grace)
 	d, tip, err := h.decided(ctx, pair, &row)
 	switch {
 	case err != nil:

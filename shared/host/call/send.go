@@ -27,8 +27,13 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 // SendWith is Send with Options.
 func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
 	a, out := h.Begin(ctx, route, e, o)
-	if a == nil {
+	switch {
+	case a == nil:
 		return out
+	case a.handedOff():
+		out = out.at(*a.row)
+		out.State, out.Due, out.Position = Pending, a.row.Due, a.Position
+		return out.refuse(problem.New(problem.Pending, "accepted; the vacant takes its time: send the same request again for the answer"))
 	}
 	return h.Run(ctx, a)
 }
@@ -127,7 +132,12 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, h.unavailable(r.signerErr)
 	}
 	now := h.Now()
+	r.handsOff = r.opts.Handoff != nil && h.IsSlow(r.vacant.Work)
 	timeAllowed := h.timeAllowed(ctx, r, now)
+	if work := r.vacant.Work; work > DefaultWork && timeAllowed < work {
+		r.out = r.out.at(v.req)
+		return nil, problem.New(problem.Deadline, "the vacant may take %s, and its caller has only %s left", work, timeAllowed.Round(time.Second))
+	}
 	if timeAllowed == 0 {
 		// Accepted now, the call could only be voided. Refused, it can be sent
 		// again.
@@ -176,7 +186,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		case errors.Is(err, store.ErrTooLarge):
 			r.out = r.out.at(v.req)
 			return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
-		case r.opts.Accepted != nil && store.IsConflict(err):
+		case (r.opts.Accepted != nil || r.handsOff) && store.IsConflict(err):
 			r.out = r.out.at(v.req)
 			return nil, problem.Wrap(problem.Conflict, err, "another message came first")
 		case errors.As(err, new(*problem.Error)):
@@ -202,8 +212,12 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 		debit = h.Ledger.Debit(r.pair, c, row)
 		writes = append(writes, debit...)
 	}
-	if r.opts.Accepted != nil {
-		more, err := r.opts.Accepted(row)
+	accepted := r.opts.Accepted
+	if r.handsOff {
+		accepted = r.opts.Handoff
+	}
+	if accepted != nil {
+		more, err := accepted(row)
 		if err != nil {
 			return debit, err
 		}
@@ -235,16 +249,25 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 	return a, nil
 }
 
-// timeAllowed returns the time that a behaviour may take from now: Work, or the time
-// until the deadline less the margin. A call that runs later has a deadline of its
-// own.
+// timeAllowed returns the time that a behaviour may take from now: the vacant's Work within
+// the handler's, and the time until the deadline less the margin. A call that runs later has a
+// deadline of its own.
 func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) time.Duration {
+	if r.handsOff {
+		return cmp.Or(r.vacant.Work, h.Work)
+	}
 	d := cmp.Or(r.opts.Work, h.Work)
+	if r.vacant.Work > 0 {
+		d = min(d, r.vacant.Work)
+	}
 	if r.queued > 0 {
 		return d
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		d = min(d, time.Until(deadline)-h.Margin)
+	}
+	if !r.until.IsZero() {
+		d = min(d, r.until.Sub(now))
 	}
 	return max(d, 0)
 }

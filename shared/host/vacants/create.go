@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -32,7 +33,8 @@ type Spec struct {
 	// Agent is the first version of the agent, whose Vacants may be names. With nil,
 	// the agent has the defaults of Substrate.
 	Agent  *definition.Agent
-	Tenant string // tenant that the vacant is hosted for; may be ""
+	Tenant string        // tenant that the vacant is hosted for; may be ""
+	Work   time.Duration // bound of a call; zero means the host's
 
 	Key     *identity.Key   // nil makes a new key
 	Logbook []logbook.Entry // only with a Key; may be empty
@@ -167,6 +169,11 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	if err := tenant.Check(s.Tenant); err != nil {
 		return r, nil, err
 	}
+	if s.Work != 0 {
+		if err := CheckWork(s.Work); err != nil {
+			return r, nil, err
+		}
+	}
 	text, err := v.substrateText(s.Substrate, s.Agent)
 	if err != nil {
 		return r, nil, err
@@ -202,7 +209,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Tenant: s.Tenant, By: ChooserOf(s.Tenant, s.By.chooser()), Created: v.now(),
+		Tenant: s.Tenant, By: ChooserOf(s.Tenant, s.By.chooser()), Work: s.Work, Created: v.now(),
 	}
 	if s.Key != nil {
 		r.Floor = v.floor() // another host may have answered what callers signed before

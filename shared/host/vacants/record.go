@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -60,6 +61,8 @@ type Record struct {
 	// Price is the price of a call, or nil if none was ever set. A price of 0 keeps
 	// the number of the last version.
 	Price *price.Price
+	// Work bounds a call. Zero means the host's bound.
+	Work time.Duration
 	// Deleted is the time of the vacant's deletion, or the zero time. The
 	// record of a deleted vacant is a tombstone: id, name, kin, times and the
 	// state ARCHIVED.
@@ -118,6 +121,26 @@ func (p Plain) String() string {
 	return string(p)
 }
 
+// CheckWork refuses a bound of calls that no vacant can have.
+func CheckWork(d time.Duration) error {
+	if d < call.MinWork || d > call.MaxWork {
+		return problem.Invalid("work", "1s to 14m", d.String())
+	}
+	return nil
+}
+
+// ParseWork parses the bound of a vacant's calls, such as 5m. The empty text means the host's
+// bound.
+func ParseWork(s string) (d time.Duration, err error) {
+	if s == "" {
+		return 0, nil
+	}
+	if d, err = time.ParseDuration(s); err != nil {
+		return 0, problem.Invalid("work", "1s to 14m", clip(s))
+	}
+	return d, CheckWork(d)
+}
+
 // stored is the stored form of a record.
 type stored struct {
 	ID         identity.ID     `json:"id"`
@@ -144,7 +167,8 @@ type stored struct {
 	// ByOperator is of vacants with a tenant.
 	ByOperator bool `json:"by_operator,omitempty"`
 
-	Price *price.Price `json:"price,omitempty"`
+	Price *price.Price  `json:"price,omitempty"`
+	Work  time.Duration `json:"work,omitempty"`
 }
 
 // record is how records are stored. Formats 1 to 4 were of earlier programs.
@@ -161,7 +185,7 @@ func encodeRecord(r Record) ([]byte, error) {
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed = r.Capability, r.Substrate, r.Agent, r.Card, r.seed
 		s.Floor, s.Restored = r.Floor, r.Restored
-		s.Plain, s.Price = r.Plain, r.Price
+		s.Plain, s.Price, s.Work = r.Plain, r.Price, r.Work
 		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
 	}
 	return record.Encode(s)
@@ -182,6 +206,8 @@ func decodeRecord(d store.Doc) (Record, error) {
 		return Record{}, problem.New(problem.Damaged, "it has version %d of an agent", s.Agent)
 	case s.Plain != PlainOpen && s.Plain != PlainOff && s.Plain != PlainShared:
 		return Record{}, problem.New(problem.Damaged, "its callers without a key may do %.80q", string(s.Plain))
+	case s.Work != 0 && CheckWork(s.Work) != nil:
+		return Record{}, problem.New(problem.Damaged, "its calls may take %s", s.Work)
 	case s.Price != nil && (s.Price.Version == 0 || s.Price.Check() != nil):
 		return Record{}, problem.New(problem.Damaged, "its price is none")
 	}
@@ -192,7 +218,7 @@ func decodeRecord(d store.Doc) (Record, error) {
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Restored: s.Restored, Deleted: s.Deleted,
-		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work,
 		seed: s.Seed, version: d.Version,
 	}, nil
 }

@@ -28,13 +28,14 @@ type Changes struct {
 	// another version now, Update fails. With nil, any version is replaced.
 	After *int
 	Plain *Plain
+	Work  *time.Duration // zero means the host's bound
 	// Seen is the Changed of the record that the changes were decided on. If
 	// the record has changed since, Update fails. With the zero time, any
 	// record is changed.
 	Seen time.Time
 }
 
-// Update changes the name, capability, substrate or agent of a vacant that is not
+// Update changes the name, capability, substrate, agent or settings of a vacant that is not
 // terminal. A card that names another capability or kind of substrate is signed
 // and, if the vacant is published, published in the same commit. The old name is
 // free afterwards. Calls that were accepted before are answered by the old
@@ -70,8 +71,13 @@ func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Reco
 // checkChanges makes the checks that need no store, and brings the substrate into
 // the form in which records have it.
 func (v *Directory) checkChanges(c *Changes) error {
-	if c.Name == nil && c.Capability == nil && c.Substrate == nil && c.Agent == nil && c.Plain == nil {
-		return problem.Invalid("changes", "name, capability, substrate, agent or plain", "none of them")
+	if c.Name == nil && c.Capability == nil && c.Substrate == nil && c.Agent == nil && c.Plain == nil && c.Work == nil {
+		return problem.Invalid("changes", "name, capability, substrate, agent, plain or work", "none of them")
+	}
+	if c.Work != nil && *c.Work != 0 {
+		if err := CheckWork(*c.Work); err != nil {
+			return err
+		}
 	}
 	if c.Name != nil {
 		if err := registry.CheckNewName(*c.Name); err != nil {
@@ -114,6 +120,9 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	}
 	if c.Plain != nil {
 		r.Plain = *c.Plain
+	}
+	if c.Work != nil {
+		r.Work = *c.Work
 	}
 	r.By = by
 	allowed, err := r.setSubstrate(c.Substrate, next)
@@ -223,7 +232,8 @@ func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, name *s
 // done reports whether r has all changes.
 func (c *Changes) done(r *Record) bool {
 	return (c.Name == nil || *c.Name == r.Name) && (c.Capability == nil || *c.Capability == r.Capability) &&
-		(c.Substrate == nil || *c.Substrate == r.Substrate) && (c.Plain == nil || *c.Plain == r.Plain)
+		(c.Substrate == nil || *c.Substrate == r.Substrate) && (c.Plain == nil || *c.Plain == r.Plain) &&
+		(c.Work == nil || *c.Work == r.Work)
 }
 
 // kindOf is the kind of a substrate that was checked.

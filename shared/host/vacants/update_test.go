@@ -100,7 +100,7 @@ func TestUpdatesAreRefused(t *testing.T) {
 		kind    problem.Kind
 		says    string
 	}{
-		"nothing":                 {r, vacants.Changes{}, problem.Malformed, "changes: expected name, capability, substrate, agent or plain"},
+		"nothing":                 {r, vacants.Changes{}, problem.Malformed, "changes: expected name, capability, substrate, agent, plain or work"},
 		"a taken name":            {r, vacants.Changes{Name: pointer("other")}, problem.Conflict, "the name other is in use or reserved"},
 		"a name with a slash":     {r, vacants.Changes{Name: pointer("a/b")}, problem.Malformed, "name"},
 		"dots":                    {r, vacants.Changes{Name: pointer("..")}, problem.Malformed, "name"},

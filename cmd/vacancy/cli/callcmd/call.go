@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -37,6 +38,7 @@ type callFlags struct {
 	where              kit.Where
 	reset, ask, print  bool
 	timeout            time.Duration
+	patient            bool // no --timeout: wait as long as the host says that the answer may take
 
 	capability, policy string // for a call to the best match of a search
 	find               findFlags
@@ -62,7 +64,9 @@ them.
 The identity of --as NAME or $VACANCY_AS signs the call, else the default identity, else
 the only one; if there is none, one named default is made. The signed call is stored
 before it is sent: after a lost answer, a time-out or an interrupt, the same command sends
-the same bytes again and gets the one answer. A target gets one call at a time.
+the same bytes again and gets the one answer. A target gets one call at a time. A vacant may
+take up to 14 minutes: without --timeout the command sends the same bytes again until the host
+has the answer.
 
 TARGET may also be the URL of any other agent of A2A 1.0 or 0.3. The agent is called without
 a signature, and its answer is not verified. --no-wait, --task and --cancel are for such
@@ -99,7 +103,7 @@ and outside the networks of this machine unless the registry is on it, too.`,
 	fs := cmd.Flags()
 	fs.StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
 	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId)")
-	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer")
+	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer, even if the host says that it may take longer")
 	fs.BoolVar(&f.ask, "ask", false, "ask for the outcomes of earlier calls, without a new call")
 	fs.BoolVar(&f.reset, "reset", false, "sign a reset, which starts a new chain with the target")
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it for the next call of TEXT")
@@ -114,6 +118,7 @@ and outside the networks of this machine unless the registry is on it, too.`,
 
 // callOneOf makes the kind of call that the flags request. changed tells which were given.
 func callOneOf(a *kit.App, ctx context.Context, f callFlags, args []string, changed func(string) bool) error {
+	f.patient = !changed("timeout")
 	if changed("capability") {
 		return callCapability(a, ctx, f, args, changed("context"))
 	}
@@ -163,7 +168,8 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	// Find the target first: a call without a target must not create an
 	// identity.
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	whole := ctx
+	ctx, cancel := context.WithTimeout(whole, f.timeout)
 	defer cancel()
 	web := a.HTTP(f.timeout)
 	target, err := a.Target(ctx, web, targetName, f.where)
@@ -201,10 +207,17 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		res, err = caller.Accept(ctx, target, body)
 	default:
 		var fresh discovery.Freshness
-		err = a.Await(target.Name, f.timeout, func() (err error) {
+		send := func(ctx context.Context) (err error) {
 			res, fresh, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
 			return err
-		})
+		}
+		err = a.Await(target.Name, f.timeout, func() error { return send(ctx) })
+		if more := f.more(res, err, a.Now()); more > 0 {
+			caller.Patience = more
+			ctx, cancel := context.WithTimeout(whole, more)
+			defer cancel()
+			err = a.Await(target.Name, more.Round(time.Second), func() error { return send(ctx) })
+		}
 		if line := news(fresh); line != "" {
 			a.Note("%s%s", kit.Printable(target.Name), line)
 		}
@@ -214,6 +227,21 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		err = callHint(a, ctx, err, f, target, res.Pay)
 	}
 	return showCall(a, f.resultOf(a, result), result, err)
+}
+
+// Bounds of the wait for a call that a host says to be under way.
+const (
+	maxMore = call.MaxQueued + call.MaxWork + call.Grace
+	// afterDue is for the resend that finds a call void.
+	afterDue = 10 * time.Second
+)
+
+// more returns how much longer a call is waited for that ended with err, or zero.
+func (f callFlags) more(res dispatch.Result, err error, now time.Time) time.Duration {
+	if !f.patient || !problem.Is(err, problem.Pending) || !res.Due.After(now) {
+		return 0
+	}
+	return min(res.Due.Sub(now), maxMore) + afterDue
 }
 
 // resultOf is how a call's result is printed.

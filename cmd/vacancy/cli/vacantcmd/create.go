@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +37,7 @@ func createCommand(a *kit.App) *cobra.Command {
 	var agent AgentFlags
 	var noCheck bool
 	cmd := &cobra.Command{
-		Use:   "create [NAME]",
+		Use:   "create [NAME] [work=TIME]",
 		Short: "Host a new or an imported vacant",
 		Long: `Host a vacant with a new key, or with --import, with the key, logbook and chains of
 an export, a seed or a reference home. The host stores the key encrypted. The vacant
@@ -58,6 +59,11 @@ tenant (--context tenantFunctions=TENANT=ARN). "mcp:URL#TOOL" calls a tool of an
 spawn", and the plan of their tasks with "vacancy plan set NAME FILE". A composite answers no
 call before it has a plan.
 
+work=TIME lets an answer take 1s to 14m (by default as long as the host's --work says, or 25s).
+Above 25s each answer is made in the background, and is kept if its caller leaves: a stream and the
+plain address wait for it, a signed call is told to come back, which "vacancy call" does, and
+other callers follow their task.
+
 --from reads the agent from a file ("vacancy help agent-files"). By default NAME is the file's
 name and the capability is the file's description. --substrate overrides the model in the
 file.`,
@@ -72,8 +78,16 @@ file.`,
 				return err
 			}
 			body := admin.Creation{Name: file.Name, Capability: cmp.Or(capability, file.Agent.Description), Substrate: substrate, Tenant: tenant}
-			if len(args) > 0 {
-				body.Name = args[0]
+			for _, arg := range args {
+				key, value, setting := strings.Cut(arg, "=")
+				switch {
+				case setting && key == "work" && body.Work == "":
+					body.Work = value
+				case setting || body.Name != file.Name:
+					return kit.WithHint(problem.New(problem.Usage, "expected NAME and work=TIME, each once, got %q", kit.Clip(arg, 80)), "%s --help", cmd.CommandPath())
+				default:
+					body.Name = arg
+				}
 			}
 			switch {
 			case body.Name == "":

@@ -45,6 +45,9 @@ func (r vacantResult) Print(w io.Writer) {
 	if r.Plain != "" {
 		fmt.Fprintf(w, "  plain       %s\n", kit.Printable(r.Plain))
 	}
+	if r.Work != "" {
+		fmt.Fprintf(w, "  work        %s at most\n", kit.Printable(r.Work))
+	}
 	if r.Parent != nil {
 		how := "open"
 		if r.Closed {

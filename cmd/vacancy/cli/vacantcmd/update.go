@@ -24,7 +24,9 @@ func updateCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update VACANT [KEY=VALUE...]",
 		Short: "Change a vacant's name, capability, substrate or agent",
-		Long: `Change a hosted vacant: name=NAME, capability=TEXT and substrate=SUBSTRATE, any of them.
+		Long: `Change a hosted vacant: name=NAME, capability=TEXT, substrate=SUBSTRATE and work=TIME, any of
+them. work lets an answer take 1s to 14m; an empty TIME sets the host's. Above 25s each answer is
+made in the background: callers wait, poll or come back ("vacancy help create").
 
 Or make the next version of its agent: --from reads it from a file ("vacancy help agent-files"),
 settings such as model=NAME or max_turns=8 change the current version (an empty VALUE sets the
@@ -37,6 +39,7 @@ take the old one. Calls that were accepted before are answered by the old substr
 If somebody else changes the vacant meanwhile, this command changes nothing.`,
 		Example: `  vacancy update clerk substrate=http:http://127.0.0.1:9001/answer
   vacancy update clerk name=secretary capability="answers letters and calls"
+  vacancy update clerk work=5m
   vacancy update sage model=qwen3 max_turns=8
   vacancy update sage --from agents/sage.md
   vacancy update sage --to 1`,
@@ -130,14 +133,14 @@ func settingKey(setting string) string {
 
 // updateOf parses KEY=VALUE arguments.
 func updateOf(settings []string) (u admin.Update, err error) {
-	const want = "name=NAME, capability=TEXT, substrate=SUBSTRATE or settings of its agent"
+	const want = "name=NAME, capability=TEXT, substrate=SUBSTRATE, work=TIME or settings of its agent"
 	for _, s := range settings {
 		key, value, ok := strings.Cut(s, "=")
-		to := map[string]**string{"name": &u.Name, "capability": &u.Capability, "substrate": &u.Substrate}[key]
+		to := map[string]**string{"name": &u.Name, "capability": &u.Capability, "substrate": &u.Substrate, "work": &u.Work}[key]
 		switch {
 		case !ok || to == nil:
 			err := problem.New(problem.Usage, "expected %s, got %s", want, fmt.Sprintf("%.80q", s))
-			if near := nearest.Name(key, append(agentfile.Keys(), "name", "capability", "substrate")); near != "" {
+			if near := nearest.Name(key, append(agentfile.Keys(), "name", "capability", "substrate", "work")); near != "" {
 				return u, kit.WithHint(err, "%s=VALUE", near)
 			}
 			return u, err

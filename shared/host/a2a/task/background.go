@@ -29,51 +29,121 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	if found, ok, err := e.before(ctx, &t); ok || err != nil {
 		return found, err
 	}
-	began := e.Now().UTC().Truncate(time.Microsecond)
-	var settle func(context.Context, bool)
-	task := t.begun(began)
+	h := e.handoff(&t)
 	o := e.options(&t)
 	o.Work, o.Shown = MaxWork, true
-	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
-		ctx := context.WithoutCancel(ctx)
-		var writes []store.Write
-		var err error
-		if t.Continue {
-			writes, err = e.continued(ctx, &t, nil, row.Position)
-		} else if err = e.notifyFirst(ctx, &t); err == nil {
-			h := t.head(began)
-			h.Position, h.Background = row.Position, true
-			writes, err = e.newTask(ctx, &t, h, &task)
-			writes = append(writes, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground})
-		}
-		if err != nil {
-			return nil, err
-		}
-		if settle == nil {
-			if settle, err = e.Queue.Send(ctx, t.message(), SenderOf(t.Owner, t.From)); err != nil {
-				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
-			}
-		}
-		return writes, nil
-	}
+	o.Accepted = h.writes(ctx)
 	if _, err := e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
 		out := e.Calls.Accept(ctx, t.Vacant, env, o)
 		return out, out.Problem == nil
 	}); err != nil {
 		var refusal *Refusal
-		if errors.As(err, &refusal) && refusal.Problem.Kind != problem.Unavailable && settle != nil { // others may be stored
-			settle(ctx, false)
+		if errors.As(err, &refusal) {
+			h.refused(ctx, refusal.Problem)
 		}
 		return e.resent(ctx, &t, err)
 	}
-	if settle != nil {
-		settle(ctx, true)
-	}
-	e.announce(&t)
+	h.stored(ctx)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)
 	}
-	return task, nil
+	return h.task, nil
+}
+
+// Send is call.Host.SendWith for a call that its caller signed, from an address. The turn of a
+// slow vacant (call.Host.IsSlow) runs in the background, as a task of the signer: its outcome is
+// pending until the turn has ended, and a resend finds the answer.
+func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Envelope, by call.Credential, from string) call.Outcome {
+	if e.Queue == nil {
+		return e.Calls.SendWith(ctx, route, env, call.Options{Credential: by})
+	}
+	owner := call.KeyOwner(env.From)
+	h := e.handoff(&Turn{Ref: Ref{Vacant: env.To, Owner: owner}, List: owner, Caller: env.From, From: from})
+	out := e.Calls.SendWith(ctx, route, env, call.Options{Credential: by, Handoff: func(row *call.RequestRow) ([]store.Write, error) {
+		h.turn.ID = EnvelopeTask(row.Hash)
+		h.turn.Message = messageOf(env, h.turn.ID)
+		h.task = h.turn.begun(h.began)
+		return h.writes(ctx)(row)
+	}})
+	switch {
+	case h.settle == nil:
+	case out.State == call.Pending:
+		h.stored(ctx)
+	default:
+		h.refused(ctx, out.Problem)
+	}
+	return out
+}
+
+// messageOf is the message of an envelope that begins a task.
+func messageOf(env *envelope.Envelope, task string) Message {
+	m := Message{ID: "m-" + task, Context: "c-" + task, Role: User, Metadata: envelope.AppendMetadata(nil, env)}
+	if id := env.Payload.MessageID; id != nil {
+		m.ID = *id
+	}
+	if context := env.Payload.ContextID; context != nil {
+		m.Context = *context
+	}
+	for _, text := range env.Payload.Parts {
+		m.Parts = append(m.Parts, Part{Kind: Text, Text: text})
+	}
+	return m
+}
+
+// handoff stores a task whose turn a worker runs.
+type handoff struct {
+	engine *Engine
+	turn   *Turn
+	began  time.Time
+	task   Task
+	settle func(ctx context.Context, stored bool) // nil until the message is sent
+}
+
+func (e *Engine) handoff(t *Turn) *handoff {
+	began := e.Now().UTC().Truncate(time.Microsecond)
+	return &handoff{engine: e, turn: t, began: began, task: t.begun(began)}
+}
+
+// writes returns the writes that join the commit of the call's row. It sends the message.
+func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
+	ctx = context.WithoutCancel(ctx)
+	return func(row *call.RequestRow) ([]store.Write, error) {
+		e, t := h.engine, h.turn
+		var writes []store.Write
+		var err error
+		if t.Continue {
+			writes, err = e.continued(ctx, t, nil, row.Position)
+		} else if err = e.notifyFirst(ctx, t); err == nil {
+			head := t.head(h.began)
+			head.Position, head.Background = row.Position, true
+			writes, err = e.newTask(ctx, t, head, &h.task)
+			writes = append(writes, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground})
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h.settle == nil {
+			if h.settle, err = e.Queue.Send(ctx, t.message(), SenderOf(t.Owner, t.From)); err != nil {
+				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
+			}
+		}
+		return writes, nil
+	}
+}
+
+func (h *handoff) stored(ctx context.Context) {
+	if h.settle != nil {
+		h.settle(ctx, true)
+	}
+	h.engine.announce(h.turn)
+}
+
+// refused withdraws the message of a call that was not accepted. If the store did not say so,
+// the task may be there.
+func (h *handoff) refused(ctx context.Context, p *problem.Error) {
+	if h.settle != nil && p.Kind != problem.Unavailable {
+		h.settle(ctx, false)
+	}
 }
 
 // message names a task in the queue.

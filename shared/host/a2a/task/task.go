@@ -44,7 +44,7 @@ const (
 	// MaxBackground bounds the turns of a vacant that wait or run in the background.
 	MaxBackground = 32
 	// MaxWork bounds a turn that runs in the background or is followed.
-	MaxWork = 14 * time.Minute
+	MaxWork = call.MaxWork
 	// MaxListed is up to which number the tasks of an owner are counted.
 	MaxListed = 1000
 	// MaxPageBytes ends a page of tasks early, by their stored size.

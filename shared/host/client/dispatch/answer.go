@@ -35,6 +35,7 @@ type answer struct {
 	expected   int64 // zero if not given
 	tip        *identity.Hash
 	floor, now time.Time
+	due        time.Time // of a pending call: when it is decided at the latest
 	restored   time.Time // of a refusal: when the vacant came back from a backup
 }
 
@@ -123,6 +124,8 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 		}
 	case "floor":
 		a.floor, err = laxTime(d)
+	case "due":
+		a.due, err = laxTime(d)
 	case "now":
 		a.now, err = laxTime(d)
 	case "restored":

@@ -202,6 +202,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 		}
 		before = before || !problem.Is(err, problem.Unavailable) // it may have arrived
 		if a.state == statePending {
+			r.res.Due = a.due
 			if r.waited >= r.c.patience() {
 				return r.unresolved(nil)
 			}

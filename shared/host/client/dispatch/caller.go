@@ -90,6 +90,10 @@ type Result struct {
 	// key, link, free, or credit if an account pays and its balance is short.
 	Pay []string
 
+	// Due is the time at which the host says that a call under way is decided at the latest;
+	// zero if it says none.
+	Due time.Time
+
 	Began time.Time     // when the operation began
 	Took  time.Duration // in all, including waits
 	Wire  time.Duration // spent in posts

@@ -1,0 +1,328 @@
+package a2a_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/await"
+	signedpath "github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// thinker is an agent that answers "thought" once the test lets it.
+type thinker struct {
+	limits  chan time.Duration // the time that a turn has, when the turn begins
+	release chan bool
+	turns   atomic.Int64
+}
+
+func newThinker() *thinker {
+	return &thinker{limits: make(chan time.Duration, 100), release: make(chan bool)}
+}
+
+func (s *thinker) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		s.turns.Add(1)
+		end, _ := ctx.Deadline()
+		s.limits <- time.Until(end)
+		select {
+		case <-s.release:
+			_ = yield(substrate.Text("thought"), nil) && yield(substrate.Stop, nil)
+		case <-ctx.Done():
+			yield(nil, ctx.Err())
+		}
+	}
+}
+
+// with gives a host the agent, as the substrate thinker.
+func (s *thinker) with(c *serve.Config) {
+	c.Substrates["thinker"] = func(string) (substrate.Substrate, error) { return s, nil }
+}
+
+// slowWorld is a host with the vacant slow, whose answers take up to five minutes.
+func slowWorld(t *testing.T) (*world, *thinker, vacants.Record) {
+	t.Helper()
+	s := newThinker()
+	w := openWorld(t, true, s.with).runs()
+	return w, s, w.slow("slow", 5*time.Minute)
+}
+
+func (w *world) slow(name string, work time.Duration) vacants.Record {
+	w.t.Helper()
+	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Thinks", Substrate: "thinker", Work: work})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// send sends a signed call on the signed path.
+func (w *world) send(e *envelope.Envelope) answer {
+	w.t.Helper()
+	return w.do("POST", "/v/"+e.To.String()+signedpath.SendPath, string(envelope.AppendRequest(nil, nil, e)))
+}
+
+// The answer of a slow vacant comes on each path that holds its client, and the turn has the
+// vacant's time on all of them.
+func TestSlowAnswersReachTheirClients(t *testing.T) {
+	blocking := func(headers ...string) func(*world) string {
+		return func(w *world) string {
+			return w.rpc("/v/slow", "SendMessage", message("hi", ""), append(headers, "A2A-Version: 1.0")...).body
+		}
+	}
+	for name, tc := range map[string]struct {
+		ask  func(*world) string
+		want string
+	}{
+		"blocking": {blocking(), `"state":"TASK_STATE_COMPLETED"`},
+		"REST": {func(w *world) string {
+			return w.do("POST", "/v/slow/message:send", message("hi", ""), "A2A-Version: 1.0").body
+		}, `"state":"TASK_STATE_COMPLETED"`},
+		"stream": {func(w *world) string {
+			return w.rpc("/v/slow", "SendStreamingMessage", message("hi", ""), "A2A-Version: 1.0").body
+		}, `"text":"thought"`},
+		"text":           {func(w *world) string { return w.do("POST", "/v/slow/text", "hi", "Content-Type: text/plain").body }, "thought"},
+		"text as stream": {func(w *world) string { return w.do("POST", "/v/slow/text", "hi", "Accept: text/event-stream").body }, "data: thought\n"},
+		"completion": {func(w *world) string {
+			return w.do("POST", "/v/slow/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`).body
+		}, `"content":"thought"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s, _ := slowWorld(t)
+			got := make(chan string, 1)
+			go func() { got <- tc.ask(w) }()
+			if limit := <-s.limits; limit <= call.DefaultWork || limit > 5*time.Minute {
+				t.Errorf("the turn has %s", limit)
+			}
+			select {
+			case early := <-got:
+				t.Errorf("answered before the turn has ended: %s", early)
+			default:
+			}
+			s.release <- true
+			if body := <-got; !strings.Contains(body, tc.want) {
+				t.Errorf("got %s, want %s", body, tc.want)
+			}
+			if n := s.turns.Load(); n != 1 {
+				t.Errorf("%d turns ran", n)
+			}
+		})
+	}
+}
+
+// A signed call of a slow vacant is accepted and pending; the same bytes get the answer.
+func TestASlowSignedCallIsPendingUntilItsAnswer(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
+	before := w.now()
+	for range 3 {
+		got := w.send(e)
+		if got.status != http.StatusConflict || at(t, got.body, "state") != "pending" || got.header.Get("Retry-After") == "" {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		due, err := canon.ParseTime(at(t, got.body, "due"))
+		if least := before.Add(5*time.Minute + call.Grace); err != nil || due.Before(least.Add(-time.Millisecond)) || due.After(least.Add(w.now().Sub(before))) {
+			t.Errorf("due %s, want accept, 5 minutes and %s", due, call.Grace)
+		}
+	}
+	if limit := <-s.limits; limit <= call.DefaultWork || limit > 5*time.Minute {
+		t.Errorf("the turn has %s", limit)
+	}
+	s.release <- true
+	var got answer
+	await.Until(t, "the answer is there", func() bool {
+		got = w.send(e)
+		return at(t, got.body, "state") == "answered"
+	})
+	reply, err := envelope.DecodeMessage([]byte(at(t, got.body, "reply")))
+	if err != nil || reply.Payload.Text() != "thought" || reply.IdempotencyKey != envelope.ReplyKey(e.Hash()) {
+		t.Errorf("%v %v", reply, err)
+	}
+	if _, signed := reply.Verify(); !signed || reply.From != slow.ID {
+		t.Error("the vacant did not sign the answer")
+	}
+	if n := s.turns.Load(); n != 1 {
+		t.Errorf("%d turns ran", n)
+	}
+}
+
+// A call of a quick vacant, and of one whose time is short, is answered at once, as before.
+func TestQuickVacantsAnswerAtOnce(t *testing.T) {
+	w, s, _ := slowWorld(t)
+	brief := w.slow("brief", 10*time.Second)
+	got := make(chan answer, 1)
+	go func() { got <- w.send(w.signer().envelope(brief.ID, 1, identity.Hash{}, "hi", "", "")) }()
+	if limit := <-s.limits; limit > 10*time.Second || limit < time.Second {
+		t.Errorf("the turn has %s", limit)
+	}
+	s.release <- true
+	if a := <-got; a.status != http.StatusOK || !strings.Contains(a.body, "thought") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := w.send(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "", "")); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// A client that goes away during a turn stops nothing: the task is there, and the turn ran once.
+func TestASlowTurnGoesOnWithoutItsClient(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	acme := w.signer()
+	ask := func(ctx context.Context) (int, error) {
+		e := acme.envelope(slow.ID, 1, identity.Hash{}, "hi", "m1", "c1")
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":%s}`, params1(e, ""))
+		q, err := http.NewRequestWithContext(ctx, "POST", w.http.URL+"/v/slow", strings.NewReader(body))
+		if err != nil {
+			return 0, err
+		}
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("A2A-Version", "1.0")
+		r, err := http.DefaultClient.Do(q)
+		if err == nil {
+			r.Body.Close()
+			return r.StatusCode, nil
+		}
+		return 0, err
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := ask(gone); err == nil || s.turns.Load() != 0 { // before the accept
+		t.Errorf("%v, %d turns", err, s.turns.Load())
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := ask(ctx); left <- err }()
+	<-s.limits
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	close(s.release)
+	await.Until(t, "the turn has ended", func() bool {
+		_, a, err := w.server.Calls.Answered(t.Context(), call.Pair{Caller: acme.key.ID(), Vacant: slow.ID}, 1)
+		return err == nil && a != nil
+	})
+	if n := s.turns.Load(); n != 1 {
+		t.Errorf("%d turns ran", n)
+	}
+}
+
+// A turn that runs keeps the time with which it began.
+func TestASlowTurnOutlivesAShorterSetting(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
+	w.send(e)
+	<-s.limits
+	brief := 10 * time.Second
+	if _, err := w.server.Vacants.Update(t.Context(), slow.ID, vacants.Changes{Work: &brief}); err != nil {
+		t.Fatal(err)
+	}
+	w.skip.Store(int64(time.Minute)) // longer than the new setting
+	if got := w.send(e); at(t, got.body, "state") != "pending" {
+		t.Errorf("after a minute: %d %s", got.status, got.body)
+	}
+	s.release <- true
+	await.Until(t, "the answer is there", func() bool { return at(t, w.send(e).body, "state") == "answered" })
+}
+
+// After the last minute a call is void for good, and a late answer changes nothing.
+func TestASlowCallEndsWithItsTime(t *testing.T) {
+	s := newThinker()
+	w := openWorld(t, true, s.with).runs()
+	slow := w.slow("slow", call.MaxWork)
+	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
+	w.send(e)
+	<-s.limits
+	w.skip.Store(int64(call.MaxWork))
+	if got := w.send(e); at(t, got.body, "state") != "pending" {
+		t.Errorf("in the 14th minute: %d %s", got.status, got.body)
+	}
+	w.skip.Store(int64(call.MaxWork + call.Grace + time.Second))
+	if got := w.send(e); at(t, got.body, "state") != "unanswered" {
+		t.Errorf("after it: %d %s", got.status, got.body)
+	}
+	s.release <- true
+	for range 3 {
+		if got := w.send(e); at(t, got.body, "state") != "unanswered" {
+			t.Errorf("after a late answer: %d %s", got.status, got.body)
+		}
+	}
+}
+
+// A cancel and the end of a turn have one outcome, whoever is first.
+func TestASlowTurnIsCanceledOrAnswered(t *testing.T) {
+	w, s, _ := slowWorld(t)
+	for first := range 2 {
+		got := w.rpc("/v/slow", "SendMessage", strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"returnImmediately":true}}`, "A2A-Version: 1.0")
+		id := at(t, got.body, "result", "task", "id")
+		<-s.limits
+		if first == 0 {
+			go func() { s.release <- true }()
+		}
+		canceled := w.rpc("/v/slow", "CancelTask", fmt.Sprintf(`{"id":%q}`, id), "A2A-Version: 1.0")
+		state := ""
+		await.Until(t, "the task has ended", func() bool {
+			state = at(t, w.rpc("/v/slow", "GetTask", fmt.Sprintf(`{"id":%q}`, id), "A2A-Version: 1.0").body, "result", "status", "state")
+			return state == "TASK_STATE_CANCELED" || state == "TASK_STATE_COMPLETED"
+		})
+		if ok := strings.Contains(canceled.body, "TASK_STATE_CANCELED"); ok != (state == "TASK_STATE_CANCELED") || first == 1 && !ok {
+			t.Errorf("canceled %s, and the task is %s", canceled.body, state)
+		}
+		select { // the one that the agent did not take
+		case <-s.release:
+		default:
+		}
+	}
+}
+
+// In processes that run only while they answer, the client of a slow vacant gets its task as it
+// is after a while, another process runs the turn, and a third one finds the answer.
+func TestASlowTurnRunsInAnotherProcess(t *testing.T) {
+	s := newThinker()
+	q := newQueuedWith(t, serve.Queues{Hold: 20 * time.Millisecond}, s.with)
+	q.slow("slow", 5*time.Minute)
+	got := q.rpc("/v/slow", "SendMessage", message("hi", ""), "A2A-Version: 1.0")
+	if state := at(t, got.body, "result", "task", "status", "state"); state != "TASK_STATE_SUBMITTED" {
+		t.Fatalf("%s %s", state, got.body)
+	}
+	if refused := q.do("POST", "/v/slow/text", "hi", "Content-Type: text/plain"); refused.status != http.StatusBadRequest || !strings.Contains(refused.body, "text/event-stream") {
+		t.Errorf("%d %s", refused.status, refused.body)
+	}
+	close(s.release)
+	q.work(2)
+	got = q.rpc("/v/slow", "GetTask", fmt.Sprintf(`{"id":%q}`, at(t, got.body, "result", "task", "id")), "A2A-Version: 1.0")
+	if state := at(t, got.body, "result", "status", "state"); state != "TASK_STATE_COMPLETED" || s.turns.Load() != 1 {
+		t.Errorf("%s after %d turns: %s", state, s.turns.Load(), got.body)
+	}
+}
+
+// Turns that wait or run are bounded for each vacant; one more is refused, and told why.
+func TestSlowTurnsOfAVacantAreBounded(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	from := w.signer()
+	var prev identity.Hash
+	for n := range task.MaxBackground + 1 {
+		e := from.envelope(slow.ID, int64(n+1), prev, "hi", "", "")
+		got := w.send(e)
+		if last := n == task.MaxBackground; last != (got.status == problem.TooMany.Row().Status) || !last && at(t, got.body, "state") != "pending" {
+			t.Fatalf("call %d: %d %s", n+1, got.status, got.body)
+		}
+		prev = e.Hash()
+	}
+	close(s.release)
+}
