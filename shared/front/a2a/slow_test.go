@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -29,15 +32,46 @@ type thinker struct {
 	limits  chan time.Duration // the time that a turn has, when the turn begins
 	release chan bool
 	turns   atomic.Int64
+
+	mu      sync.Mutex
+	running map[identity.ID]int
+	began   map[identity.ID]chan bool // closed with the first turn of a vacant that is watched
+}
+
+// watch returns a channel that is closed when a turn of a vacant begins.
+func (s *thinker) watch(id identity.ID) <-chan bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began[id] = make(chan bool)
+	return s.began[id]
+}
+
+// at returns how many turns of a vacant run.
+func (s *thinker) at(id identity.ID) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[id]
+}
+
+func (s *thinker) count(id identity.ID, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[id] += n
+	if c := s.began[id]; c != nil && n > 0 {
+		close(c)
+		delete(s.began, id)
+	}
 }
 
 func newThinker() *thinker {
-	return &thinker{limits: make(chan time.Duration, 100), release: make(chan bool)}
+	return &thinker{limits: make(chan time.Duration, 100), release: make(chan bool), running: map[identity.ID]int{}, began: map[identity.ID]chan bool{}}
 }
 
-func (s *thinker) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
+func (s *thinker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		s.turns.Add(1)
+		s.count(r.Vacant, 1)
+		defer s.count(r.Vacant, -1)
 		end, _ := ctx.Deadline()
 		s.limits <- time.Until(end)
 		select {
@@ -325,4 +359,113 @@ func TestSlowTurnsOfAVacantAreBounded(t *testing.T) {
 		prev = e.Hash()
 	}
 	close(s.release)
+}
+
+// A composite does not ask a slow child that may take longer than is left, and asks it with
+// enough time.
+func TestADelegationCountsTheTimeOfASlowChild(t *testing.T) {
+	w, s, _ := slowWorld(t)
+	firm := w.create("firm", "echo")
+	clerk, _, err := w.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: "clerk"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thinking, minutes, more := "thinker", 5*time.Minute, 10*time.Minute
+	if _, err := w.server.Vacants.Update(t.Context(), clerk.ID, vacants.Changes{Work: &minutes, Substrate: &thinking}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"clerk"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.server.Vacants.SetPlan(t.Context(), vacants.Operator(), firm.ID, p); err != nil {
+		t.Fatal(err)
+	}
+	w.skip.Store(int64(2 * time.Second)) // records are cached for a second
+	got := w.send(w.signer().envelope(firm.ID, 1, identity.Hash{}, "hi", "", ""))
+	asked, err := w.store.Tip(t.Context(), call.Pair{Caller: firm.ID, Vacant: clerk.ID}.Requests())
+	if err != nil || got.status != problem.Deadline.Row().Status || asked.Position != 0 || s.turns.Load() != 0 {
+		t.Errorf("%d %s; %d calls of the child, %d turns, %v", got.status, got.body, asked.Position, s.turns.Load(), err)
+	}
+	if _, err := w.server.Vacants.Update(t.Context(), firm.ID, vacants.Changes{Work: &more}); err != nil {
+		t.Fatal(err)
+	}
+	w.skip.Store(int64(4 * time.Second))
+	close(s.release)
+	if got := w.do("POST", "/v/firm/text", "hi", "Content-Type: text/plain"); got.body != "thought" {
+		t.Errorf("with ten minutes: %d %s", got.status, got.body)
+	}
+}
+
+// from sends a message to a vacant from an address, which does not wait for the turn.
+func (w *world) from(address, vacant string, headers ...string) string {
+	w.t.Helper()
+	body := strings.TrimSuffix(message("hi", ""), "}") + `,"configuration":{"returnImmediately":true}}`
+	r := httptest.NewRequest("POST", "/v/"+vacant+"/message:send", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("A2A-Version", "1.0")
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	r.RemoteAddr = address + ":1"
+	rec := httptest.NewRecorder()
+	w.http.Config.Handler.ServeHTTP(rec, r)
+	return rec.Body.String()
+}
+
+// Strangers at one slow vacant leave room for a payer of another, for a vacant that is not slow,
+// and for each other; who waits is submitted, and is served at last.
+func TestStrangersAtASlowVacantKeepNobodyElseWaiting(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	other := w.slow("other", 5*time.Minute)
+	served := s.watch(other.ID)
+	submitted, refused := 0, 0
+	for n := range 64 {
+		switch got := w.from(fmt.Sprintf("203.0.113.%d", n), "slow"); {
+		case strings.Contains(got, "TASK_STATE_SUBMITTED"):
+			submitted++
+		case strings.Contains(got, "as many calls in the background"):
+			refused++
+		default:
+			t.Fatal(got)
+		}
+	}
+	if submitted != task.MaxBackground || refused != 64-task.MaxBackground {
+		t.Errorf("%d are submitted and %d refused", submitted, refused)
+	}
+	payer := w.signer()
+	e := payer.envelope(other.ID, 1, identity.Hash{}, "hi", "", "")
+	if got := w.send(e); at(t, got.body, "state") != "pending" {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	<-served // its message comes after the messages of the strangers
+	await.Until(t, "the strangers' turns have begun", func() bool { return s.at(slow.ID) >= 16 })
+	if n := s.at(slow.ID); n != 16 {
+		t.Errorf("%d of the strangers' turns run, want a quarter of 64", n)
+	}
+	id := at(t, w.from("198.51.100.1", "echo"), "task", "id")
+	await.Until(t, "a vacant that is not slow answers", func() bool {
+		return strings.Contains(w.do("GET", "/v/echo/tasks/"+id, "", "A2A-Version: 1.0").body, "TASK_STATE_COMPLETED")
+	})
+	close(s.release)
+	await.Until(t, "all are served", func() bool { return s.turns.Load() == task.MaxBackground+1 && s.at(slow.ID) == 0 })
+}
+
+// An address whose callers sign nothing has two turns at slow vacants at a time.
+func TestAGuestAddressHasTwoSlowTurns(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	for range 5 {
+		w.from("203.0.113.7", "slow")
+	}
+	other := w.slow("other", 5*time.Minute)
+	served := s.watch(other.ID)
+	w.from("203.0.113.8", "other")
+	<-served // its message is after the others
+	await.Until(t, "the turns of the address have begun", func() bool { return s.at(slow.ID) >= 2 })
+	if n := s.at(slow.ID); n != 2 {
+		t.Errorf("%d turns of the address run, want 2", n)
+	}
+	close(s.release)
+	await.Until(t, "all are served", func() bool { return s.turns.Load() == 6 })
 }

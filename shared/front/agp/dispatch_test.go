@@ -230,6 +230,30 @@ func TestCancel(t *testing.T) {
 	n.confirmed(n.pro, payload, "Prefer: respond-async")
 }
 
+// A venue that may take longer than a dispatch waits is not asked, and the guest is told why.
+func TestADispatchCountsTheTimeOfASlowVenue(t *testing.T) {
+	n := open(t, true)
+	n.said = func(string) (string, error) { return "come", nil }
+	for work, want := range map[time.Duration]string{5 * time.Minute: "dispatch_failed too_slow", time.Minute: "completed "} {
+		name := "takes-" + work.String()
+		r := n.venue(name, substrate.KindMock, nil)
+		_, err := n.server.Vacants.Update(t.Context(), r.ID, vacants.Changes{Work: &work})
+		n.must(err)
+		n.clock.pass(2 * time.Second) // records are cached for a second
+		id, _ := n.confirmed(n.pro, `{"venue_slug":"`+name+`"}`)
+		b := n.do("GET", "/v1/bookings/"+id, n.pro, "")
+		last := b.json["history"].([]any)
+		row := last[len(last)-1].(map[string]any)
+		reason, _ := row["reason"].(string)
+		if got := fmt.Sprint(row["to"], " ", reason); got != want {
+			t.Errorf("work %s: %s, want %s", work, got, want)
+		}
+	}
+	if asked := n.asked.Load(); asked != 1 {
+		t.Errorf("%d venues were asked, want 1", asked)
+	}
+}
+
 func TestTheBreakerStopsDispatchesToOneVenue(t *testing.T) {
 	n := open(t, true)
 	n.venue("down", substrate.KindMock, nil)

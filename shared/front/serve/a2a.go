@@ -122,14 +122,17 @@ func (h *Server) published(ctx context.Context, n int) ([]vacants.Record, error)
 	}
 }
 
-// Turns that run in the background of a process at once: in all, of a vacant, of a tenant,
-// of a sender (an account or an address), and of all callers without an account, who cost
-// their sender nothing. Bookings have a share of their own.
+// Turns that run in the background of a process at once: in all, of slow vacants, of a vacant,
+// of a tenant, of a sender (an account or an address), of an address whose callers sign nothing
+// at slow vacants, and of all callers without an account, who cost their sender nothing. So
+// vacants that are not slow keep half. Bookings have a share of their own, like pushes.
 const (
 	maxTurns    = 64
-	maxOfVacant = 16
+	maxSlow     = maxTurns / 2
+	maxOfVacant = maxTurns / 4
 	maxOfTenant = 32
 	maxOfSender = 16
+	maxOfGuest  = 2
 	maxOfOthers = 32
 	maxBookings = 16
 )
@@ -145,12 +148,22 @@ func (a *A2A) shares(ctx context.Context, message string, of task.Sender) []loca
 		return all // Work says so
 	}
 	all = append(all, local.Share{Key: "vacant " + ref.Vacant.String(), Max: maxOfVacant}, local.Share{Key: "sender " + string(of), Max: maxOfSender})
-	if _, ok := ref.Owner.Account(); !ok {
+	_, account := ref.Owner.Account()
+	if !account {
 		all = append(all, local.Share{Key: "others", Max: maxOfOthers})
 	}
-	// A tenant that cannot be read now has no share of its own.
-	if v, ok, err := a.server.Vacants.Show(ctx, ref.Vacant); err == nil && ok && v.Tenant != "" {
+	v, ok, err := a.server.Vacants.Show(ctx, ref.Vacant)
+	if err != nil || !ok {
+		return all // of a vacant that cannot be read now, nothing else is known
+	}
+	if v.Tenant != "" {
 		all = append(all, local.Share{Key: "tenant " + v.Tenant, Max: maxOfTenant})
+	}
+	if a.server.Calls.IsSlow(v.Work) {
+		all = append(all, local.Share{Key: "slow", Max: maxSlow})
+		if !account && !ref.Owner.Signs() {
+			all = append(all, local.Share{Key: "guests " + string(of), Max: maxOfGuest})
+		}
 	}
 	return all
 }

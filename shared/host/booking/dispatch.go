@@ -324,6 +324,8 @@ func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, ms
 		return out.Reply.Payload.Text(), "", nil
 	case out.Problem.Kind == problem.Unavailable, errors.Is(out.Problem, errMoved), out.State == call.Pending:
 		return "", "", errMoved // another process has it, or will
+	case out.Problem.Kind == problem.Deadline && out.State == "":
+		return "", reasonSlow, nil
 	}
 	return "", out.Problem.Kind.String(), nil
 }

@@ -36,7 +36,9 @@ type step struct {
 
 // The reasons of the host.
 const (
-	reasonTimeout     = "timeout"
+	reasonTimeout = "timeout"
+	// reasonSlow: the venue may take longer than a dispatch waits, so it was not asked.
+	reasonSlow        = "too_slow"
 	reasonUnreachable = "unreachable"
 	reasonExpired     = "expired"
 	reasonGuest       = "guest"

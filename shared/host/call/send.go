@@ -134,9 +134,9 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	now := h.Now()
 	r.handsOff = r.opts.Handoff != nil && h.IsSlow(r.vacant.Work)
 	timeAllowed := h.timeAllowed(ctx, r, now)
-	if work := r.vacant.Work; work > DefaultWork && timeAllowed < work {
+	if err := CheckTime(r.vacant.Work, timeAllowed); err != nil {
 		r.out = r.out.at(v.req)
-		return nil, problem.New(problem.Deadline, "the vacant may take %s, and its caller has only %s left", work, timeAllowed.Round(time.Second))
+		return nil, err
 	}
 	if timeAllowed == 0 {
 		// Accepted now, the call could only be voided. Refused, it can be sent
@@ -249,16 +249,25 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 	return a, nil
 }
 
-// timeAllowed returns the time that a behaviour may take from now: the vacant's Work within
-// the handler's, and the time until the deadline less the margin. A call that runs later has a
-// deadline of its own.
+// CheckTime refuses a call that a slow vacant would have to answer in less time than its Work:
+// the answer would be lost with the work for it.
+func CheckTime(work, left time.Duration) error {
+	if work <= DefaultWork || left >= work {
+		return nil
+	}
+	return problem.New(problem.Deadline, "it may take %s, and only %s are left", work, max(left, 0).Round(time.Second))
+}
+
+// timeAllowed returns the time that a behaviour may take from now: the vacant's Work or else the
+// handler's, within both, and the time until the deadline less the margin. A call that runs
+// later has a deadline of its own.
 func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) time.Duration {
 	if r.handsOff {
 		return cmp.Or(r.vacant.Work, h.Work)
 	}
-	d := cmp.Or(r.opts.Work, h.Work)
-	if r.vacant.Work > 0 {
-		d = min(d, r.vacant.Work)
+	d := cmp.Or(r.vacant.Work, r.opts.Work, h.Work)
+	if r.opts.Work > 0 {
+		d = min(d, r.opts.Work)
 	}
 	if r.queued > 0 {
 		return d

@@ -143,7 +143,8 @@ func (r *run) callable(ctx context.Context, child identity.ID) error {
 	return nil
 }
 
-// inTime returns the record of a vacant, if there is time to ask it.
+// inTime returns the record of a vacant, if there is time to ask it: as much as a slow vacant
+// may take.
 func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error) {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Margin {
 		return vacants.Record{}, problem.New(problem.Deadline, "too little time is left to ask")
@@ -151,6 +152,9 @@ func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error
 	c, ok, err := r.vacants.Show(ctx, id)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "it is not hosted here any more")
+	}
+	if end, limited := ctx.Deadline(); err == nil && limited {
+		err = call.CheckTime(c.Work, time.Until(end)-r.Margin)
 	}
 	return c, err
 }
