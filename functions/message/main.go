@@ -12,5 +12,10 @@ import (
 )
 
 func main() {
-	onlambda.Serve(functions.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.MessageHandler()) }, thinkclient.Part)
+	onlambda.Serve(functions.Message, func(h *onlambda.Env) http.Handler {
+		if h.Worker != "" {
+			h.Server.HandOff(thinkclient.Worker(h.AWS, h.Worker))
+		}
+		return serve.Public(h.Server.MessageHandler())
+	}, thinkclient.Part)
 }

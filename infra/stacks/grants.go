@@ -49,6 +49,7 @@ type grants struct {
 	sends           []string // queues that it sends to
 	thinks          bool     // Invoke of the function think
 	finds           bool     // Invoke of the function search
+	handsOff        bool     // Invoke of the function worker
 	folds           bool     // reading the stream of rows itself
 	bedrock         []string // ids of models and inference profiles at Bedrock
 	functions       []string // ARNs of Lambda functions that are agents
@@ -107,7 +108,7 @@ func charging() access {
 
 // granted lists the grants of the functions' roles.
 //
-// agent, message and worker create text keys and write call statistics; agent and worker also write tasks, and agent
+// agent, message and worker create text keys and write call statistics and tasks; message reads no task, and agent
 // makes the secret of guests. All three move money in the commits of calls, and worker dispatches bookings. They write
 // no other documents: an attacker that takes one over can change neither the operator's key nor a vacant's record.
 // agent and message also create a software identity, if the first request of the stage is a caller's, not the
@@ -128,8 +129,8 @@ func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 func urlGrants(s settings.Settings) map[functions.Function]grants {
 	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
 	return map[functions.Function]grants{
-		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, billing.DueDocs), charging()), openIndex: true, seals: true, opens: []string{vacantSeeds, textKeys},
-			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true},
+		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}}), openIndex: true, seals: true, opens: []string{vacantSeeds, textKeys},
+			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, handsOff: true},
 		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, tenantIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, hostIdentity, signingKeys},
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), listed: true, opens: []string{textKeys}},
@@ -205,7 +206,7 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 			{"BookingCounts", []string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
 			{sid: "Docs", operations: []string{"GetItem"}}},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
-			sends: []string{functions.Pushes}},
+			sends: []string{functions.Tasks, functions.Pushes}},
 	}
 }
 

@@ -47,6 +47,7 @@ type queued struct {
 	t      *testing.T
 	caller *caller.Caller
 	sent   *envelope.Envelope
+	env    []string               // of the functions, besides their own
 	active atomic.Pointer[mortal] // whose requests to the queues those under way are
 }
 
@@ -92,7 +93,7 @@ func (q *queued) run(built func() (string, error), kill *place) *mortal {
 	}
 	m := &mortal{}
 	proxy := faultproxy.Start(q.t, q.Endpoint)
-	m.f = lambda.Start(q.t, program, lambda.Options{Env: q.Env(proxy.URL), Answering: m.answering})
+	m.f = lambda.Start(q.t, program, lambda.Options{Env: append(q.Env(proxy.URL), q.env...), Answering: m.answering})
 	if _, err := m.f.Ready(q.t.Context()); err != nil {
 		q.t.Fatal(err)
 	}

@@ -63,14 +63,26 @@ func (h *Server) OpenQueuedA2A(q Queues) *A2A {
 	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices}, cmp.Or(q.Hold, call.DefaultWork))
 }
 
+// HandOff lets MessageHandler hand the turns of slow vacants to a queue, in a process that serves
+// no A2A.
+func (h *Server) HandOff(q task.Queue) {
+	h.send = h.newTasks(task.Config{Queue: q}).Send
+}
+
+// newTasks returns the engine of the host's tasks.
+func (h *Server) newTasks(t task.Config) *task.Engine {
+	c := &h.config
+	t.Store, t.Calls, t.Texts, t.Log, t.Causes, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Causes, c.Now, c.Rand
+	return task.New(t)
+}
+
 func (h *Server) updater() store.Updater {
 	return store.Updater{Store: h.config.Store, Rand: h.config.Rand}
 }
 
 func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	c := &h.config
-	t.Store, t.Calls, t.Texts, t.Log, t.Causes, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Causes, c.Now, c.Rand
-	tasks := task.New(t)
+	tasks := h.newTasks(t)
 	h.send = tasks.Send
 	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Notices: t.Notices})
 	var identify func(context.Context, *http.Request) (*call.Payer, error)

@@ -33,7 +33,7 @@ var (
 		Name: "message", Description: "signed calls, resets, asks, cards and health",
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
 		Needs:   sealed,
-		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK",
+		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK VACANCY_WORKER",
 		Charges: true, Instances: 1, Share: 19,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
@@ -86,6 +86,7 @@ var (
 
 // Functions for the handlers.
 var (
+	// Message invokes Worker, too, for the turns of slow vacants. Worker puts them into its queue, which bounds and shares them.
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,

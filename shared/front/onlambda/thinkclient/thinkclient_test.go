@@ -105,3 +105,45 @@ func TestAHangingFunctionEndsWithTheCall(t *testing.T) {
 		t.Errorf("a function that cannot be reached: %v, want it unavailable", err)
 	}
 }
+
+// A turn is handed over once Lambda has its event; otherwise nothing is accepted.
+func TestATurnIsHandedOverOrRefused(t *testing.T) {
+	throttle := answer{429, "TooManyRequestsException", `{"message":"Rate Exceeded."}`}
+	for name, tt := range map[string]struct {
+		answers []answer
+		ok      bool
+		sent    int
+	}{
+		"accepted":        {[]answer{{202, "", ""}}, true, 1},
+		"throttled once":  {[]answer{throttle, {202, "", ""}}, true, 2},
+		"throttled twice": {[]answer{throttle, throttle, {202, "", ""}}, false, 2},
+		"no grant":        {[]answer{{403, "AccessDeniedException", `{}`}}, false, 1},
+		"out of order":    {[]answer{{500, "ServiceException", `{}`}}, false, 1},
+		"hung up":         {[]answer{{0, "", ""}}, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if string(body) != `{"turn":"v#o#id","sender":"address-1"}` || r.Header.Get("X-Amz-Invocation-Type") != "Event" {
+					t.Errorf("%s with %q", r.Header.Get("X-Amz-Invocation-Type"), body)
+				}
+				a := tt.answers[min(int(sent.Add(1)), len(tt.answers))-1]
+				if a.status == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				w.Header().Set("X-Amzn-ErrorType", a.header)
+				w.WriteHeader(a.status)
+				_, _ = io.WriteString(w, a.body)
+			}))
+			defer server.Close()
+			settle, err := Worker(config(server.URL), arn).Send(t.Context(), "v#o#id", "address-1")
+			if tt.ok != (err == nil && settle != nil) || !tt.ok && !problem.Is(err, problem.Unavailable) {
+				t.Errorf("Send() = %v", err)
+			}
+			if n := int(sent.Load()); n != tt.sent {
+				t.Errorf("%d requests, want %d", n, tt.sent)
+			}
+		})
+	}
+}
