@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
@@ -98,5 +101,47 @@ func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
 	model := cost.DefaultTask()
 	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != model.QueuedWrites || r > model.QueuedReads || r < model.QueuedReads/2 {
 		t.Errorf("a task in the background consumes %v write and %v read units, the estimate is %v and %v", w, r, model.QueuedWrites, model.QueuedReads)
+	}
+}
+
+// The estimate of a signed call of a slow vacant equals the units that message and worker
+// consume, without the heartbeats of a turn that takes its time.
+func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
+	h := newFixture(t)
+	h.answered("the first of the day")
+	counter, queue := &roundtrips.Counter{}, &messages{}
+	here := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds())
+	work := 5 * time.Minute
+	if _, err := here.Vacants.Update(t.Context(), h.vacant, vacants.Changes{Work: &work}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // the record is cached for a second
+	here.HandOff(queue)
+	from := caller.New(t, h.vacant)
+	body := caller.Body(from.Call("hi", time.Now()))
+	send := func(want string) {
+		t.Helper()
+		in := httptest.NewRequest(http.MethodPost, caller.SendPath, bytes.NewReader(body)).WithContext(t.Context())
+		in.Header.Set("Content-Type", "application/json")
+		out := httptest.NewRecorder()
+		serve.Public(here.MessageHandler()).ServeHTTP(out, in)
+		if !strings.Contains(out.Body.String(), `"state":"`+want+`"`) {
+			t.Fatalf("%d %s, want it %s", out.Code, out.Body, want)
+		}
+	}
+	counter.Reset()
+	send("pending")
+	worker := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}})
+	if err := worker.Tasks.Work(t.Context(), (*queue)[0]); err != nil {
+		t.Fatal(err)
+	}
+	model := cost.DefaultSlow()
+	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != model.WriteUnits || r > model.ReadUnits || r < model.ReadUnits/2 {
+		t.Errorf("a slow call consumes %v write and %v read units, the estimate is %v and %v", w, r, model.WriteUnits, model.ReadUnits)
+	}
+	counter.Reset()
+	send("answered")
+	if r := counter.ReadUnits(); r > model.ResendReads || r < model.ResendReads/2 || counter.WriteUnits() != 0 {
+		t.Errorf("a resend consumes %v read and %v write units, the estimate is %v and none", r, counter.WriteUnits(), model.ResendReads)
 	}
 }

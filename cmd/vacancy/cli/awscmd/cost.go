@@ -209,6 +209,7 @@ func (r costResult) Print(w io.Writer) {
 		{"their rows, each month after", r.Kept, ""},
 		{fmt.Sprintf("%s by A2A, each a task", plural(r.CallCount)), r.Tasks, " before transfer out"},
 		{"the same in the background", r.Queued, " before transfer out, without reading or pushing their ends"},
+		{"1,000 signed calls of a vacant that takes a minute", r.Slow, " before transfer out"},
 		{fmt.Sprintf("%s with a price by Function URL", plural(r.CallCount)), r.Priced, " before transfer out"},
 		{"1,000 bookings by AGP", r.Booked, " before transfer out"},
 		{"what a paid model adds to 1,000 calls of one turn", r.Thinking, ", and the provider's price of their tokens"},
