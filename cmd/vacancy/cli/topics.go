@@ -78,8 +78,8 @@ The answer has status 200 and either
         usage with data as above, and at the end done, or error; an answer without done
         has failed. Callers that stream get each piece as it comes
 
-with at most 300 KB of text, within 25 s (23 s for the agent; on your own host --work allows
-more). Redirects are not followed, and no proxy is used.
+with at most 300 KB of text, within 25 s (23 s for the agent), or within the time of "vacancy
+update NAME work=5m", 14 minutes at most. Redirects are not followed, and no proxy is used.
 
 A Lambda function ("lambda:ARN", on AWS) gets the same question as its event, without a
 signature, and returns the object {"text": "...", "usage": {...}}.

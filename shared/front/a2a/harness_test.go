@@ -39,6 +39,7 @@ type world struct {
 	http   *httptest.Server
 	echo   vacants.Record
 	skip   atomic.Int64 // nanoseconds by which the host's clock is ahead
+	config serve.Config
 	remembered
 }
 
@@ -97,6 +98,7 @@ func openWorld(t testing.TB, own bool, changes ...func(*serve.Config)) *world {
 	for _, change := range changes {
 		change(&c)
 	}
+	w.config = c
 	w.server, err = c.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +119,17 @@ func (w *world) runs() *world {
 	first := w.http
 	w.t.Cleanup(func() { end(); <-ended; first.Close() })
 	return w
+}
+
+// another is another process of the same host.
+func (w *world) another() *world {
+	w.t.Helper()
+	server, err := w.config.Open()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	other := &world{t: w.t, store: w.store, server: server, echo: w.echo, http: httptest.NewServer(nil), config: w.config}
+	return other.runs()
 }
 
 func (w *world) create(name, substrate string) vacants.Record {

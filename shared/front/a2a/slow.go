@@ -48,6 +48,7 @@ func (d *api) run(r *request, turn *task.Turn) (t task.Task, err error) {
 	if !d.slow(r) {
 		ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
 		defer cancel()
+		turn.Work = r.vacant.Work
 		return d.Tasks.Run(ctx, *turn)
 	}
 	err = d.streams.hold(r, func() error {

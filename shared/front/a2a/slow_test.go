@@ -159,6 +159,36 @@ func TestSlowAnswersReachTheirClients(t *testing.T) {
 	}
 }
 
+// An answer that comes after the limits of the server's connections reaches its client.
+func TestASlowAnswerOutlastsTheServersLimits(t *testing.T) {
+	w, s, _ := slowWorld(t)
+	w.serveAs(func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond })
+	for _, ask := range []func() answer{
+		func() answer { return w.do("POST", "/v/slow/text", "hi", "Content-Type: text/plain") },
+		func() answer { return w.rpc("/v/slow", "SendMessage", message("hi", ""), "A2A-Version: 1.0") },
+	} {
+		got := make(chan answer, 1)
+		go func() { got <- ask() }()
+		<-s.limits
+		time.Sleep(100 * time.Millisecond)
+		s.release <- true
+		if a := <-got; a.status != http.StatusOK || !strings.Contains(a.body, "thought") {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+}
+
+// A client is not told of more time that a stream would not have.
+func TestABriefVacantHasTheSameTimeOnEachPath(t *testing.T) {
+	w, s, _ := slowWorld(t)
+	w.slow("brief", time.Second)
+	got := w.rpc("/v/brief", "SendMessage", message("hi", ""), "A2A-Version: 1.0")
+	<-s.limits
+	if text := at(t, got.body, "result", "task", "status", "message", "parts", 0, "text"); text != "the vacant did not answer in time" {
+		t.Errorf("%q of %s", text, got.body)
+	}
+}
+
 // A signed call of a slow vacant is accepted and pending; the same bytes get the answer.
 func TestASlowSignedCallIsPendingUntilItsAnswer(t *testing.T) {
 	w, s, slow := slowWorld(t)
@@ -342,6 +372,38 @@ func TestASlowTurnRunsInAnotherProcess(t *testing.T) {
 	got = q.rpc("/v/slow", "GetTask", fmt.Sprintf(`{"id":%q}`, at(t, got.body, "result", "task", "id")), "A2A-Version: 1.0")
 	if state := at(t, got.body, "result", "status", "state"); state != "TASK_STATE_COMPLETED" || s.turns.Load() != 1 {
 		t.Errorf("%s after %d turns: %s", state, s.turns.Load(), got.body)
+	}
+}
+
+// Two processes of a host share the turns of a slow vacant: each runs once, and each process has
+// the answers of both.
+func TestTwoProcessesRunASlowTurnOnce(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	both := []*world{w, w.another()}
+	const n = 8
+	var calls []*envelope.Envelope
+	for i := range n {
+		e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
+		calls = append(calls, e)
+		if got := both[i%2].send(e); at(t, got.body, "state") != "pending" {
+			t.Fatalf("call %d: %d %s", i, got.status, got.body)
+		}
+		if got := both[(i+1)%2].send(e); at(t, got.body, "state") != "pending" {
+			t.Fatalf("call %d at the other process: %d %s", i, got.status, got.body)
+		}
+	}
+	close(s.release)
+	for i, e := range calls {
+		for _, one := range both {
+			await.Until(t, "the answer is there", func() bool { return at(t, one.send(e).body, "state") == "answered" })
+		}
+		_, a, err := w.server.Calls.Answered(t.Context(), call.Pair{Caller: e.From, Vacant: slow.ID}, 1)
+		if err != nil || a == nil || a.Position != 1 {
+			t.Errorf("call %d has the decision %v, %v", i, a, err)
+		}
+	}
+	if got := s.turns.Load(); got != n {
+		t.Errorf("%d turns ran, want %d", got, n)
 	}
 }
 

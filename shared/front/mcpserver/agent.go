@@ -175,6 +175,7 @@ func (w *withOutcome) Unwrap() error { return w.error }
 func (w *withOutcome) Members() any {
 	m := struct {
 		State    call.State   `json:"state,omitempty"`
+		Due      string       `json:"due,omitempty"` // of a pending call
 		Expected int64        `json:"expected_seq,omitempty"`
 		Tip      string       `json:"chain_tip,omitempty"`
 		Floor    string       `json:"floor,omitempty"`
@@ -191,6 +192,9 @@ func (w *withOutcome) Members() any {
 		return m
 	}
 	m.State = o.State
+	if !o.Due.IsZero() {
+		m.Due = canon.FormatTime(o.Due)
+	}
 	if o.Reply != nil {
 		m.Reply = json.RawMessage(envelope.AppendMessage(nil, o.Reply))
 	}

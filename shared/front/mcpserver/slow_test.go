@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // A client that wants progress gets the pieces before the answer is whole, in both eras of the stock
@@ -188,4 +190,25 @@ func TestStreamsAtTheHostsServerAreCounted(t *testing.T) {
 			t.Errorf("a stream within the limit: %d %s", got.status, got.body)
 		}
 	}
+}
+
+// A signed call of a slow vacant is pending, and the same envelope gets the answer.
+func TestASignedCallOfASlowVacantIsPending(t *testing.T) {
+	w := newWorld(t)
+	slow := w.create(vacants.Spec{Name: "slow", Substrate: "slow", Work: 5 * time.Minute})
+	key, err := identity.NewKey(rand.Reader)
+	w.must(err)
+	envelope, _ := w.signed(key, slow.ID, 1, identity.Hash{})
+	arguments := `{"envelope":` + envelope + `}`
+	for range 2 {
+		if got := w.call("/v/slow/mcp", "vacant_call", arguments); !got.Is || got.Data["state"] != "pending" || got.Data["due"] == nil {
+			t.Fatalf("%s %v", got.text(), got.Data)
+		}
+	}
+	w.gate <- "done"
+	close(w.gate)
+	await.Until(t, "the answer is there", func() bool {
+		got := w.call("/v/slow/mcp", "vacant_call", arguments)
+		return got.Data["state"] == "answered" && strings.Contains(fmt.Sprint(got.Data["reply"]), "done")
+	})
 }

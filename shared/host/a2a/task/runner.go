@@ -28,7 +28,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
-	r.quiet = t.Quiet
+	r.quiet, r.brief = t.Quiet, t.Quiet && t.Work == 0
 	o := e.options(&t)
 	r.join(&o)
 	o.Work, o.Shown = MaxWork, !t.Quiet
@@ -174,6 +174,7 @@ type runner struct {
 	began  time.Time
 	stop   chan struct{} // closed to end the behaviour
 	quiet  bool          // pieces are stored at the end
+	brief  bool          // as a stream the turn would have more time
 
 	mu      sync.Mutex
 	stopped bool
@@ -319,7 +320,7 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 			return nil, err
 		}
 	}
-	r.status = e.ending(&r.task, d, r.ending, r.quiet)
+	r.status = e.ending(&r.task, d, r.ending, r.brief)
 	end := end{status: r.status, void: d.Reply == nil, runner: r.id}
 	return e.ends(ctx, r.ref, &r.task, end)
 }

@@ -143,7 +143,8 @@ type Turn struct {
 	Caller identity.ID
 	// From is the address of the client, or "" if unknown.
 	From string
-	// Work bounds the turn. Zero means the host's own bound.
+	// Work bounds the turn, as a stream and in the background, too. Zero means the host's own
+	// bounds.
 	Work time.Duration
 	// Quiet stores the pieces of the answer with it, not as they come: nobody reads them before.
 	Quiet bool
@@ -227,7 +228,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		if d.Reply != nil {
 			said.addTo(&task)
 		}
-		e.decide(&task, d, said.end())
+		e.decide(&task, d, said.end(), t.Work == 0)
 		h := t.head(began)
 		h.State, h.Changed = task.Status.State, task.Status.Time
 		return e.newTask(ctx, &t, h, &task)
@@ -479,16 +480,18 @@ func (t *Turn) head(began time.Time) head {
 	}
 }
 
-// decide changes a task by the decision of its turn, which a message waited for.
-func (e *Engine) decide(t *Task, d call.Decision, end *Ending) {
+// decide changes a task by the decision of its turn, which a message waited for. more: as a
+// stream the turn would have more time.
+func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
 	if _, artifact := end.of(); d.Reply != nil && artifact {
 		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
 	}
-	t.Status = e.ending(t, d, end, true)
+	t.Status = e.ending(t, d, end, more)
 }
 
-// ending is the status at the end of a turn. waited: a message that blocks waits for it.
-func (e *Engine) ending(t *Task, d call.Decision, end *Ending, waited bool) Status {
+// ending is the status at the end of a turn. more: a message that blocks waits for it, and as a
+// stream the turn would have more time.
+func (e *Engine) ending(t *Task, d call.Decision, end *Ending, more bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
 		s.State, _ = end.of()
@@ -501,7 +504,7 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending, waited bool) Stat
 		p := problem.Of(d.Failure)
 		s.Failure, text = p.Kind.String(), p.Text()
 	}
-	if waited && problem.Is(d.Failure, problem.Deadline) {
+	if more && problem.Is(d.Failure, problem.Deadline) {
 		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxWork.Minutes())
 	}
 	s.Message = t.notice(text)
