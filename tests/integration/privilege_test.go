@@ -108,6 +108,7 @@ func (s *deployed) everything(t *testing.T) {
 	}
 	s.thought(t)
 	s.tasked(t)
+	s.slow(t)
 	s.looked(t)
 	s.askedByOthers(t)
 	s.grown(t)
