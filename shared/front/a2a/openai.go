@@ -163,7 +163,7 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 		turn.Once, turn.Recent, turn.Quiet = once, recent, !q.Stream
 		c := &completion{d: d, r: r, repeats: once}
 		if !q.Stream {
-			turn.Ended = func(e task.Ended) { c.ended = &e }
+			turn.Ended = func(e *task.Ended) { c.ended = e }
 		}
 		c.ref, done, err = d.Tasks.Begin(r.Context(), *turn)
 		switch p := problem.Of(err); {
@@ -313,7 +313,7 @@ func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 	var err, failed error
 	if e := c.ended; e != nil {
 		c.created = e.Began.Unix()
-		failed = c.take(&task.Event{Status: &e.Status})
+		failed = c.take(&task.Event{Status: e.Status})
 	} else {
 		err = d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.Numbered) bool {
 			failed = c.take(&n.Event)

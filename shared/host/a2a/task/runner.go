@@ -68,8 +68,9 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
 		e.logAgent(ctx, t.Ref, a.Pair, &out)
-		if last := r.last(); t.Ended != nil && last.State != "" && (out.Reply != nil || out.State == call.Unanswered) && (last.State == Failed) == (out.Reply == nil) {
-			t.Ended(Ended{began, a.Pair, a.Position, last})
+		// Nobody else writes the status any more.
+		if s := &r.status; t.Ended != nil && (out.Reply != nil || out.State == call.Unanswered) && s.State != "" && (s.State == Failed) == (out.Reply == nil) {
+			t.Ended(&Ended{began, a.Pair, a.Position, s})
 		}
 	})
 	return t.Ref, ended, nil
@@ -323,13 +324,6 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 	r.status = e.ending(&r.task, d, r.ending, r.brief)
 	end := end{status: r.status, void: d.Reply == nil, runner: r.id}
 	return e.ends(ctx, r.ref, &r.task, end)
-}
-
-// last returns the status with which the turn was to be decided.
-func (r *runner) last() Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.status
 }
 
 // complete makes the stored artifact the answer's text. r.mu is held.

@@ -149,7 +149,7 @@ type Turn struct {
 	// Quiet stores the pieces of the answer with it, not as they come: nobody reads them before.
 	Quiet bool
 	// Ended is called at the end of a turn that this process has run and decided. It may be nil.
-	Ended func(Ended)
+	Ended func(*Ended)
 	// Continue makes the message the next one of a task that waits for it.
 	Continue bool
 	// Once marks a message whose id is its owner's own, and a task whose id follows from
@@ -295,7 +295,7 @@ type Ended struct {
 	Began    time.Time
 	Pair     call.Pair
 	Position uint64 // of the call
-	Status   Status
+	Status   *Status
 }
 
 // details collects what an agent says besides its text in a turn that is stored once.
