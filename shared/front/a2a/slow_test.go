@@ -407,6 +407,26 @@ func TestTwoProcessesRunASlowTurnOnce(t *testing.T) {
 	}
 }
 
+// A turn that waits when its process ends is run by the next process.
+func TestASlowTurnThatWaitsOutlivesItsProcess(t *testing.T) {
+	s := newThinker()
+	w := openWorld(t, true, s.with)
+	slow := w.slow("slow", 5*time.Minute)
+	agents := w.server.OpenA2A() // which ends before it runs anything
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents}.Public()
+	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
+	if got := w.send(e); at(t, got.body, "state") != "pending" {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	next := w.another()
+	<-s.limits
+	close(s.release)
+	await.Until(t, "the answer is there", func() bool { return at(t, next.send(e).body, "state") == "answered" })
+	if n := s.turns.Load(); n != 1 {
+		t.Errorf("%d turns ran", n)
+	}
+}
+
 // Turns that wait or run are bounded for each vacant; one more is refused, and told why.
 func TestSlowTurnsOfAVacantAreBounded(t *testing.T) {
 	w, s, slow := slowWorld(t)
