@@ -22,7 +22,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
 	"github.com/vacancy-host/vacancy/shared/host/queue/queuetest"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -111,6 +115,41 @@ func (s *deployed) askedByOthers(t *testing.T) {
 	s.posted(t, "/v/"+echo.String()+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi by MCP"}}}`, "hi by MCP")
 	for range 2 { // the second is the first
 		s.posted(t, "/v/"+echo.String()+"/v1/chat/completions", `{"model":"echo","messages":[{"role":"user","content":"hi by OpenAI"}]}`, "hi by OpenAI", "X-Stainless-Retry-Count: 1")
+	}
+}
+
+// askedByTokens sends tokens of an issuer that cannot be reached. No issuer of this machine could be
+// reached by functions; package tokens and tests/interop have some that answer.
+func (s *deployed) askedByTokens(t *testing.T) {
+	t.Helper()
+	api := s.admin(t)
+	if _, err := account.OpenAccount.Call(t.Context(), api, op.Of(account.Opening{Tenant: "logins"})); err != nil {
+		t.Fatal(err)
+	}
+	for n, at := range []string{s.URL + "/v/" + s.vacant(t).String() + "/text", strings.TrimSuffix(s.GatewayURL, "/") + "/v1/account"} {
+		// One issuer a function: a fetch within the last half minute would be no new one.
+		issuer := fmt.Sprintf("https://login%d.invalid", n)
+		if _, err := account.AddIssuer.Call(t.Context(), api, op.Of(account.NewIssuer{Tenant: "logins", Issuer: issuer, IssuerOptions: billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true}})); err != nil {
+			t.Fatal(err)
+		}
+		token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer, "sub": "ann", "aud": at, "exp": time.Now().Add(time.Hour).Unix()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		method := []string{http.MethodPost, http.MethodGet}[n]
+		r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader("hi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		reply, err := web(t, s.aws, "").Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		if b, err := io.ReadAll(reply.Body); err != nil || reply.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(b), "the keys of the issuer") {
+			t.Errorf("%s %s = %d %s, %v; want a refusal because of the issuer", method, at, reply.StatusCode, b, err)
+		}
 	}
 }
 

@@ -111,6 +111,7 @@ func (s *deployed) everything(t *testing.T) {
 	s.slow(t)
 	s.looked(t)
 	s.askedByOthers(t)
+	s.askedByTokens(t)
 	s.grown(t)
 	s.charged(t)
 	s.wholeOverHTTP(t)
