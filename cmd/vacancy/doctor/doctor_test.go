@@ -241,6 +241,10 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 			f.Models.Mock, f.Models.Agents = true, []doctor.ModelAgent{{Name: "trial", Mock: true}}
 		}},
 		{"mocks on a stage", "models", doctor.Warn, "--context mock=false", func(f *doctor.Facts) { f.Models.Mock = true }},
+		{"an issuer that is away", "issuers", doctor.Warn, "vacancy issuer show 0a --host aws", func(f *doctor.Facts) {
+			f.Issuers.All = []doctor.Issuer{{ID: "09", URL: "https://there.example", Tenant: "acme"}, {ID: "0a", URL: "https://away.example", Tenant: "acme", Failure: "nobody answers"}}
+		}},
+		{"issuers that cannot be read", "issuers", doctor.Fail, "--function admin", func(f *doctor.Facts) { f.Issuers.Err = errors.New("503") }},
 		{"agents that cannot be read", "models", doctor.Fail, "--function admin", func(f *doctor.Facts) { f.Models.Err = errors.New("503") }},
 		{"sealing key disabled", "sealing key", doctor.Fail, "aws kms enable-key --key-id seal", func(f *doctor.Facts) { f.Seal.State = "Disabled" }},
 		{"sealing key dying", "sealing key", doctor.Fail, "aws kms cancel-key-deletion --key-id seal", func(f *doctor.Facts) { f.Seal.State = "PendingDeletion" }},

@@ -39,6 +39,7 @@ type Facts struct {
 	Gate      Gate
 	Visit     Visit
 	Models    Models
+	Issuers   Issuers
 }
 
 // Tool is a program that a deployment needs.

@@ -30,6 +30,7 @@ type Local struct {
 	Ready            Answer    // of URL/ready, as callers reach it
 	Certificate      time.Time // when it ends; zero without TLS
 	Agents           []Agent
+	Issuers          Issuers
 	Now              time.Time
 }
 
@@ -60,7 +61,7 @@ func ExamineLocal(l Local) Report {
 	}{
 		{"data directory", false, Local.directory}, {"file modes", false, Local.modes}, {"disk", false, Local.disk}, {"host", false, Local.host},
 		{"version", true, Local.version}, {"public URL", true, Local.public}, {"certificate", true, Local.certificate},
-		{"agents", true, Local.agents}, {"calls", true, Local.calls},
+		{"agents", true, Local.agents}, {"issuers", true, Local.issuers}, {"calls", true, Local.calls},
 	} {
 		var c Check
 		switch {

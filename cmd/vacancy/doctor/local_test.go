@@ -51,6 +51,10 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 			l.Agents = []doctor.Agent{{Name: "other", Failure: "status 500"}, {Name: "demo", Failure: "nothing listens", Silent: "http://127.0.0.1:9001"}}
 		}},
 		{"agents", doctor.NotApplicable, "no vacant", "", func(l *doctor.Local) { l.Agents = nil }},
+		{"issuers", doctor.OK, "no issuer count", "", func(*doctor.Local) {}},
+		{"issuers", doctor.Warn, "of 1 issuers cannot be fetched from here", "vacancy issuer show 0a --data /srv/v", func(l *doctor.Local) {
+			l.Issuers.All = []doctor.Issuer{{ID: "0a", URL: "https://away.example", Tenant: "acme", Failure: "nobody answers"}}
+		}},
 		{"calls", doctor.Warn, "2 of 9", "vacancy logs --failed", func(l *doctor.Local) { l.Failed = 2 }},
 	} {
 		l := sound()

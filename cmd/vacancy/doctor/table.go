@@ -41,6 +41,7 @@ func table() []row {
 		row{"operator key", Facts.undeployed, Facts.operator},
 		row{"host identity", nil, Facts.identity},
 		row{"models", Facts.undeployed, Facts.models},
+		row{"issuers", Facts.undeployed, Facts.issuers},
 		row{"sealing key", Facts.blind, Facts.seal},
 		row{"rows watched", Facts.noFunctions, Facts.watched},
 		row{"rows untouched", Facts.blind, Facts.tampered},

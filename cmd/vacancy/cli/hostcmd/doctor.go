@@ -105,7 +105,8 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
 	urls := endpoints(a, f, rec)
 	f.Visit = doctor.Look(ctx, web, urls, a.Rand)
 	if f.Visit.Operated() {
-		f.Models = doctor.LookModels(ctx, &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin})
+		operated := &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin}
+		f.Models, f.Issuers = doctor.LookModels(ctx, operated), reachIssuers(a, ctx, operated)
 		f.Models.Unknown, f.Models.Mock = rec.Context == nil, rec.Context["mock"] == "true"
 		f.Models.Granted = strings.FieldsFunc(rec.Context["bedrockModels"], func(r rune) bool { return r == ',' })
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -82,7 +83,25 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 		}
 		l.Agents = append(l.Agents, agent)
 	}
+	l.Issuers = reachIssuers(a, ctx, c)
 	return nil
+}
+
+// reachIssuers fetches the keys of a host's issuers from here.
+func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (all doctor.Issuers) {
+	list, err := account.ListIssuers.Call(ctx, c, op.None{})
+	if err != nil {
+		return doctor.Issuers{Err: err}
+	}
+	checker := a.Tokens(list.Issuers)
+	for _, i := range list.Issuers {
+		one := doctor.Issuer{ID: i.ID, URL: i.Issuer, Tenant: i.Tenant}
+		if _, err := checker.Reach(ctx, i.Issuer); err != nil {
+			one.Failure = kit.Clip(problem.Of(err).Text(), kit.MaxShownCause)
+		}
+		all.All = append(all.All, one)
+	}
+	return all
 }
 
 // openFiles lists the files in dir that others than their owner can read.

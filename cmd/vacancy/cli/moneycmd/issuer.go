@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -17,10 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
 func issuerCommand(a *kit.App) *cobra.Command {
@@ -286,7 +282,11 @@ machine. The token is not stored, and not sent anywhere.`,
 				if len(args) > 0 {
 					at = args[0]
 				}
-				s, err := checkToken(cmd.Context(), a, c, token, strings.TrimRight(at, "/"))
+				all, err := account.ListIssuers.Call(cmd.Context(), c, op.None{})
+				if err != nil {
+					return err
+				}
+				s, err := a.Tokens(all.Issuers).CheckFor(cmd.Context(), token, strings.TrimRight(at, "/"))
 				if err != nil {
 					return err
 				}
@@ -296,18 +296,4 @@ machine. The token is not stored, and not sent anywhere.`,
 	}
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
-}
-
-// checkToken checks a token by the issuers of a host, and by keys that this machine fetches.
-func checkToken(ctx context.Context, a *kit.App, c op.Client, token, at string) (billing.Subject, error) {
-	checker := tokens.New(billing.TokensConfig{
-		Store: memory.New(), Now: a.Now, Rand: a.Rand,
-		Client: outbound.New(outbound.Options{OperatorLoopback: true, Guard: func(context.Context, outbound.Actor, string) error { return nil }}),
-		Issuers: func(ctx context.Context) ([]billing.Issuer, error) {
-			all, err := account.ListIssuers.Call(ctx, c, op.None{})
-			return all.Issuers, err
-		},
-		Resources: func(*http.Request) ([]string, error) { return []string{at}, nil },
-	})
-	return checker.CheckFor(ctx, token, at)
 }

@@ -227,6 +227,13 @@ func (c *Checker) fetch(ctx context.Context, issuer string) ([]json.RawMessage, 
 	return set.Keys, nil
 }
 
+// Reach fetches the keys of an issuer, and returns how many of them verify signatures. Nothing is
+// stored.
+func (c *Checker) Reach(ctx context.Context, issuer string) (int, error) {
+	raw, err := c.fetch(ctx, issuer)
+	return len(parseAll(raw)), err
+}
+
 // keysURL asks an issuer where its keys are.
 func (c *Checker) keysURL(ctx context.Context, issuer string) (string, error) {
 	var failed []error
