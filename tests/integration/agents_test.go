@@ -127,7 +127,7 @@ func (s *deployed) askedByTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, at := range []string{s.URL + "/v/" + s.vacant(t).String() + "/text", strings.TrimSuffix(s.GatewayURL, "/") + "/v1/account"} {
-		// One issuer a function: a fetch within the last half minute would be no new one.
+		// Each function asks another issuer, because an issuer is asked once in half a minute.
 		issuer := fmt.Sprintf("https://login%d.invalid", n)
 		if _, err := account.AddIssuer.Call(t.Context(), api, op.Of(account.NewIssuer{Tenant: "logins", Issuer: issuer, IssuerOptions: billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true}})); err != nil {
 			t.Fatal(err)
