@@ -32,8 +32,10 @@ const (
 	good = time.Hour
 	// between is the least time between two fetches of an issuer, by all processes together.
 	between = 30 * time.Second
-	// fetchTime bounds a fetch, which is of two documents.
-	fetchTime = 5 * time.Second
+	// fetchTime bounds a fetch, which is of two documents, and refreshTime a fetch with what is read
+	// and stored besides.
+	fetchTime   = 5 * time.Second
+	refreshTime = 10 * time.Second
 )
 
 // Limits of what an issuer sends.
@@ -43,14 +45,16 @@ const (
 	minRSA   = 2048 // bits
 )
 
-// keySet caches the keys of an issuer in this process. mu is held while the keys are read or
-// fetched, so that many requests make one fetch.
+// keySet caches the keys of an issuer in this process.
 type keySet struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // never held while something is read or fetched
 	keys    []key
 	fetched time.Time
 	tried   time.Time // as stored; the zero time before the first read
 	read    time.Time // of the document
+	// busy is closed at the end of the refresh that runs; nil if none runs. Many requests make one
+	// refresh.
+	busy chan struct{}
 }
 
 // key is a key that verifies signatures.
@@ -96,13 +100,13 @@ func (c *Checker) verify(ctx context.Context, token, issuer string, h header) er
 // takes the only key that fits.
 func (c *Checker) keys(ctx context.Context, issuer string, h header) ([]key, error) {
 	s := c.set(issuer)
+	found, mine, err := c.known(ctx, issuer, s, h)
+	if !mine {
+		return found, err
+	}
+	err = c.refresh(ctx, issuer, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.find(h)
-	if now := c.Now(); len(found) > 0 && now.Before(s.fetched.Add(fresh)) {
-		return found, nil
-	}
-	err := c.refresh(ctx, issuer, s)
 	found = s.find(h)
 	switch {
 	case len(found) > 0 && c.Now().Before(s.fetched.Add(good)):
@@ -115,6 +119,35 @@ func (c *Checker) keys(ctx context.Context, issuer string, h header) ([]key, err
 		return nil, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", issuer, h.alg)
 	}
 	return nil, refuse("the issuer %s has no key %.80q for %s", issuer, h.kid, h.alg)
+}
+
+// known returns keys without a refresh, or mine if this request has to refresh the set. While
+// another request does, a key that is still good is used, and the lack of one is waited for.
+func (c *Checker) known(ctx context.Context, issuer string, s *keySet, h header) (found []key, mine bool, err error) {
+	for {
+		s.mu.Lock()
+		found, age, busy := s.find(h), c.Now().Sub(s.fetched), s.busy
+		if busy == nil && (len(found) == 0 || age >= fresh) {
+			s.busy, mine = make(chan struct{}), true
+		}
+		s.mu.Unlock()
+		switch {
+		case mine:
+			return nil, true, nil
+		case len(found) > 0 && age < good:
+			return found, false, nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, false, fetching(issuer)
+		}
+	}
+}
+
+// fetching is an error for a request that does not wait for keys.
+func fetching(issuer string) error {
+	return problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", issuer)
 }
 
 // set returns the set of an issuer, which the operator added.
@@ -141,25 +174,33 @@ func (s *keySet) find(h header) (found []key) {
 	return found
 }
 
-// refresh reads the stored keys, and fetches the issuer's unless somebody did so lately. s.mu is
-// held.
+// refresh reads the stored keys, and fetches the issuer's unless somebody did so lately. It is the
+// only one of s, and ends s.busy.
 func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		close(s.busy)
+		s.busy = nil
+	}()
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
 	now := c.Now()
+	s.mu.Lock()
+	tried, read := s.tried, s.read
+	s.mu.Unlock()
 	// Whoever comes with unknown keys again and again costs a read a second.
-	if now.Before(s.tried.Add(between)) && now.Before(s.read.Add(time.Second)) {
+	if now.Before(tried.Add(between)) && now.Before(read.Add(time.Second)) {
 		return nil
 	}
 	stored, err := c.claim(ctx, issuer, now)
 	if err != nil {
 		return err
 	}
-	s.read, s.tried = now, stored.Tried
-	if stored.Fetched.After(s.fetched) {
-		s.keys, s.fetched = parseAll(stored.Keys), stored.Fetched
-	}
+	s.take(&stored, now)
 	if !stored.Tried.Equal(stamp(now)) {
 		if stored.Fetched.Before(stored.Tried) && now.Before(stored.Tried.Add(fetchTime)) {
-			return problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", issuer)
+			return fetching(issuer)
 		}
 		return nil
 	}
@@ -168,7 +209,7 @@ func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
 		return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", issuer)
 	}
 	stored.Keys, stored.Fetched = raw, stored.Tried
-	s.keys, s.fetched = parseAll(raw), stored.Fetched
+	s.take(&stored, now)
 	err = c.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		before, d, err := billing.IssuerKeyDocs.Get(ctx, tx, billing.IssuerKeyDocs.Key(billing.IssuerMark(issuer)))
 		if err != nil || before.Fetched.After(stored.Fetched) {
@@ -178,6 +219,26 @@ func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
 		return nil
 	})
 	return store.Problem(err)
+}
+
+// outlasting is a context for what a request does for all others, too: it outlasts the request's
+// sender, because whoever hangs up would keep the keys away from everybody.
+func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(refreshTime)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
+}
+
+// take takes what is stored, or was fetched.
+func (s *keySet) take(stored *billing.IssuerKeys, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read, s.tried = now, stored.Tried
+	if stored.Fetched.After(s.fetched) {
+		s.keys, s.fetched = parseAll(stored.Keys), stored.Fetched
+	}
 }
 
 // stamp is a time in the precision in which it is stored.

@@ -289,6 +289,61 @@ func TestManyRequestsMakeOneFetch(t *testing.T) {
 	}
 }
 
+// The signature of a token is checked after its keys are fetched, so anybody can begin a fetch.
+func TestASenderThatHangsUpKeepsKeysFromNobody(t *testing.T) {
+	w := newWorld(t)
+	stranger := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
+	for range 5 {
+		ctx, hangUp := context.WithCancel(t.Context())
+		w.Set(func() { w.Hook = hangUp })
+		_, err := w.checker.CheckFor(ctx, stranger, vacant)
+		if !problem.Is(err, problem.Unauthorized) || ctx.Err() == nil {
+			t.Errorf("a token of an unknown key whose sender has hung up: %v", err)
+		}
+		w.Set(func() { w.Hook = nil })
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
+			t.Errorf("a good token, %s after the first: %v", w.ahead, err)
+		}
+		w.ahead += 31 * time.Minute
+	}
+}
+
+func TestGoodTokensDoNotWaitForUnknownKeys(t *testing.T) {
+	w := newWorld(t)
+	good, stranger := sign(t, "ES256", "ES256", w.claims(map[string]any{"exp": 1 << 40}), nil), sign(t, "EdDSA", "nobody", w.claims(nil), nil)
+	if _, err := w.check(good); err != nil {
+		t.Fatal(err)
+	}
+	// The issuer is slow. Its keys are fresh at first, and then good because it is away.
+	for _, later := range []time.Duration{31 * time.Second, 11 * time.Minute} {
+		w.ahead = later
+		began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		w.Set(func() { w.Hook = func() { close(began); <-goOn } })
+		go func() {
+			defer close(done)
+			if _, err := w.check(stranger); !problem.Is(err, problem.Unauthorized) {
+				t.Errorf("a token of an unknown key: %v", err)
+			}
+		}()
+		<-began
+		if _, err := w.check(good); err != nil {
+			t.Errorf("a good token after %s: %v", later, err)
+		}
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		if _, err := w.checker.CheckFor(gone, stranger, vacant); !problem.Is(err, problem.Unavailable) {
+			t.Errorf("a second token of an unknown key, whose sender has hung up: %v, want unavailable", err)
+		}
+		select {
+		case <-done:
+			t.Errorf("after %s, tokens waited for the end of a fetch", later)
+		default:
+		}
+		close(goOn)
+		<-done
+	}
+}
+
 func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 	w := newWorld(t)
 	try := func() error { _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); return err }

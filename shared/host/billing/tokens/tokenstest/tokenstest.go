@@ -46,6 +46,8 @@ type Provider struct {
 	KeysURL, Issuer string
 	// Answer answers instead of the keys, if it is not nil.
 	Answer func(http.ResponseWriter)
+	// Hook runs before the keys are answered, if it is not nil.
+	Hook func()
 	// Fetches counts the requests for keys.
 	Fetches atomic.Int64
 
@@ -72,6 +74,9 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 		body = map[string]string{"issuer": p.Issuer, "jwks_uri": p.KeysURL}
 	case "/keys":
 		p.Fetches.Add(1)
+		if p.Hook != nil {
+			p.Hook()
+		}
 		if p.Answer != nil {
 			p.Answer(w)
 			return
