@@ -69,7 +69,7 @@ var _ call.Ledger = (*Billing)(nil)
 
 // New returns the Billing of a host.
 func New(c Config) *Billing {
-	b := &Billing{Config: c}
+	b := &Billing{Config: c, issuers: issuerCache{reading: make(chan struct{}, 1)}}
 	if c.Tokens != nil {
 		t := c.TokensConfig
 		t.Store, t.Now, t.Rand, t.Issuers = c.Store, c.Now, c.Rand, b.CountingIssuers

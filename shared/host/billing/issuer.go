@@ -257,31 +257,59 @@ func (b *Billing) Issuers(ctx context.Context) (all []Issuer, err error) {
 	return all, nil
 }
 
-// CountingIssuers is Issuers as of at most a second ago, for requests.
+// CountingIssuers is Issuers as of at most a second ago, for requests. One of them reads the
+// issuers for all.
 func (b *Billing) CountingIssuers(ctx context.Context) ([]Issuer, error) {
 	c := &b.issuers
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if b.Now().Before(c.until) {
-		return c.all, nil
+	if all, _, ok := c.get(b.Now()); ok {
+		return all, nil
 	}
-	until := b.Now().Add(cacheTime)
+	select {
+	case c.reading <- struct{}{}:
+		defer func() { <-c.reading }()
+	case <-ctx.Done():
+		return nil, store.Problem(ctx.Err())
+	}
+	now := b.Now()
+	all, changes, ok := c.get(now)
+	if ok {
+		return all, nil
+	}
 	all, err := b.Issuers(ctx)
 	if err == nil {
-		c.all, c.until = all, until
+		c.put(all, now.Add(cacheTime), changes)
 	}
 	return all, err
 }
 
 // issuerCache remembers the issuers for a second.
 type issuerCache struct {
-	mu    sync.Mutex
-	all   []Issuer
-	until time.Time
+	reading chan struct{} // has an item while a request reads the issuers
+
+	mu      sync.Mutex
+	all     []Issuer
+	until   time.Time
+	changes int // by this process
+}
+
+func (c *issuerCache) get(now time.Time) (all []Issuer, changes int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all, c.changes, now.Before(c.until)
+}
+
+// put drops what was read before a change.
+func (c *issuerCache) put(all []Issuer, until time.Time, changes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if changes == c.changes {
+		c.all, c.until = all, until
+	}
 }
 
 func (c *issuerCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.changes++
 	c.until = time.Time{}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -257,4 +258,45 @@ type failing struct{ store.Store }
 
 func (failing) Docs(context.Context, store.Range, int, string) ([]store.Doc, string, error) {
 	return nil, "", store.ErrUnavailable
+}
+
+// slowLists is a store whose first list of documents takes its time.
+type slowLists struct {
+	store.Store
+	began, goOn chan struct{}
+	lists       atomic.Int64
+}
+
+func (s *slowLists) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	all, next, err := s.Store.Docs(ctx, r, n, cursor)
+	if s.lists.Add(1) == 1 {
+		close(s.began)
+		<-s.goOn
+	}
+	return all, next, err
+}
+
+func TestARequestThatHangsUpDoesNotWaitForTheIssuers(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 1, 0)
+	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	w.must(err)
+	slow := &slowLists{Store: w.store, began: make(chan struct{}), goOn: make(chan struct{})}
+	b := w.instance(slow)
+	first := make(chan error)
+	go func() { _, err := b.CountingIssuers(t.Context()); first <- err }()
+	<-slow.began
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if _, err := b.CountingIssuers(gone); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("while another reads: %v, want unavailable", err)
+	}
+	// The list that is read lacks a change of this process.
+	_, err = b.AddIssuer(t.Context(), a.ID, issuerURL+"/other", billing.IssuerOptions{Cap: 1, Most: 2, Anybody: true})
+	w.must(err)
+	close(slow.goOn)
+	w.must(<-first)
+	if all, err := b.CountingIssuers(t.Context()); err != nil || len(all) != 2 {
+		t.Errorf("after a change: %+v, %v, want two", all, err)
+	}
 }
