@@ -126,8 +126,9 @@ func (c *Checker) keys(ctx context.Context, issuer string, h header) ([]key, err
 func (c *Checker) known(ctx context.Context, issuer string, s *keySet, h header) (found []key, mine bool, err error) {
 	for {
 		s.mu.Lock()
-		found, age, busy := s.find(h), c.Now().Sub(s.fetched), s.busy
-		if busy == nil && (len(found) == 0 || age >= fresh) {
+		now := c.Now()
+		found, age, busy := s.find(h), now.Sub(s.fetched), s.busy
+		if busy == nil && (len(found) == 0 || age >= fresh || isAhead(s.fetched, now)) {
 			s.busy, mine = make(chan struct{}), true
 		}
 		s.mu.Unlock()
@@ -190,7 +191,7 @@ func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
 	tried, read := s.tried, s.read
 	s.mu.Unlock()
 	// Whoever comes with unknown keys again and again costs a read a second.
-	if now.Before(tried.Add(between)) && now.Before(read.Add(time.Second)) {
+	if now.Before(tried.Add(between)) && now.Before(read.Add(time.Second)) && !isAhead(tried, now) {
 		return nil
 	}
 	stored, err := c.claim(ctx, issuer, now)
@@ -236,10 +237,14 @@ func (s *keySet) take(stored *billing.IssuerKeys, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read, s.tried = now, stored.Tried
-	if stored.Fetched.After(s.fetched) {
+	if stored.Fetched.After(s.fetched) || isAhead(s.fetched, now) {
 		s.keys, s.fetched = parseAll(stored.Keys), stored.Fetched
 	}
 }
+
+// isAhead reports whether a time was taken before the clock went back. The clocks of two processes
+// may differ a little.
+func isAhead(at, now time.Time) bool { return at.After(now.Add(between)) }
 
 // stamp is a time in the precision in which it is stored.
 func stamp(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
@@ -253,10 +258,13 @@ func (c *Checker) claim(ctx context.Context, issuer string, now time.Time) (s bi
 		if s, d, err = billing.IssuerKeyDocs.Get(ctx, tx, at); err != nil {
 			return err
 		}
-		if d.Version > 0 && now.Before(s.Tried.Add(between)) && !s.Tried.After(now.Add(between)) {
+		if d.Version > 0 && now.Before(s.Tried.Add(between)) && !isAhead(s.Tried, now) {
 			return nil
 		}
 		s.Issuer, s.Tried = issuer, stamp(now)
+		if isAhead(s.Fetched, now) { // nobody knows when: the keys are good, and not fresh
+			s.Fetched = s.Tried.Add(-fresh)
+		}
 		billing.IssuerKeyDocs.Put(tx, store.Doc{Key: at}, s)
 		return nil
 	})

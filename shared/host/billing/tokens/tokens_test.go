@@ -419,6 +419,45 @@ func TestIssuersThatLie(t *testing.T) {
 	}
 }
 
+func TestClocksThatGoBack(t *testing.T) {
+	w := newWorld(t)
+	old := func() error { _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); return err }
+	next := func() error { _, err := w.check(sign(t, "EdDSA", "next", w.claims(nil), nil)); return err }
+	w.ahead = 24 * time.Hour
+	if err := old(); err != nil {
+		t.Fatal(err)
+	}
+	// The keys were fetched tomorrow. They are fetched again, by this process and by others.
+	w.ahead = 0
+	w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
+	if err := old(); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("a withdrawn key: %v", err)
+	}
+	fetched := w.Fetches.Load()
+	for _, process := range []*tokens.Checker{w.checker, w.another()} {
+		w.checker = process
+		if err := next(); err != nil {
+			t.Errorf("the new key: %v", err)
+		}
+		if err := old(); !problem.Is(err, problem.Unauthorized) {
+			t.Errorf("a withdrawn key: %v", err)
+		}
+	}
+	if n := w.Fetches.Load() - fetched; n != 0 {
+		t.Errorf("%d more fetches, want none", n)
+	}
+	// An issuer that is away counts for an hour then, too.
+	w.ahead = -24 * time.Hour
+	w.Set(func() { w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
+	if err := next(); err != nil {
+		t.Errorf("an issuer that is away: %v", err)
+	}
+	w.ahead += 62 * time.Minute
+	if err := next(); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("an hour later: %v", err)
+	}
+}
+
 func FuzzToken(f *testing.F) {
 	w := newWorld(f)
 	f.Add(sign(f, "ES256", "ES256", w.claims(nil), nil))
