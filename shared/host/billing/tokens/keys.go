@@ -374,6 +374,17 @@ func parse(raw []byte) (k key, err error) {
 	if err := json.Unmarshal(raw, &about); err != nil {
 		return k, err
 	}
+	// Certificates decide nothing here, and a key may have one that does not parse.
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return k, err
+	}
+	for _, of := range []string{"x5c", "x5u", "x5t", "x5t#S256"} {
+		delete(members, of)
+	}
+	if raw, err = json.Marshal(members); err != nil {
+		return k, err
+	}
 	var j jose.JSONWebKey
 	if err := j.UnmarshalJSON(raw); err != nil {
 		return k, err

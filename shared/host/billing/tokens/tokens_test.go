@@ -419,6 +419,59 @@ func TestIssuersThatLie(t *testing.T) {
 	}
 }
 
+func TestMembersOfKeysThatDecideNothing(t *testing.T) {
+	w := newWorld(t)
+	b, err := jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for member, value := range map[string]string{
+		"x5c":      `["bm8gY2VydGlmaWNhdGU="]`, // of a kind that Go does not parse
+		"x5t":      `"0011:2233"`,
+		"x5t#S256": `"short"`,
+		"x5u":      `"http://%"`,
+		"issuer":   `"https://login.example.com/{tenantid}/v2.0"`,
+		"key_ops":  `["verify"]`,
+		"exp":      `1`,
+	} {
+		w.Set(func() {
+			w.Keys = []any{json.RawMessage(strings.Replace(string(b), "{", `{"`+member+`":`+value+`,`, 1))}
+		})
+		w.store = memory.New()
+		w.checker = w.another()
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
+			t.Errorf("a key with %s: %v", member, err)
+		}
+	}
+	for member, value := range map[string]string{"use": `"enc"`, "key_ops": `["encrypt"]`, "alg": `"ECDH-ES"`, "d": `"AAAA"`} {
+		w.Set(func() {
+			w.Keys = []any{json.RawMessage(strings.Replace(string(b), "{", `{"`+member+`":`+value+`,`, 1))}
+		})
+		w.store = memory.New()
+		w.checker = w.another()
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err == nil {
+			t.Errorf("a key with %s: it counts", member)
+		}
+	}
+	// Numbers that are of no key verify nothing, and nothing panics.
+	n := base64.RawURLEncoding.EncodeToString(append([]byte{0xff}, make([]byte, 255)...))
+	for _, odd := range []string{
+		`{"kty":"RSA","kid":"RS256","n":"` + n + `","e":"AQAB"}`,
+		`{"kty":"RSA","kid":"RS256","n":"` + n + `","e":"_____________w"}`,
+		`{"kty":"RSA","kid":"RS256","n":"` + n + `","e":""}`,
+		`{"kty":"RSA","kid":"RS256"}`, `{"kty":"OKP","crv":"Ed25519","kid":"RS256","x":"AA"}`, `{"kty":"EC","crv":"P-256","kid":"RS256","x":"","y":""}`,
+	} {
+		w.Set(func() { w.Keys = []any{json.RawMessage(odd), json.RawMessage(b)} })
+		w.store = memory.New()
+		w.checker = w.another()
+		for _, alg := range []string{"RS256", "PS256"} {
+			if _, err := w.check(sign(t, alg, "RS256", w.claims(nil), nil)); !problem.Is(err, problem.Unauthorized) {
+				t.Errorf("%s: %v", odd, err)
+			}
+		}
+	}
+}
+
 func TestClocksThatGoBack(t *testing.T) {
 	w := newWorld(t)
 	old := func() error { _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); return err }
