@@ -26,17 +26,17 @@ type bound struct {
 type held struct {
 	bound
 	mu   sync.Mutex
-	open map[any]int // by account, address or vacant
+	open map[any]int // by owner, address or vacant
 }
 
 func newHeld(b bound) *held { return &held{bound: b, open: map[any]int{}} }
 
-// hold runs a request, or refuses it if its sender (an account or an address) or its vacant
-// has reached the limit. A request at the host's own address has no vacant.
+// hold runs a request, or refuses it if its sender or its vacant has reached the limit. A sender
+// is an account, a subject of one, because many people may share an account, or an address. A request at the host's own address has no vacant.
 func (h *held) hold(r *request, run func() error) error {
 	var sender any = caller.Origin(r.RemoteAddr)
 	if r.payer != nil {
-		sender = r.payer.Account
+		sender = r.payer.Owner()
 	}
 	var vacant any
 	if r.vacant.ID != (identity.ID{}) {
