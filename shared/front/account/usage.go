@@ -197,12 +197,16 @@ func (d *api) addSubjects(ctx context.Context, account string, from, until time.
 	if err != nil {
 		return err
 	}
+	named := make(map[string]*billing.NamedSubject, len(all))
+	for i := range all {
+		named[all[i].ID] = &all[i]
+	}
 	rest := &usage.Counts{}
 	paid.m[Line{}] = rest
 	return usage.BySubject(ctx, d.Store, account, from, until, func(h usage.Hour) error {
 		key := Line{Subject: h.Subject}
-		if i := slices.IndexFunc(all, func(s billing.NamedSubject) bool { return s.ID == h.Subject }); i >= 0 {
-			key.Issuer, key.Name = all[i].Issuer, all[i].Name
+		if s := named[h.Subject]; s != nil {
+			key.Issuer, key.Name = s.Issuer, s.Name
 		}
 		if paid.m[key] == nil {
 			paid.m[key] = &usage.Counts{}
