@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
@@ -543,20 +544,8 @@ func TestACancelThatFailsLeavesTheTurn(t *testing.T) {
 // next one: the reset waits for the answer.
 func TestAResetDuringAStreamDoesNotMakeItFree(t *testing.T) {
 	c := newCutting(t, price.Price{Flat: 2000})
-	s, runner := c.signer(), c.process(c.store.Store)
-	self, err := c.server.Vacants.SelfID(t.Context())
-	c.must(err)
-	link := claim.Claim{Host: self, Account: c.account.ID}
-	c.must(link.Sign(t.Context(), s.key, c.now()))
-	_, err = c.server.Billing.Link(t.Context(), c.account.ID, link.String())
-	c.must(err)
-	reset := func() call.Outcome {
-		e := &envelope.Envelope{From: s.key.ID(), To: c.vacant, Seq: 1, Time: c.now().UTC().Truncate(time.Microsecond),
-			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{envelope.ResetText}}}
-		_, err := e.Sign(t.Context(), s.key)
-		c.must(err)
-		return c.server.Calls.Reset(t.Context(), identity.ID{}, e)
-	}
+	s, runner := c.linked(), c.process(c.store.Store)
+	reset := func() call.Outcome { return c.reset(s) }
 	during := make(chan call.Outcome, 1)
 	c.set(func(piece int) {
 		if piece == 2 {
@@ -577,6 +566,67 @@ func TestAResetDuringAStreamDoesNotMakeItFree(t *testing.T) {
 	}
 	c.wantBalance("acme", money.Dollar-2000)
 	c.whole()
+}
+
+// The turn of a slow vacant, called on the signed path, is a task whose pieces its signer reads
+// while they come: a reset waits for it, too.
+func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
+	c := newCutting(t, price.Price{Flat: 2000})
+	minutes := 5 * time.Minute
+	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{Work: &minutes})
+	c.must(err)
+	c.skip.Add(int64(2 * time.Second)) // records are cached for a second
+	s, runner := c.linked(), c.process(c.store.Store)
+	e := s.envelope(c.vacant, 1, identity.Hash{}, "count to three", "m", "")
+	if out := runner.Tasks.Send(t.Context(), c.vacant, e, call.Credential{}, "203.0.113.1"); out.State != call.Pending {
+		t.Fatalf("the call is %q, %v, want pending", out.State, out.Problem)
+	}
+	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTask(e.Hash())}
+	var during call.Outcome
+	read := ""
+	c.set(func(piece int) {
+		if piece == len(pieces) {
+			got, err := c.process(c.store.Store).Tasks.Get(t.Context(), r)
+			c.must(err)
+			for _, a := range got.Artifacts {
+				read += a.Parts[0].Text
+			}
+			during = c.reset(s)
+		}
+	}, false)
+	c.must(runner.Tasks.Work(t.Context(), r.Vacant.String()+"#"+r.Owner.String()+"#"+r.ID))
+	if read == "" || during.Problem == nil || during.Problem.Kind != problem.Pending {
+		t.Errorf("a reset after %q was read: %v, want pending", read, during.Problem)
+	}
+	c.set(nil, false)
+	if out := c.reset(s); out.Problem != nil {
+		t.Errorf("a reset after the turn: %v", out.Problem)
+	}
+	c.wantBalance("acme", money.Dollar-2000)
+	c.whole()
+}
+
+// linked is a caller for whose signed calls acme pays.
+func (c *cutting) linked() signed {
+	c.t.Helper()
+	s := c.signer()
+	self, err := c.server.Vacants.SelfID(c.t.Context())
+	c.must(err)
+	link := claim.Claim{Host: self, Account: c.account.ID}
+	c.must(link.Sign(c.t.Context(), s.key, c.now()))
+	_, err = c.server.Billing.Link(c.t.Context(), c.account.ID, link.String())
+	c.must(err)
+	return s
+}
+
+// reset resets the chain of a caller with the vacant.
+func (c *cutting) reset(s signed) call.Outcome {
+	c.t.Helper()
+	e := &envelope.Envelope{From: s.key.ID(), To: c.vacant, Seq: 1, Time: c.now().UTC().Truncate(time.Microsecond),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{envelope.ResetText}}}
+	_, err := e.Sign(c.t.Context(), s.key)
+	c.must(err)
+	return c.server.Calls.Reset(c.t.Context(), identity.ID{}, e)
 }
 
 // Whoever holds the signed bytes is told that their answer was cut.

@@ -37,8 +37,9 @@ type Options struct {
 	Accepted func(*RequestRow) ([]store.Write, error)
 	// Handoff returns writes that join the commit of the request row of a slow call
 	// (Host.IsSlow), in the place of Accepted: Resume is to run the call, maybe in another
-	// process, and SendWith does not wait for it. With nil, a slow call waits like any other,
-	// and is refused if less time is left than its vacant may take.
+	// process, and SendWith does not wait for it. Its answer can be read while it comes (Shown). With
+	// nil, a slow call waits like any other, and is refused if less time is left than its vacant
+	// may take.
 	Handoff func(*RequestRow) ([]store.Write, error)
 	// Decided returns writes that join the commit of the row that decides the request.
 	// It is called again after another writer changed one of their documents. It may

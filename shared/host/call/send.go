@@ -206,7 +206,7 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 	if p := r.opts.Payer; p != nil && row.PaidBy == PaidByAccount {
 		row.Subject = p.Subject
 	}
-	row.Shown = r.opts.Shown && row.Price > 0
+	row.Shown = (r.opts.Shown || r.handsOff) && row.Price > 0
 	writes := []store.Write{store.Append{Stream: r.pair.Requests(), Position: row.Position, WriteID: row.WriteID, Data: row.encode()}}
 	if row.PaidBy != PaidByNobody {
 		debit = h.Ledger.Debit(r.pair, c, row)
