@@ -2,8 +2,8 @@
 // process.
 //
 // The invariant: a message that was sent is handled at least once, also if the process
-// ends in between. It is deleted after its handler returned nil, or after it was
-// refused for longer than queue.Patience.
+// ends in between. It is deleted after its handler returned nil, or after one process
+// refused it for longer than queue.Patience.
 package local
 
 import (
@@ -101,7 +101,7 @@ type Share struct {
 // Run passes messages to handle until ctx ends. It returns once all handlers have returned.
 // A message is handled while each of its shares has room.
 func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string, task.Sender) []Share, handle func(context.Context, string) error) {
-	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, past: map[string]bool{}}
+	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, refused: map[string]time.Time{}, past: map[string]bool{}}
 	defer w.running.Wait()
 	for {
 		if err := w.deliver(ctx); err != nil && ctx.Err() == nil {
@@ -124,8 +124,11 @@ type worker struct {
 	running sync.WaitGroup
 
 	mu   sync.Mutex
-	busy map[string]bool // sorts of messages that are handled now
+	busy map[string]bool // sorts of messages that are handled now, or were refused less than again before
 	used map[string]int  // how many of them, by share
+	// refused are the times at which handlers first refused messages. The time of sending would not
+	// do, because a message waits for its shares, and a turn runs for minutes.
+	refused map[string]time.Time
 	// past are the sorts of messages whose handlers returned since the page under way was
 	// read. The page may still have them, although they were deleted.
 	past map[string]bool
@@ -161,31 +164,40 @@ func (w *worker) deliver(ctx context.Context) error {
 // one handles a message and deletes it if it is done with.
 func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []Share) {
 	err := w.handle(ctx, message)
-	if err != nil && w.queue.now().Sub(sentAt(d)) > queue.Patience {
+	if err != nil && w.queue.now().Sub(w.firstRefused(d.Key.Sort)) > queue.Patience {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		err = nil
 	}
 	if err == nil {
-		err = w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
+		err = w.done(ctx, d)
 	}
-	if waited := w.give(d.Key.Sort, shares); waited {
+	if waited := w.give(d.Key.Sort, shares, err == nil); waited {
 		w.queue.wake()
 	}
 	if err != nil {
-		time.AfterFunc(again, w.queue.wake)
+		time.AfterFunc(again, func() { w.rested(d.Key.Sort); w.queue.wake() })
 	}
 }
 
-func sentAt(d store.Doc) time.Time {
-	parts, ok := MessageDocs.Parts(d.Key)
-	if !ok {
-		return time.Time{}
+// firstRefused notes that a message is refused, and returns when it was refused first.
+func (w *worker) firstRefused(sort string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.refused[sort]; !ok {
+		w.refused[sort] = w.queue.now()
 	}
-	at, err := time.Parse(sentForm, parts[0])
-	if err != nil {
-		return time.Time{}
+	return w.refused[sort]
+}
+
+// done deletes a message.
+func (w *worker) done(ctx context.Context, d store.Doc) error {
+	if err := w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version}); err != nil {
+		return err
 	}
-	return at
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.refused, d.Key.Sort)
+	return nil
 }
 
 func (w *worker) forget() {
@@ -212,11 +224,22 @@ func (w *worker) take(sort string, shares []Share) bool {
 	return true
 }
 
-// give gives the shares of a message back. full reports whether one of them had no room.
-func (w *worker) give(sort string, shares []Share) (full bool) {
+// rested lets a message that was refused be handled again.
+func (w *worker) rested(sort string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.busy, sort)
+}
+
+// give gives the shares of a message back. A message that is not done is not handled again yet,
+// because in a full share, whose end wakes Run, it would come at once, over and over. full reports
+// whether one of the shares had no room.
+func (w *worker) give(sort string, shares []Share, done bool) (full bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if done {
+		delete(w.busy, sort)
+	}
 	w.past[sort] = true
 	for _, s := range shares {
 		full = full || w.used[s.Key] == s.Max

@@ -116,6 +116,38 @@ func TestMessagesOutliveTheProcess(t *testing.T) {
 	})
 }
 
+// A message that waited for its share, or whose handler worked for minutes, before it is refused
+// comes again like any other.
+func TestAnOldMessageThatIsRefusedComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		if _, err := queueOver(s).Send(t.Context(), "old", ""); err != nil { // and the process ends
+			t.Fatal(err)
+		}
+		time.Sleep(10 * queue.Patience)
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		again := time.Now().Add(queue.Patience / 2)
+		handled, refused := 0, 0
+		go queueOver(s).Run(ctx, slog.New(slog.DiscardHandler), atOnce(1), func(context.Context, string) error {
+			if time.Now().Before(again) {
+				if refused++; refused > 1000 {
+					again = time.Now() // it is in a loop
+				}
+				return task.ErrAgain
+			}
+			handled++
+			return nil
+		})
+		time.Sleep(2 * queue.Patience)
+		end()
+		synctest.Wait()
+		if handled != 1 || refused > 1000 {
+			t.Errorf("handled %d times after %d refusals, want once, and two refusals a second", handled, refused)
+		}
+	})
+}
+
 func TestTheMessageOfARefusedTaskIsDeleted(t *testing.T) {
 	s := memory.New()
 	q := queueOver(s)
