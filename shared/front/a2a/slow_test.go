@@ -328,6 +328,51 @@ func TestASlowCallEndsWithItsTime(t *testing.T) {
 	}
 }
 
+// A call that is void before its turn begins, because others keep it waiting, does not count among
+// its vacant's turns for ever.
+func TestASlowTurnThatIsVoidLeavesItsPlace(t *testing.T) {
+	for name, begun := range map[string]bool{"before it begins": false, "while it runs": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newThinker()
+			q := newQueuedWith(t, serve.Queues{}, s.with)
+			slow := q.slow("slow", 5*time.Minute)
+			places := func() int64 {
+				n, _, err := task.TurnDocs.Get(t.Context(), q.store, task.TurnDocs.Key(slow.ID.String()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			e := q.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
+			if got := q.send(e); at(t, got.body, "state") != "pending" || places() != 1 {
+				t.Fatalf("%d %s; %d turns", got.status, got.body, places())
+			}
+			worked := make(chan bool)
+			work := func() { go func() { defer close(worked); q.work(1) }() }
+			if begun {
+				work()
+				<-s.limits
+			}
+			q.skip.Store(int64(5*time.Minute + call.Grace + time.Second))
+			if got := q.send(e); at(t, got.body, "state") != "unanswered" {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			if begun {
+				s.release <- true
+			} else {
+				work()
+			}
+			<-worked
+			if n := places(); n != 0 {
+				t.Errorf("%d turns count", n)
+			}
+			if got := q.send(e); at(t, got.body, "state") != "unanswered" {
+				t.Errorf("after the turn: %d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
 // A cancel and the end of a turn have one outcome, whoever is first.
 func TestASlowTurnIsCanceledOrAnswered(t *testing.T) {
 	w, s, _ := slowWorld(t)

@@ -185,9 +185,10 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Reply: replyIDs(ref.ID, l.task.Context)}
 	r.join(&o)
 	ended := make(chan struct{})
+	var out call.Outcome
 	e.run(r, func() {
 		defer close(ended)
-		out := e.Calls.Resume(withName(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref), l.pair(), l.head.Position, o)
+		out = e.Calls.Resume(withName(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref), l.pair(), l.head.Position, o)
 		e.logAgent(ctx, ref, l.pair(), &out)
 		if out.Problem != nil && out.Cause != nil {
 			e.Log.InfoContext(ctx, "task failed", "task", ref.ID, "verdict", out.Problem.Kind.String())
@@ -197,7 +198,23 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		}
 	})
 	<-ended
-	return nil
+	if out.State == call.Pending || r.decidedBy(&out) {
+		return nil
+	}
+	return e.leave(ctx, r)
+}
+
+// leave ends the task of a turn whose call others decided, because it was due. They do not know of
+// the task, which would count among its vacant's turns until somebody reads it.
+func (e *Engine) leave(ctx context.Context, r *runner) error {
+	l, err := e.load(ctx, r.ref)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil || l.head.State != Working || l.head.Runner != r.id:
+		return err
+	}
+	return e.abandon(ctx, l)
 }
 
 // asked is the last message of the user, as it came: the first names no task.

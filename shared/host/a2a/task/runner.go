@@ -68,9 +68,8 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
 		e.logAgent(ctx, t.Ref, a.Pair, &out)
-		// Nobody else writes the status any more.
-		if s := &r.status; t.Ended != nil && (out.Reply != nil || out.State == call.Unanswered) && s.State != "" && (s.State == Failed) == (out.Reply == nil) {
-			t.Ended(&Ended{began, a.Pair, a.Position, s})
+		if t.Ended != nil && r.decidedBy(&out) {
+			t.Ended(&Ended{began, a.Pair, a.Position, &r.status})
 		}
 	})
 	return t.Ref, ended, nil
@@ -206,6 +205,13 @@ func (e *Engine) newRunner(r Ref, began time.Time) *runner {
 // join makes o report to r.
 func (r *runner) join(o *call.Options) {
 	o.Sink, o.Decided, o.Stop = r.take, r.decided, r.stop
+}
+
+// decidedBy reports whether the turn, which is over with an outcome, was decided by r. Nobody
+// writes the status any more.
+func (r *runner) decidedBy(out *call.Outcome) bool {
+	s := r.status.State
+	return (out.Reply != nil || out.State == call.Unanswered) && s != "" && (s == Failed) == (out.Reply == nil)
 }
 
 // cancel ends the behaviour.
