@@ -579,6 +579,44 @@ func TestStrangersAtASlowVacantKeepNobodyElseWaiting(t *testing.T) {
 	await.Until(t, "all are served", func() bool { return s.turns.Load() == task.MaxBackground+1 && s.at(slow.ID) == 0 })
 }
 
+// Strangers at several slow vacants leave room for an account at another.
+func TestStrangersAtSlowVacantsLeaveRoomForAccounts(t *testing.T) {
+	s := newThinker()
+	w := openWorld(t, true, s.with, func(c *serve.Config) { c.Charges = true }).runs()
+	key := "Authorization: Bearer " + w.key("acme", false)
+	var crowded []vacants.Record
+	for n := range 3 {
+		crowded = append(crowded, w.slow(fmt.Sprint("crowded", n), 5*time.Minute))
+	}
+	for n := range 48 {
+		if got := w.from(fmt.Sprintf("203.0.113.%d", n), crowded[n%3].Name); !strings.Contains(got, "TASK_STATE_SUBMITTED") {
+			t.Fatal(got)
+		}
+	}
+	running := func() (n int) {
+		for _, v := range crowded {
+			n += s.at(v.ID)
+		}
+		return n
+	}
+	await.Until(t, "the strangers' turns have begun", func() bool { return running() >= 24 })
+	other := w.slow("other", 5*time.Minute)
+	served := s.watch(other.ID)
+	if got := w.from("198.51.100.1", "other", key); !strings.Contains(got, "TASK_STATE_SUBMITTED") {
+		t.Fatal(got)
+	}
+	select {
+	case <-served: // its message comes after the messages of the strangers
+	case <-time.After(20 * time.Second):
+		t.Error("the account waits for the strangers")
+	}
+	if n := running(); n != 24 {
+		t.Errorf("%d of the strangers' turns run, want three quarters of 32", n)
+	}
+	close(s.release)
+	await.Until(t, "all are served", func() bool { return s.turns.Load() == 49 && running() == 0 })
+}
+
 // An address whose callers sign nothing has two turns at slow vacants at a time.
 func TestAGuestAddressHasTwoSlowTurns(t *testing.T) {
 	w, s, slow := slowWorld(t)

@@ -136,11 +136,14 @@ func (h *Server) published(ctx context.Context, n int) ([]vacants.Record, error)
 
 // Turns that run in the background of a process at once: in all, of slow vacants, of a vacant,
 // of a tenant, of a sender (an account or an address), of an address whose callers sign nothing
-// at slow vacants, and of all callers without an account, who cost their sender nothing. So
-// vacants that are not slow keep half. Bookings have a share of their own, like pushes.
+// at slow vacants, and of all callers without an account, who cost their sender nothing, in all
+// and at slow vacants. So vacants that are not slow keep half, and accounts at slow vacants a
+// quarter of the other half, however many slow vacants strangers call. Bookings have a share of
+// their own, like pushes.
 const (
 	maxTurns    = 64
 	maxSlow     = maxTurns / 2
+	maxStrange  = maxSlow / 4 * 3
 	maxOfVacant = maxTurns / 4
 	maxOfTenant = 32
 	maxOfSender = 16
@@ -173,6 +176,9 @@ func (a *A2A) shares(ctx context.Context, message string, of task.Sender) []loca
 	}
 	if a.server.Calls.IsSlow(v.Work) {
 		all = append(all, local.Share{Key: "slow", Max: maxSlow})
+		if !account {
+			all = append(all, local.Share{Key: "others at slow", Max: maxStrange})
+		}
 		if !account && !ref.Owner.Signs() {
 			all = append(all, local.Share{Key: "guests " + string(of), Max: maxOfGuest})
 		}
