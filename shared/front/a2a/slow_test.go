@@ -373,6 +373,33 @@ func TestASlowTurnThatIsVoidLeavesItsPlace(t *testing.T) {
 	}
 }
 
+// hanging is a queue of tasks that does not answer.
+type hanging struct{}
+
+func (hanging) Send(ctx context.Context, _ string, _ task.Sender) (func(context.Context, bool), error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A queue that does not answer holds a slow call until its deadline, and no longer; nothing is
+// accepted.
+func TestAQueueThatHangsEndsWithTheRequest(t *testing.T) {
+	s := newThinker()
+	q := newQueuedWith(t, serve.Queues{}, s.with)
+	slow := q.slow("slow", 5*time.Minute)
+	agents := q.server.OpenQueuedA2A(serve.Queues{Tasks: hanging{}, Notices: noticeQueue{q}})
+	e := q.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	out := agents.Tasks.Send(ctx, slow.ID, e, call.Credential{}, "203.0.113.1")
+	if out.Problem == nil || out.Problem.Kind != problem.Unavailable || out.State != "" {
+		t.Errorf("%q %v, want unavailable", out.State, out.Problem)
+	}
+	if got := q.server.Calls.Ask(t.Context(), identity.ID{}, e); got.State != call.Unknown {
+		t.Errorf("the call is %q", got.State)
+	}
+}
+
 // A cancel and the end of a turn have one outcome, whoever is first.
 func TestASlowTurnIsCanceledOrAnswered(t *testing.T) {
 	w, s, _ := slowWorld(t)

@@ -106,8 +106,15 @@ func (e *Engine) handoff(t *Turn) *handoff {
 
 // writes returns the writes that join the commit of the call's row. It sends the message.
 func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
+	deadline, limited := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	return func(row *call.RequestRow) ([]store.Write, error) {
+		ctx := ctx
+		if limited { // a queue that does not answer must not hold the request for longer
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline)
+			defer cancel()
+		}
 		e, t := h.engine, h.turn
 		var writes []store.Write
 		var err error
