@@ -644,6 +644,30 @@ func TestStrangersAtSlowVacantsLeaveRoomForAccounts(t *testing.T) {
 	await.Until(t, "all are served", func() bool { return s.turns.Load() == 49 && running() == 0 })
 }
 
+// Strangers who have all places of a slow vacant leave some for accounts.
+func TestStrangersLeaveAnAccountAPlaceAtASlowVacant(t *testing.T) {
+	s := newThinker()
+	w := openWorld(t, true, s.with, func(c *serve.Config) { c.Charges = true }).runs()
+	w.slow("slow", 5*time.Minute)
+	key := "Authorization: Bearer " + w.key("acme", false)
+	for range task.MaxBackground {
+		if got := w.from("203.0.113.7", "slow"); !strings.Contains(got, "TASK_STATE_SUBMITTED") {
+			t.Fatal(got)
+		}
+	}
+	if got := w.from("203.0.113.8", "slow"); !strings.Contains(got, "as many calls in the background") {
+		t.Errorf("one more stranger: %s", got)
+	}
+	for n := range 9 {
+		got := w.do("POST", "/v/slow/message:send", withID(fmt.Sprint("m", n), "hi", `},"configuration":{"returnImmediately":true}`), key, "A2A-Version: 1.0").body
+		if strings.Contains(got, "TASK_STATE_SUBMITTED") != (n < 8) {
+			t.Errorf("message %d of the account: %s", n+1, got)
+		}
+	}
+	close(s.release)
+	await.Until(t, "all are served", func() bool { return s.turns.Load() == task.MaxBackground+8 })
+}
+
 // An address whose callers sign nothing has two turns at slow vacants at a time.
 func TestAGuestAddressHasTwoSlowTurns(t *testing.T) {
 	w, s, slow := slowWorld(t)

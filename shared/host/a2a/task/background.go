@@ -119,12 +119,12 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 		var writes []store.Write
 		var err error
 		if t.Continue {
-			writes, err = e.continued(ctx, t, nil, row.Position)
+			writes, err = e.continued(ctx, t, nil, row)
 		} else if err = e.notifyFirst(ctx, t); err == nil {
 			head := t.head(h.began)
 			head.Position, head.Background = row.Position, true
 			writes, err = e.newTask(ctx, t, head, &h.task)
-			writes = append(writes, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground})
+			writes = append(writes, t.takesPlace(row.PaidBy))
 		}
 		if err != nil {
 			return nil, err
@@ -136,6 +136,15 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 		}
 		return writes, nil
 	}
+}
+
+// takesPlace counts a turn in the background for its vacant.
+func (t *Turn) takesPlace(by call.PayerKind) store.Write {
+	most := int64(MaxBackground)
+	if _, account := t.Owner.Account(); account || by == call.PaidByAccount {
+		most = maxPaid
+	}
+	return store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: most}
 }
 
 func (h *handoff) stored(ctx context.Context) {

@@ -85,7 +85,7 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	}
 	writes := []store.Write{put, event}
 	if counted {
-		writes = append(writes, store.Add{Key: backgroundKey(r), Delta: -1, Min: 0, Max: MaxBackground})
+		writes = append(writes, store.Add{Key: backgroundKey(r), Delta: -1, Min: 0, Max: maxPaid})
 	}
 	return writes, nil
 }

@@ -37,7 +37,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	}
 	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
 		if t.Continue {
-			return e.continued(context.WithoutCancel(ctx), &t, r, row.Position)
+			return e.continued(context.WithoutCancel(ctx), &t, r, row)
 		}
 		h := t.head(began)
 		h.State, h.Position, h.Lease, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
@@ -94,7 +94,7 @@ var ErrBusy = problem.New(problem.Conflict, "the task is at work on the message 
 // continued returns the writes that begin the next turn of a task: its head, at the
 // version that was read, and the message with the new status. It puts the message into
 // the context of the task. r runs the turn. If r is nil, a worker will.
-func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uint64) ([]store.Write, error) {
+func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.RequestRow) ([]store.Write, error) {
 	l, err := e.load(ctx, t.Ref)
 	if err != nil {
 		return nil, err
@@ -111,11 +111,11 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uin
 	m.Task = t.ID
 	event := Event{Status: &Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}, Asked: &m}
 	n := len(l.events) + 1
-	h.State, h.Changed, h.Caller, h.Position, h.Events = Working, event.Status.Time, t.Caller, position, n
+	h.State, h.Changed, h.Caller, h.Position, h.Events = Working, event.Status.Time, t.Caller, row.Position, n
 	var more []store.Write
 	if r == nil {
 		h.State, h.Background, event.Status.State = Submitted, true, Submitted
-		more = append(more, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground})
+		more = append(more, t.takesPlace(row.PaidBy))
 	} else {
 		h.Lease, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
 	}

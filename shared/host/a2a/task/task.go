@@ -43,6 +43,8 @@ const (
 	MaxBytes  = 8 << 20 // of all events
 	// MaxBackground bounds the turns of a vacant that wait or run in the background.
 	MaxBackground = 32
+	// maxPaid is MaxBackground for an account, which so finds a place where strangers have all others.
+	maxPaid = MaxBackground + 8
 	// MaxWork bounds a turn that runs in the background or is followed.
 	MaxWork = call.MaxWork
 	// MaxListed is up to which number the tasks of an owner are counted.
