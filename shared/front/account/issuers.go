@@ -26,11 +26,11 @@ func (d *api) issuers(ctx context.Context, _ op.None) (Issuers, error) {
 }
 
 func (d *api) issuer(ctx context.Context, in OneIssuer) (billing.Issuer, error) {
-	return d.Issuer(ctx, in.Issuer)
+	return d.Issuer(ctx, in.ID)
 }
 
 func (d *api) removeIssuer(ctx context.Context, in OneIssuer) (billing.Issuer, error) {
-	return d.RemoveIssuer(ctx, in.Issuer)
+	return d.RemoveIssuer(ctx, in.ID)
 }
 
 func (d *api) forgetSubject(ctx context.Context, in OneSubject) (billing.NamedSubject, error) {

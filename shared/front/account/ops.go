@@ -28,7 +28,7 @@ const (
 	one = OperatorPath + "/{account}"
 
 	issuersPath = "/v1/admin/issuers"
-	oneIssuer   = issuersPath + "/{issuer}"
+	oneIssuer   = issuersPath + "/{id}"
 )
 
 // IsPath reports whether a path is Handler's.
@@ -185,7 +185,7 @@ type (
 	// OneIssuer names an issuer of an account by its id.
 	OneIssuer struct {
 		op.Unread
-		Issuer string `path:"issuer"`
+		ID string `path:"id"`
 	}
 	// OneSubject names a subject by its id.
 	OneSubject struct {

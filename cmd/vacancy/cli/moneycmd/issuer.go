@@ -167,25 +167,25 @@ type issuerNamed struct {
 
 // Call implements kit.Caller.
 func (o issuerNamed) Call(ctx context.Context, c op.Client, in account.OneIssuer) (billing.Issuer, error) {
-	if !strings.Contains(in.Issuer, "://") {
+	if !strings.Contains(in.ID, "://") {
 		return o.operation.Call(ctx, c, in)
 	}
 	all, err := account.ListIssuers.Call(ctx, c, op.None{})
 	if err != nil {
 		return billing.Issuer{}, err
 	}
-	named := slices.DeleteFunc(all.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.Issuer })
+	named := slices.DeleteFunc(all.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.ID })
 	switch len(named) {
 	case 1:
-		return o.operation.Call(ctx, c, account.OneIssuer{Issuer: named[0].ID})
+		return o.operation.Call(ctx, c, account.OneIssuer{ID: named[0].ID})
 	case 0:
-		return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, to the letter", in.Issuer)
+		return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, to the letter", in.ID)
 	}
-	return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.Issuer)
+	return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.ID)
 }
 
 func nameIssuer(q kit.Asked) (account.OneIssuer, error) {
-	return account.OneIssuer{Issuer: q.Args[0]}, nil
+	return account.OneIssuer{ID: q.Args[0]}, nil
 }
 
 func issuerShowCommand(a *kit.App) *cobra.Command {
