@@ -411,7 +411,7 @@ func TestIssuersThatLie(t *testing.T) {
 	w := newWorld(t)
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
-		t.Skip("this Go makes no small keys:", err)
+		t.Fatal(err)
 	}
 	w.Keys = append([]any{map[string]string{"kty": "AKP", "kid": "ES256"}, jose.JSONWebKey{Key: small.Public(), KeyID: "small"}, 7, nil}, w.Keys...)
 	if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
