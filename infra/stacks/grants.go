@@ -180,7 +180,7 @@ func sealed(s settings.Settings, contexts ...string) []string {
 	return contexts
 }
 
-// checkingTokens returns the grants of the functions that find out who sends a token.
+// checkingTokens returns the grants of the functions that check tokens.
 func checkingTokens() []access {
 	return []access{
 		{"Tokens", []string{"PutItem"}, of{billing.IssuerKeyDocs, billing.SubjectDocs}},

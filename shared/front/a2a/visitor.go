@@ -68,8 +68,8 @@ func (s Server) VisitAs(r *http.Request, payer *call.Payer, name string) (*Visit
 	return &Visitor{Vacant: q.vacant, d: s.api, r: r, payer: payer}, err
 }
 
-// CanLogIn reports whether the visitor, who sends no credential, could send a token that counts at
-// the vacant.
+// CanLogIn reports whether a token would count at the vacant. It is false for a visitor with a
+// credential.
 func (v *Visitor) CanLogIn(ctx context.Context) (bool, error) {
 	if v.payer != nil || v.d.Issuers == nil || !v.d.takesKeys(&v.Vacant) {
 		return false, nil

@@ -35,8 +35,8 @@ func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string))
 	return a.answer(&t, a.orLogin(ctx, err))
 }
 
-// orLogin turns the refusal of a guest who has to pay into a demand for a credential, if tokens
-// count: clients of MCP then log in and ask again. A batch has one status for several answers, so
+// orLogin returns Unauthorized instead of PaymentRequired, if the client is a guest and tokens
+// count. Clients of MCP then log in and ask again. A batch has one status for several answers, so
 // its refusal stays a result.
 func (a *agent) orLogin(ctx context.Context, err error) error {
 	if !problem.Is(err, problem.PaymentRequired) || a.r.posted.batch {

@@ -68,8 +68,8 @@ func TestTheAccountOfAKeyPays(t *testing.T) {
 	w.checkReceipt(got.Data["receipt"].(string), acme)
 }
 
-// Where tokens count, the client of a guest who has to pay is led to the login: before a stream
-// begins, too. Each other refusal is a result.
+// A guest's paid call leads its client to the login if tokens count, also before a stream begins. Each
+// other refusal is a result.
 func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 	w := priced(t, func(c *serve.Config) { c.Tokens = tokens.ForBilling })
 	shop, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "shop")

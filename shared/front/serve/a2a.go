@@ -90,8 +90,8 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 		identify = h.Billing.Identify
 	}
 	var issuers func(context.Context, *vacants.Record) ([]string, error)
-	if h.Billing != nil && c.Tokens != nil {
-		issuers = h.resources().IssuersOf
+	if all := h.resources(); all != nil {
+		issuers = all.IssuersOf
 	}
 	follow := time.Duration(0)
 	if t.Notices != nil {

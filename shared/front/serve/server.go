@@ -181,7 +181,7 @@ func (h Config) Open() (*Server, error) {
 	var ledger call.Ledger
 	if h.Charges {
 		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix,
-			Tokens: h.Tokens, TokensConfig: billing.TokensConfig{Client: client, Resources: (&resource.Config{Base: h.baseOf(directory), Show: directory.Show, Named: directory.ShowNamed}).Called}})
+			Tokens: h.Tokens, TokensConfig: billing.TokensConfig{Client: client, Resources: h.resources(directory).Called}})
 		ledger = accounts
 	}
 	calls := call.New(call.Config{
@@ -240,7 +240,7 @@ func (h *Server) gatewayURL(ctx context.Context) (string, error) {
 	return h.config.baseOf(h.Vacants)(ctx)
 }
 
-// baseOf returns what tells the base URL that this process is called at.
+// baseOf returns a function that returns the base URL of this process.
 func (h *Config) baseOf(d *vacants.Directory) func(context.Context) (string, error) {
 	if h.GatewayURL != nil {
 		return h.GatewayURL
@@ -248,25 +248,36 @@ func (h *Config) baseOf(d *vacants.Directory) func(context.Context) (string, err
 	return d.Base
 }
 
-// resources tells whose tokens count at which address.
+// resources returns the addresses of the host and its vacants as resources, without issuers.
+func (h *Config) resources(d *vacants.Directory) *resource.Config {
+	return &resource.Config{Base: h.baseOf(d), Show: d.Show, Named: d.ShowNamed}
+}
+
+// resources returns the resources with their issuers; nil if no tokens count.
 func (h *Server) resources() *resource.Config {
-	return &resource.Config{Base: h.gatewayURL, Issuers: h.Billing.CountingIssuers, Show: h.Vacants.Show, Named: h.Vacants.ShowNamed}
+	if h.Billing == nil || h.config.Tokens == nil {
+		return nil
+	}
+	all := h.config.resources(h.Vacants)
+	all.Issuers = h.Billing.CountingIssuers
+	return all
 }
 
 // ResourceHandler serves the metadata of resources; nil if no tokens count.
 func (h *Server) ResourceHandler() http.Handler {
-	if h.Billing == nil || h.config.Tokens == nil {
+	all := h.resources()
+	if all == nil {
 		return nil
 	}
-	return resource.Handler(*h.resources(), httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
+	return resource.Handler(*all, httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
 }
 
 // Challenge is for Handlers; nil if no tokens count.
 func (h *Server) Challenge() func(*http.Request) string {
-	if h.Billing == nil || h.config.Tokens == nil {
-		return nil
+	if all := h.resources(); all != nil {
+		return all.Challenge
 	}
-	return h.resources().Challenge
+	return nil
 }
 
 // adminConfig returns the part of admin.Config that is the same for the operator and

@@ -263,7 +263,7 @@ func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string
 	}
 	instead := callAgent(a, ctx, f, what, words)
 	if errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && problem.Is(instead, problem.NotFound) {
-		// There is no agent, either.
+		// The address has no agent, either.
 		if _, name, ok := strings.Cut(what, "/v/"); ok && name != "" {
 			return kit.WithHint(err, "vacancy search WORDS --registry %s", kit.ShellWord(kit.HostOf(what)))
 		}

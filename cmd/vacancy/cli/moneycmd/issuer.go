@@ -42,7 +42,7 @@ type issuerResult billing.Issuer
 func (r issuerResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n  id          %s\n  tenant      %s\n", kit.Printable(r.Issuer), kit.Printable(r.ID), kit.Printable(r.Tenant))
 	if r.Anybody {
-		fmt.Fprintln(w, "  counts for  everybody who has a token of it")
+		fmt.Fprintln(w, "  counts for  everybody with a token of it")
 	}
 	for _, claim := range slices.Sorted(maps.Keys(r.Require)) {
 		fmt.Fprintf(w, "  counts for  %s=%s\n", kit.Printable(claim), kit.Printable(r.Require[claim]))
