@@ -70,14 +70,14 @@ func newLogResult(url string, v witness.Report) logResult {
 
 func (r logResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "The log of host %s at %s\n", r.Host, kit.Printable(r.URL))
-	fmt.Fprintf(w, "  signed   %s, by the host\n", events(r.Size))
+	fmt.Fprintf(w, "  signed   %s, by the host\n", kit.Counted(r.Size, "event"))
 	switch {
 	case r.Since == nil:
 		fmt.Fprintf(w, "  before   nothing was known of it; from now on it must continue this\n")
 	default:
-		fmt.Fprintf(w, "  before   %s; it only grew\n", events(*r.Since))
+		fmt.Fprintf(w, "  before   %s; it only grew\n", kit.Counted(*r.Since, "event"))
 	}
-	fmt.Fprintf(w, "  hashes   of all %s; they make the signed root\n", events(r.Leaves))
+	fmt.Fprintf(w, "  hashes   of all %s; they make the signed root\n", kit.Counted(r.Leaves, "event"))
 	switch r.Events {
 	case 0:
 		fmt.Fprint(w, "  events   no new one to verify")
@@ -96,13 +96,6 @@ func (r logResult) Print(w io.Writer) {
 	fmt.Fprintln(w, "whole")
 }
 
-func events(n uint64) string {
-	if n == 1 {
-		return "1 event"
-	}
-	return fmt.Sprintf("%d events", n)
-}
-
 // cosignResult is a verified log and its cosigners.
 type cosignResult struct {
 	logResult
@@ -113,9 +106,5 @@ type cosignResult struct {
 
 func (r cosignResult) Print(w io.Writer) {
 	r.logResult.Print(w)
-	lines := "the line of 1 witness"
-	if r.Cosignatures != 1 {
-		lines = fmt.Sprintf("the lines of %d witnesses", r.Cosignatures)
-	}
-	fmt.Fprintf(w, "%s cosigned it; the checkpoint has %s now\n", kit.Printable(r.As), lines)
+	fmt.Fprintf(w, "%s cosigned it; the checkpoint has %s now\n", kit.Printable(r.As), kit.Counted(r.Cosignatures, "cosignature"))
 }

@@ -101,5 +101,5 @@ func sealedAt(a *kit.App, ctx context.Context, url string) (translog.Checkpoint,
 type sealResult struct{ admin.Sealed }
 
 func (r sealResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s sealed, %d of them new\n", events(r.Size), r.Added)
+	fmt.Fprintf(w, "%s sealed, %d of them new\n", kit.Counted(r.Size, "event"), r.Added)
 }

@@ -93,9 +93,9 @@ func (r homeResult) Print(w io.Writer) {
 	if !r.OK {
 		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
 	}
-	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, kit.Verdict(w, r.OK, verdict))
+	fmt.Fprintf(w, "%s in %s, %s: %s\n", kit.Counted(r.Rows, "row"), kit.Counted(r.Streams, "stream"), kit.Counted(r.Vacants, "vacant"), kit.Verdict(w, r.OK, verdict))
 	if r.Events > 0 {
-		fmt.Fprintf(w, "registry: %d events, %d vacants registered\n", r.Events, r.Registered)
+		fmt.Fprintf(w, "registry: %s, %s registered\n", kit.Counted(r.Events, "event"), kit.Counted(r.Registered, "vacant"))
 	}
 	if !r.Restored.IsZero() {
 		fmt.Fprintf(w, "restored from a backup at %s: calls between the backup and that time are lost; messages signed until %s are refused\n", kit.Moment(r.Restored), kit.Moment(r.RefusedUntil))
@@ -104,10 +104,10 @@ func (r homeResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "not fully compared: %d accounts or vacants, which changed in each reading: verify them again\n", r.Changing)
 	}
 	if r.Withheld > 0 {
-		fmt.Fprintf(w, "not checked: %d sealed keys, which are opened for signing only\n", r.Withheld)
+		fmt.Fprintf(w, "not checked: %s, opened for signing only\n", kit.Counted(r.Withheld, "sealed key"))
 	}
 	if r.Sealed > 0 {
-		fmt.Fprintf(w, "the texts of %d rows are sealed for good: their links were checked, but not their hashes and signatures\n", r.Sealed)
+		fmt.Fprintf(w, "%s with a text that is sealed for good: links were checked, but not hashes and signatures\n", kit.Counted(r.Sealed, "row"))
 	}
 }
 

@@ -15,6 +15,14 @@ func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // Moment is a time for people, in UTC like the days of budgets and text keys.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
+// Counted is a number with its noun, which ends with s for every number but 1.
+func Counted[N int | int64 | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // Clip shortens s to n characters.
 func Clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
@@ -46,7 +54,7 @@ func LeftOutLines(l call.LeftOut) (lines []string) {
 		lines = append(lines, Printable(Clip(fmt.Sprintf("%s: %s; change: %s", strings.Join(names[g], ", "), g.reason, g.change), 4*MaxShownCause)))
 	}
 	if l.More > 0 {
-		lines = append(lines, fmt.Sprintf("%d more tools", l.More))
+		lines = append(lines, Counted(l.More, "more tool"))
 	}
 	return lines
 }
@@ -66,11 +74,8 @@ func UsageText(u *call.Usage) string {
 	if u.Turns > 1 {
 		s += fmt.Sprintf(", %d turns", u.Turns)
 	}
-	switch {
-	case u.Tools == 1:
-		s += ", 1 tool call"
-	case u.Tools > 1:
-		s += fmt.Sprintf(", %d tool calls", u.Tools)
+	if u.Tools > 0 {
+		s += ", " + Counted(u.Tools, "tool call")
 	}
 	if u.Cost > 0 {
 		s += ", " + money.Amount(u.Cost).String()
