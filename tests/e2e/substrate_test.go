@@ -72,7 +72,7 @@ func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 			fallthrough
 		default:
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"text": "I thought about %s"}`, q.Message)
+			_ = json.NewEncoder(w).Encode(map[string]string{"text": "I thought about " + q.Message})
 		}
 	}))
 	ts.Defer(func() {

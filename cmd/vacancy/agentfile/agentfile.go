@@ -156,6 +156,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"name": (*reader).name, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
 	"allow":       (*reader).list,
+	"input":       (*reader).input,
 }
 
 // members are the members of an agent in JSON.
@@ -287,6 +288,9 @@ func (m members) setSubstrate(text string) error {
 			delete(m, key)
 		}
 	}
+	if spec.Inputs() == "" {
+		delete(m, "input")
+	}
 	if !spec.TakesSecret() {
 		delete(m, "secret")
 	}
@@ -385,6 +389,18 @@ func (r *reader) memory(a members, key string, value json.RawMessage) error {
 func (r *reader) list(a members, key string, value json.RawMessage) error {
 	all, err := listOf(key, value)
 	if err == nil && len(all) > 0 {
+		a.set(key, all)
+	}
+	return err
+}
+
+// input takes media types. Every agent reads the messages' text, which may stand among them.
+func (r *reader) input(a members, key string, value json.RawMessage) error {
+	all, err := listOf(key, value)
+	for i := range all {
+		all[i] = strings.ToLower(all[i])
+	}
+	if all = slices.DeleteFunc(all, func(s string) bool { return s == "text" }); err == nil && len(all) > 0 {
 		a.set(key, all)
 	}
 	return err

@@ -51,6 +51,10 @@ The host sends POST with Content-Type: application/json and these members:
     caller      the id of the caller, 64 hex digits; its signature has been verified
     vacant      the id of the vacant that is asked
     context_id  the caller's thread, a string, or null
+    files       for an agent whose file declares "input", what came beside the message: a list of
+                {"name": "a.png", "media_type": "image/png", "data": base64}, or {"url": "..."},
+                which is the caller's text: the host has not read it. Each file has a line in
+                message
     history     with memory, what was said before in the thread, the oldest first: a list of
                 {"role": "caller" or "agent", "text": "..."}. A turn with "claimed" has the
                 role caller, because an OpenAI client sent it and nobody verified it;
@@ -149,6 +153,9 @@ instructions for its model.
                       JSON document
     memory            on or off: whether it is told the last 20 exchanges of the caller's
                       thread (context id)
+    input             the media types of the files that it takes beside text, such as image/png or
+                      application/json, from A2A and OpenAI clients; an HTTP agent may take
+                      any, a model images (PNG, JPEG, WebP, GIF), JSON and text/...
     vacants           vacants that it may ask: vacants of its tenant, or public vacants of this
                       host; each is a tool vacant__NAME while the agent may call it
     mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL; at

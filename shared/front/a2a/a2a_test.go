@@ -112,7 +112,7 @@ func TestErrorsOfHTTP(t *testing.T) {
 	}{
 		"a text":                      {"POST", "/v/echo", ok, "Content-Type: text/plain", 415},
 		"an encoded body":             {"POST", "/v/echo", ok, "Content-Encoding: gzip", 415},
-		"a large body":                {"POST", "/v/echo", strings.Repeat(" ", 256<<10) + ok, "", 413},
+		"a large body":                {"POST", "/v/echo", strings.Repeat(" ", 346<<10) + ok, "", 413},
 		"another method":              {"PUT", "/v/echo", ok, "", 405},
 		"POST of the card":            {"POST", "/v/echo/.well-known/agent-card.json", ok, "", 405},
 		"GET of a send":               {"GET", "/v/echo/message:send", "", "", 405},

@@ -348,12 +348,23 @@ func (b *cardBuilder) schemes(f form) canon.Member {
 	return member("securitySchemes", canon.NewObject(all...))
 }
 
-// modesOf returns the media types that a vacant reads and writes: text. An agent under test
-// also takes JSON, because the test kits send messages with data.
-func modesOf(v *vacants.Record) []string {
+// outputModes returns the media types that a vacant writes: text. An agent under test also takes and
+// answers JSON, because the test kits send messages with data.
+func outputModes(v *vacants.Record) []string {
 	modes := []string{"text/plain", "text"}
-	if test, _ := conformance.Is(v.Substrate); test {
-		modes = append(modes, "application/json")
+	if isTest(v) {
+		modes = append(modes, mediaJSON)
+	}
+	return modes
+}
+
+// inputModes returns the media types that a vacant reads: text, and what its agent takes.
+func inputModes(v *vacants.Record) []string {
+	modes := outputModes(v)
+	for _, media := range v.Input {
+		if !slices.Contains(modes, media) {
+			modes = append(modes, media)
+		}
 	}
 	return modes
 }
@@ -392,11 +403,10 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 		capabilities = append(capabilities, member("pushNotifications", canon.NewBool(true)))
 	}
 	capabilities = append(capabilities, member("streaming", canon.NewBool(true)), member("extensions", canon.NewArray(canon.NewObject(extension...))))
-	modes := texts(modesOf(b.record)...)
 	return []canon.Member{
 		text("name", b.record.Name), text("description", b.record.Capability), text("version", b.version()),
 		member("capabilities", canon.NewObject(capabilities...)),
-		member("defaultInputModes", modes), member("defaultOutputModes", modes),
+		member("defaultInputModes", texts(inputModes(b.record)...)), member("defaultOutputModes", texts(outputModes(b.record)...)),
 		member("skills", canon.NewArray(canon.NewObject(
 			text("id", b.record.Name), text("name", b.record.Name), text("description", b.record.Capability), member("tags", texts("vacant")),
 		))),

@@ -90,7 +90,7 @@ func (d *api) readCompletion(r *request) (*openai.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size := len(canon.AppendString(nil, q.Asked)); size > maxText {
+	if size := len(canon.AppendString(nil, q.Asked.Text)); size > maxText {
 		return nil, problem.New(problem.TooLarge, "messages: expected at most %d bytes of the last message in JSON, got %d", maxText, size)
 	}
 	return q, nil
@@ -222,10 +222,17 @@ func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref) (*task
 	if err != nil {
 		return nil, err
 	}
-	m := task.Message{ID: "m-" + ref.ID, Context: "c-" + ref.ID, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: q.Asked}}, Metadata: metadata}
+	m := task.Message{ID: "m-" + ref.ID, Context: "c-" + ref.ID, Role: task.User, Parts: partsOf(&q.Asked), Metadata: metadata}
+	if err := checkImages(&m, &r.vacant); err != nil {
+		return nil, err
+	}
 	t := &task.Turn{Ref: ref, Opens: true, Told: []task.Told{}}
 	for _, said := range q.Told {
-		t.Told = append(t.Told, task.Told(said))
+		var lines []string
+		for _, p := range partsOf(&said) {
+			lines = append(lines, p.Note())
+		}
+		t.Told = append(t.Told, task.Told{Role: said.Role, Text: strings.Join(lines, "\n")})
 	}
 	if ref.Owner != call.GuestOwner {
 		t.List = ref.Owner
@@ -234,6 +241,31 @@ func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref) (*task
 		return nil, err
 	}
 	return t, d.admit(r, t)
+}
+
+// partsOf returns the text and the images of a message.
+func partsOf(said *openai.Said) (parts []task.Part) {
+	if said.Text != "" {
+		parts = append(parts, task.Part{Kind: task.Text, Text: said.Text})
+	}
+	for _, image := range said.Images {
+		p := task.Part{Kind: task.Raw, Raw: image.Data, MediaType: image.MediaType}
+		if image.URL != "" {
+			p = task.Part{Kind: task.URL, Text: image.URL, MediaType: vacants.AnyImage}
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// checkImages is checkParts for the last message of a completion.
+func checkImages(m *task.Message, v *vacants.Record) error {
+	for _, p := range m.Parts {
+		if p.Kind != task.Text && !takes(v, &p) {
+			return problem.Invalid("messages", "content that this agent reads, which is "+readable(v), describe(&p))
+		}
+	}
+	return checkParts(m, v)
 }
 
 // completion is a turn whose answer is a completion.

@@ -121,7 +121,7 @@ func (r *request) plainOwner() call.Owner {
 // plain returns the setting for callers without a key. Plain callers of an agent
 // under test share their tasks.
 func (r *request) plain() vacants.Plain {
-	if r.isTest() && r.vacant.Plain == vacants.PlainOpen {
+	if isTest(&r.vacant) && r.vacant.Plain == vacants.PlainOpen {
 		return vacants.PlainShared
 	}
 	return r.vacant.Plain

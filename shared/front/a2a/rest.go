@@ -125,7 +125,7 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 		if err := r.read(); err != nil {
 			return nil, nil, err
 		}
-		v, err := canon.Parse(r.body, canon.DefaultLimits())
+		v, err := canon.Parse(r.body, a2awire.Limits())
 		switch {
 		case err != nil:
 			return nil, faultf(parseError, "the body does not decode: "+textOf(err)), nil

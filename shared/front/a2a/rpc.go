@@ -23,12 +23,12 @@ const (
 	mediaEvents = "text/event-stream"
 )
 
-// read reads the body of a request, at most 256 KiB, once.
+// read reads the body of a request once.
 func (r *request) read() error {
 	if r.body != nil {
 		return nil
 	}
-	body, err := httpapi.Body(r.ResponseWriter, r.Request, canon.DefaultLimits().Bytes, mediaA2A)
+	body, err := httpapi.Body(r.ResponseWriter, r.Request, a2awire.MaxBody, mediaA2A)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (d *api) isOwnForm(r *request) (bool, error) {
 		return false, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(r.body))
-	v, err := canon.Parse(r.body, canon.DefaultLimits())
+	v, err := canon.Parse(r.body, a2awire.Limits())
 	if err != nil {
 		return false, nil
 	}
@@ -103,11 +103,11 @@ func (d *api) rpc(r *request) error {
 
 // parse reads the envelope of JSON-RPC 2.0.
 func (r *request) parse() (q rpcCall, f *fault) {
-	whole := canon.NewDecoder(r.body, canon.DefaultLimits())
+	whole := canon.NewDecoder(r.body, a2awire.Limits())
 	if err := errors.Join(whole.Skip(), whole.End()); err != nil {
 		return q, faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
 	}
-	d := canon.NewDecoder(r.body, canon.DefaultLimits())
+	d := canon.NewDecoder(r.body, a2awire.Limits())
 	if d.Kind() != canon.Object {
 		return q, faultf(invalidRequest, "expected one JSON-RPC request, got "+d.Kind().String())
 	}
@@ -190,7 +190,7 @@ func (d *api) fail(r *request, f *fault) {
 	}
 	// 1.0.0 had other statuses for some errors. The kit that tests agents is older than 1.0.1.
 	older := map[int]int{taskNotCancelable.code: http.StatusConflict, contentType.code: http.StatusUnsupportedMediaType}
-	if status := older[f.kind.code]; status != 0 && r.isTest() {
+	if status := older[f.kind.code]; status != 0 && isTest(&r.vacant) {
 		g := *f
 		g.kind.http, f = status, &g
 	}

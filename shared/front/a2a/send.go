@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -45,15 +48,15 @@ func (d *api) sendMessage(r *request, params []byte) error {
 	return nil
 }
 
-// isTest reports whether the vacant is an agent under test.
-func (r *request) isTest() bool {
-	is, _ := conformance.Is(r.vacant.Substrate)
+// isTest reports whether a vacant is an agent under test.
+func isTest(v *vacants.Record) bool {
+	is, _ := conformance.Is(v.Substrate)
 	return is
 }
 
 // wantsBare reports whether the client gets a message instead of a task, which only an
 // agent under test answers. The task is stored all the same.
-func (r *request) wantsBare(m *task.Message) bool { return r.isTest() && conformance.IsBare(m) }
+func (r *request) wantsBare(m *task.Message) bool { return isTest(&r.vacant) && conformance.IsBare(m) }
 
 // bareMessage returns the answer of a task as a message without the task.
 func (r *request) bareMessage(t *task.Task) []byte {
@@ -88,7 +91,7 @@ func (d *api) decodeTurn(r *request, params []byte) (q a2awire.SendRequest, turn
 
 // turn makes the turn of a message.
 func (d *api) turn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
-	if err := checkSend(r.dialect, q, modesOf(&r.vacant)); err != nil {
+	if err := checkSend(r.dialect, q, &r.vacant); err != nil {
 		return nil, err
 	}
 	e, err := a2awire.Signed(&q.Message)
@@ -129,10 +132,9 @@ func (d *api) admit(r *request, o *task.Turn) (err error) {
 	return nil
 }
 
-// checkSend refuses a message that the vacant cannot answer. modes are the media types of the
-// vacant's card. An agent that reads only text gets no files, even files with text.
-func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, modes []string) error {
-	m := &q.Message
+// checkSend refuses a message that the vacant cannot answer.
+func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, v *vacants.Record) error {
+	m, modes := &q.Message, outputModes(v)
 	switch {
 	case d == a2awire.V03 && m.ID == "": // 1.0 requires it, too, but its clients leave it out
 		return problem.Invalid("messageId", "an id that the client makes", "none")
@@ -141,17 +143,58 @@ func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, modes []string) error 
 	case !accepts(q.OutputModes, modes):
 		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(modes, ", "), strings.Join(q.OutputModes, ", ")))
 	}
-	onlyText := !slices.Contains(modes, mediaJSON)
+	return checkParts(m, v)
+}
+
+// MaxFiles bounds the bytes of a message with files, its text included. In the form in which a task is
+// stored they take a third more.
+const MaxFiles = 256 << 10
+
+// checkParts refuses parts that the vacant's agent does not take, and more of them than a task holds. An
+// agent that reads only text gets no files, even files with text.
+func checkParts(m *task.Message, v *vacants.Record) error {
+	texts, all, files := 0, len(m.Metadata), false
 	for i, p := range m.Parts {
-		switch {
-		case p.Kind == task.Text:
-		case onlyText:
-			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads text, got %s", i, p.Kind))
-		case p.MediaType != "" && !slices.Contains(modes, mediaOf(p.MediaType)):
-			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %.80q", i, strings.Join(modes, ", "), p.MediaType))
+		if p.Kind == task.Text {
+			texts += len(canon.AppendString(nil, p.Text))
+		} else if files = true; !takes(v, &p) {
+			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, readable(v), describe(&p)))
 		}
+		all += len(p.Text) + len(p.Content()) + len(p.Filename) + len(p.Metadata)
+	}
+	switch {
+	case texts > maxText:
+		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of text in JSON, which escapes quotes and control characters, got %d", maxText, texts)
+	case files && all > MaxFiles:
+		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of texts and files together, got %d", MaxFiles, all)
 	}
 	return nil
+}
+
+// takes reports whether the vacant's agent takes a part that is not text. An agent under test takes values
+// in JSON.
+func takes(v *vacants.Record, p *task.Part) bool {
+	f := substrate.File{MediaType: p.Media()}
+	if p.Kind == task.URL {
+		f.URL = p.Text
+	}
+	return v.Takes(&f) || isTest(v) && (p.MediaType == "" || f.MediaType == mediaJSON)
+}
+
+// readable lists the content that a vacant reads, for an error.
+func readable(v *vacants.Record) string {
+	return strings.Join(append([]string{"text"}, inputModes(v)[2:]...), ", ")
+}
+
+// describe names a part for an error.
+func describe(p *task.Part) string {
+	switch {
+	case p.Kind == task.URL:
+		return "a URL"
+	case p.MediaType == "":
+		return fmt.Sprintf("%s without a media type (%s)", p.Kind, p.Media())
+	}
+	return httpapi.Clip(p.MediaType)
 }
 
 // mediaOf is a media type without parameters.
@@ -296,7 +339,7 @@ func (d *api) signFor(r *request, t *task.Turn, conversation string, m task.Mess
 		}
 		e.Payload = envelope.Message{Role: envelope.RoleUser, MessageID: &m.ID, ContextID: &m.Context}
 		for i := range m.Parts {
-			e.Payload.Parts = append(e.Payload.Parts, a2awire.PartText(&m.Parts[i]))
+			e.Payload.Parts = append(e.Payload.Parts, m.Parts[i].Note())
 		}
 		if err := e.Payload.Check(); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -15,8 +16,8 @@ import (
 // Request is a request for a completion.
 type Request struct {
 	Model string
-	// Asked is the text of the last message.
-	Asked string
+	// Asked is the last message, which has a text or images.
+	Asked Said
 	// Told are the messages before, the oldest first: all texts of the system, and as much of the
 	// newest conversation as an agent's memory holds. It is not nil.
 	Told []Said
@@ -28,8 +29,18 @@ type Request struct {
 	Came string
 }
 
-// Said is a message with its role.
-type Said struct{ Role, Text string }
+// Said is a message with its role. Only messages of the user have images.
+type Said struct {
+	Role, Text string
+	Images     []Image
+}
+
+// Image is an image with its bytes, or the URL of one.
+type Image struct {
+	MediaType string // "" with a URL
+	Data      []byte
+	URL       string
+}
 
 // The roles of messages.
 const (
@@ -50,7 +61,9 @@ const (
 func Decode(body []byte) (*Request, error) {
 	sum := sha256.Sum256(body)
 	q := &Request{Came: hex.EncodeToString(sum[:]), Told: []Said{}}
-	d := canon.NewDecoder(body, canon.DefaultLimits())
+	limits := canon.DefaultLimits()
+	limits.Bytes = len(body) // who read it has bounded it
+	d := canon.NewDecoder(body, limits)
 	table := Members()
 	var all []Said
 	messages, includes := false, false
@@ -106,10 +119,10 @@ func (q *Request) divide(all []Said) error {
 		return problem.Invalid("messages", "at least one message", "none")
 	case all[last].Role != user:
 		return problem.Invalid(fmt.Sprintf("messages[%d].role", last), "user, because the last message is asked", all[last].Role)
-	case all[last].Text == "":
+	case all[last].Text == "" && len(all[last].Images) == 0:
 		return problem.Invalid(fmt.Sprintf("messages[%d].content", last), "a text, because the last message is asked", "none")
 	}
-	q.Asked = all[last].Text
+	q.Asked = all[last]
 	all = all[:last]
 	size := 0
 	for _, m := range all {
@@ -132,7 +145,7 @@ func (q *Request) divide(all []Said) error {
 		first = i
 	}
 	for i, m := range all {
-		if m.Text != "" && (i >= first || m.Role == system || m.Role == developer) {
+		if (m.Text != "" || len(m.Images) > 0) && (i >= first || m.Role == system || m.Role == developer) {
 			q.Told = append(q.Told, m)
 		}
 	}
@@ -162,7 +175,7 @@ func readMessage(d *canon.Decoder) (m Said, err error) {
 			if content = d.Kind() != canon.Null; !content {
 				return d.Null()
 			}
-			m.Text, err = readContent(d)
+			m.Text, m.Images, err = readContent(d)
 		case "tool_calls", "function_call", "audio", "tool_call_id":
 			err = Member{Name: key, Note: "the agent runs its own tools and reads text", Allowed: []string{"[]"}}.check(d)
 		default:
@@ -177,39 +190,62 @@ func readMessage(d *canon.Decoder) (m Said, err error) {
 		return m, problem.Invalid("role", knownRoles, "none")
 	case m.Role != user && m.Role != assistant && m.Role != system && m.Role != developer:
 		return m, problem.Invalid("role", knownRoles, fmt.Sprintf("%.40q", m.Role))
+	case len(m.Images) > 0 && m.Role != user:
+		return m, problem.Invalid("content", "texts, because only the user's messages have images", "an image")
 	case !content && m.Role != assistant:
 		return m, problem.Invalid("content", "a text", "none")
 	}
 	return m, nil
 }
 
-// readContent reads a text, or parts of text.
-func readContent(d *canon.Decoder) (string, error) {
+// readContent reads a text, or parts of text and images.
+func readContent(d *canon.Decoder) (string, []Image, error) {
 	if d.Kind() != canon.Array {
-		return d.String()
+		text, err := d.String()
+		return text, nil, err
 	}
 	var texts []string
+	var images []Image
 	err := d.Array(func(i int) error {
-		text, err := readPart(d)
-		texts = append(texts, text)
+		text, image, err := readPart(d)
+		if image != nil {
+			images = append(images, *image)
+		} else {
+			texts = append(texts, text)
+		}
 		return below(fmt.Sprintf("content[%d]", i), err)
 	})
-	return strings.Join(texts, "\n"), err
+	return strings.Join(texts, "\n"), images, err
 }
 
-// readPart reads a part of type text.
-func readPart(d *canon.Decoder) (text string, err error) {
+// The types of parts.
+const (
+	textPart  = "text"
+	imagePart = "image_url"
+)
+
+// readPart reads a part of type text or image_url.
+func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 	if d.Kind() != canon.Object {
-		return "", problem.Invalid("", "an object with type and text", d.Kind().String())
+		return "", nil, problem.Invalid("", "an object with type and text or image_url", d.Kind().String())
 	}
-	kind, has := "", false
+	kind, has, url := "", false, ""
 	err = d.Object(func(key string) (err error) {
 		switch {
 		case key == "type":
 			kind, err = d.String()
-		case key == "text" && d.Kind() == canon.String:
+		case key == textPart && d.Kind() == canon.String:
 			has = true
 			text, err = d.String()
+		case key == imagePart && d.Kind() == canon.Object:
+			err = d.Object(func(key string) (err error) {
+				if key != "url" {
+					return d.Skip() // the model's server decides on the detail
+				}
+				url, err = d.String()
+				return err
+			})
+			err = below(imagePart, err)
 		default: // of a part of another type
 			err = d.Skip()
 		}
@@ -217,11 +253,32 @@ func readPart(d *canon.Decoder) (text string, err error) {
 	})
 	switch {
 	case err != nil:
-		return "", err
-	case kind != "text":
-		return "", problem.Invalid("type", "text, because agents here read text", fmt.Sprintf("%.40q", kind))
+		return "", nil, err
+	case kind == imagePart:
+		image, err = readImage(url)
+		return "", image, below(imagePart, err)
+	case kind != textPart:
+		return "", nil, problem.Invalid("type", "text or image_url", fmt.Sprintf("%.40q", kind))
 	case !has:
-		return "", problem.Invalid("text", "a text", "none")
+		return "", nil, problem.Invalid("text", "a text", "none")
 	}
-	return text, nil
+	return text, nil, nil
+}
+
+// readImage reads the URL of an image, which may have its bytes.
+func readImage(url string) (*Image, error) {
+	const want = "data:image/TYPE;base64,BYTES, or a URL of https"
+	if strings.HasPrefix(url, "https://") {
+		return &Image{URL: url}, nil
+	}
+	rest, isData := strings.CutPrefix(url, "data:")
+	media, encoded, isBase64 := strings.Cut(rest, ";base64,")
+	if media = strings.ToLower(media); !isData || !isBase64 || !strings.HasPrefix(media, "image/") {
+		return nil, problem.Invalid("url", want, fmt.Sprintf("%.80q", url))
+	}
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, problem.Invalid("url", want, "bytes that are not base64")
+	}
+	return &Image{MediaType: media, Data: data}, nil
 }

@@ -33,7 +33,7 @@ type Member struct {
 // are ignored.
 func Members() []Member {
 	return []Member{
-		{Name: "messages", Rule: Counts, Note: "the last one, of the `user`, is asked; the others are told to the agent as the caller's words"},
+		{Name: "messages", Rule: Counts, Note: "the last one, of the `user`, is asked; the others are told to the agent as the caller's words; images of the last message reach an agent that declares them, of the others only their names and sizes"},
 		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's own address; a text at a vacant's address"},
 		{Name: "stream", Rule: Counts, Note: "the answer comes in chunks"},
 		{Name: "stream_options", Rule: Counts, Note: "`include_usage` adds a chunk with the usage"},

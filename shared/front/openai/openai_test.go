@@ -36,9 +36,25 @@ func TestTheLastMessageIsAskedAndTheOthersAreTold(t *testing.T) {
 		t.Errorf("the hash is %q", q.Came)
 	}
 	q.Came = ""
-	want := &openai.Request{Model: "clerk", Asked: "four", Stream: true, Usage: true, Told: []openai.Said{
+	want := &openai.Request{Model: "clerk", Asked: openai.Said{Role: "user", Text: "four"}, Stream: true, Usage: true, Told: []openai.Said{
 		{Role: "system", Text: "be brief"}, {Role: "user", Text: "one\ntwo"}, {Role: "assistant", Text: "three"}, {Role: "developer", Text: "in English"}}}
 	if diff := cmp.Diff(want, q); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An image is a part of the message that has it, with its bytes or its URL.
+func TestImagesBelongToTheirMessage(t *testing.T) {
+	inline := `{"type":"image_url","image_url":{"url":"data:IMAGE/png;base64,iVBORw==","detail":"high"}}`
+	q, err := openai.Decode([]byte(of(`{"role":"user","content":[` + inline + `]},{"role":"user","content":[{"type":"text","text":"see"},` + inline + `,{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	png := openai.Image{MediaType: "image/png", Data: []byte("\x89PNG")}
+	if diff := cmp.Diff(openai.Said{Role: "user", Text: "see", Images: []openai.Image{png, {URL: "https://example.com/a.png"}}}, q.Asked); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]openai.Said{{Role: "user", Images: []openai.Image{png}}}, q.Told); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -69,7 +85,7 @@ func TestWhatIsToldIsBoundedAsMemoryIs(t *testing.T) {
 
 // Each error names the member and the expected value.
 func TestWhatIsAskedIsReadStrictly(t *testing.T) {
-	image := `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`
+	image := `{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":"low"}}`
 	for _, tt := range []struct{ body, want string }{
 		{``, "body"},
 		{`[]`, "body: expected one JSON object"},
@@ -85,7 +101,14 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{of(`{"role":"user","content":7}`), "messages[0].content"},
 		{of(`{"role":"user","content":[{"type":"text"}]}`), "messages[0].content[0].text: expected a text, got none"},
 		{of(`{"role":"user","content":[{"type":"text","text":7}]}`), "messages[0].content[0].text: expected a text, got none"},
-		{of(`{"role":"user","content":[{"type":"text","text":"see"},` + image + `]}`), `messages[0].content[1].type: expected text, because agents here read text, got "image_url"`},
+		{of(`{"role":"system","content":[` + image + `]},{"role":"user","content":"hi"}`), "messages[0].content: expected texts, because only the user's messages have images, got an image"},
+		{of(`{"role":"user","content":[{"type":"image_url"}]}`), "messages[0].content[0].image_url.url: expected data:image/TYPE;base64,BYTES, or a URL of https, got"},
+		{of(`{"role":"user","content":[{"type":"image_url","image_url":"https://example.com/a.png"}]}`), "messages[0].content[0].image_url.url: expected data:"},
+		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":7}}]}`), "messages[0].content[0].image_url.url"},
+		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://example.com/a.png"}}]}`), `got "http://example.com/a.png"`},
+		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:text/html;base64,aGk="}}]}`), `got "data:text/html`},
+		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png,hi"}}]}`), `got "data:image/png`},
+		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,???"}}]}`), "got bytes that are not base64"},
 		{of(`{"role":"user","content":[{"type":"input_audio","text":"x"}]}`), "messages[0].content[0].type"},
 		{of(`{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}`), "messages[1].role: expected user, because the last message is asked, got assistant"},
 		{of(`{"role":"user","content":"hi"},{"role":"system","content":"ho"}`), "messages[1].role: expected user"},
@@ -129,7 +152,7 @@ func TestOtherMembersAreIgnored(t *testing.T) {
 		for _, v := range values {
 			more := fmt.Sprintf(`,%q:%s`, m.Name, v)
 			b := `{"messages":[{"role":"user","content":"hi"}]` + more + `}`
-			if q, err := openai.Decode([]byte(b)); err != nil || q.Asked != "hi" {
+			if q, err := openai.Decode([]byte(b)); err != nil || q.Asked.Text != "hi" {
 				t.Errorf("%s: %v", more, err)
 			}
 		}
@@ -199,6 +222,7 @@ func TestOnlyPathsOfOpenAIsAPIAreItsPaths(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(body("")))
 	f.Add([]byte(of(`{"role":"system","content":"a"},{"role":"user","content":[{"type":"text","text":"hi"}]}`)))
+	f.Add([]byte(of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`)))
 	f.Add([]byte(body(`,"n":1,"tools":[],"stop":null,"stream":true,"stream_options":{"include_usage":true}`)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q, err := openai.Decode(b)
@@ -215,7 +239,7 @@ func FuzzDecode(f *testing.F) {
 				n++
 			}
 		}
-		if q.Asked == "" || q.Told == nil || size > 64<<10 || n > 40 {
+		if q.Asked.Text == "" && q.Asked.Images == nil || q.Told == nil || size > 64<<10 || n > 40 {
 			t.Fatalf("%q: %+v", b, q)
 		}
 	})

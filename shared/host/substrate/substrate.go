@@ -83,6 +83,7 @@ type Turn struct {
 	// such as assistant or system; "" for every other turn. Role is Caller then, because the words are
 	// the caller's, whatever it says.
 	Claimed string
+	Files   []File       // of a Caller, beside its text, which names each
 	Calls   []ToolCall   // of an Agent, after its text
 	Results []ToolResult // of Tools: one for each call of the turn before, in its order
 }
@@ -268,9 +269,13 @@ func TooLarge(n int) error {
 
 // Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT. It is told what
 // was said before. What it used is noted, and that its answer was cut off.
-func Behaviour(s Substrate, before ...Turn) call.Behaviour {
+func Behaviour(s Substrate, before ...Turn) call.Behaviour { return BehaviourWith(s, nil, before...) }
+
+// BehaviourWith is Behaviour for a message with files.
+func BehaviourWith(s Substrate, files []File, before ...Turn) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		r := Ask(e.From, e.To, e.Payload.Text())
+		r.Turns[0].Files = files
 		r.Turns = append(slices.Clip(before), r.Turns...)
 		r.call, r.ContextID = &e, e.Payload.ContextID
 		a, err := Fold(reported(ctx, s.Infer(ctx, r)))

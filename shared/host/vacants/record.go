@@ -63,6 +63,9 @@ type Record struct {
 	Price *price.Price
 	// Work bounds a call. Zero means the host's bound.
 	Work time.Duration
+	// Input are the media types of the files that the vacant's agent takes beside text
+	// (definition.Agent).
+	Input []string
 	// Deleted is the time of the vacant's deletion, or the zero time. The
 	// record of a deleted vacant is a tombstone: id, name, kin, times and the
 	// state ARCHIVED.
@@ -169,6 +172,7 @@ type stored struct {
 
 	Price *price.Price  `json:"price,omitempty"`
 	Work  time.Duration `json:"work,omitempty"`
+	Input []string      `json:"input,omitempty"`
 }
 
 // record is how records are stored. Formats 1 to 4 were of earlier programs.
@@ -185,7 +189,7 @@ func encodeRecord(r Record) ([]byte, error) {
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed = r.Capability, r.Substrate, r.Agent, r.Card, r.seed
 		s.Floor, s.Restored = r.Floor, r.Restored
-		s.Plain, s.Price, s.Work = r.Plain, r.Price, r.Work
+		s.Plain, s.Price, s.Work, s.Input = r.Plain, r.Price, r.Work, r.Input
 		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
 	}
 	return record.Encode(s)
@@ -218,7 +222,7 @@ func decodeRecord(d store.Doc) (Record, error) {
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Restored: s.Restored, Deleted: s.Deleted,
-		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work, Input: s.Input,
 		seed: s.Seed, version: d.Version,
 	}, nil
 }

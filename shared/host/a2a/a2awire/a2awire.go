@@ -11,7 +11,19 @@ package a2awire
 
 import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
+
+// MaxBody bounds a request in bytes: 256 KiB of files in base64 and what belongs to them. A task
+// is stored with its message, so the store's documents bound it (store.MaxData).
+const MaxBody = 346 << 10
+
+// Limits returns the bounds of a request.
+func Limits() canon.Limits {
+	l := canon.DefaultLimits()
+	l.Bytes = MaxBody
+	return l
+}
 
 // Dialect is a way of writing A2A.
 type Dialect uint8

@@ -65,7 +65,7 @@ type reader struct {
 }
 
 func newReader(d Dialect, params []byte) *reader {
-	return &reader{Decoder: canon.NewDecoder(params, canon.DefaultLimits()), d: d}
+	return &reader{Decoder: canon.NewDecoder(params, Limits()), d: d}
 }
 
 // object reads an object, member by member. null counts as absent, but for the members

@@ -121,16 +121,6 @@ func MessageResult(d Dialect, m *task.Message) []byte {
 	return w.b
 }
 
-// PartText is a part as a text: its own, or its JSON.
-func PartText(p *task.Part) string {
-	if p.Kind == task.Text {
-		return p.Text
-	}
-	w := &writer{}
-	w.part(p)
-	return string(w.b)
-}
-
 // Task returns a task, the answer to GetTask and CancelTask.
 func Task(d Dialect, t *task.Task) []byte {
 	w := &writer{d: d}

@@ -1,9 +1,13 @@
 package task
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -91,6 +95,48 @@ type Part struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object, or nil
 }
 
+// Note is the part in the message that the host signs for a caller: its text, or a line that names the
+// content of the part, with the SHA-256 of its bytes.
+func (p *Part) Note() string {
+	if p.Kind == Text {
+		return p.Text
+	}
+	what := "file"
+	if p.Filename != "" {
+		what += " " + strconv.Quote(p.Filename)
+	}
+	if media := p.Media(); media != "" {
+		what += ", " + media
+	}
+	if p.Kind == URL {
+		return "[" + what + ", at " + strconv.Quote(p.Text) + "]"
+	}
+	return fmt.Sprintf("[%s, %d bytes, sha256 %x]", what, len(p.Content()), sha256.Sum256(p.Content()))
+}
+
+// Content returns the bytes of a part of Raw or Data. Of a value they are its JSON without white space, as
+// it is stored.
+func (p *Part) Content() []byte {
+	if p.Kind != Data {
+		return p.Raw
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, p.Data) != nil {
+		return p.Data
+	}
+	return b.Bytes()
+}
+
+// Media returns the media type of a part without its parameters, in lower case; "" for a URL without one.
+func (p *Part) Media() string {
+	media, _, _ := strings.Cut(p.MediaType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if media == "" {
+		media = map[PartKind]string{Text: "text/plain", Raw: "application/octet-stream", Data: "application/json"}[p.Kind]
+	}
+	return media
+}
+
 // Message is a message of one side. Metadata is an object, or nil.
 type Message struct {
 	ID         string          `json:"id"`
@@ -102,6 +148,14 @@ type Message struct {
 	Extensions []string        `json:"extensions,omitempty"`
 	References []string        `json:"references,omitempty"` // ids of other tasks
 	Cut        call.Cut        `json:"cut,omitempty"`        // why the answer that it is ends before its end
+}
+
+// equals reports whether two messages are the same. The stored form of a message has no white space in
+// its JSON.
+func (m *Message) equals(other *Message) bool {
+	a, err := json.Marshal(m)
+	b, otherErr := json.Marshal(other)
+	return err == nil && otherErr == nil && bytes.Equal(a, b)
 }
 
 // Artifact is a result of a task.

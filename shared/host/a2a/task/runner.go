@@ -262,7 +262,7 @@ func (r *runner) used() *call.Usage {
 	if r.reported != nil {
 		u = *r.reported
 	} else if asked := r.task.asked(); asked != nil {
-		u.In = call.EstimatedTokens(partsSize(asked.Parts))
+		u.In = call.EstimatedTokens(textsSize(asked.Parts))
 	}
 	if rest := r.came - r.counted; rest > 0 {
 		u.Out += call.EstimatedTokens(rest)

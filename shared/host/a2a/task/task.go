@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -216,7 +215,8 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	if found, ok, err := e.before(ctx, &t); ok || err != nil {
 		return found, err
 	}
-	if t.Continue || t.Once {
+	// A document holds a message with files, and not also an answer.
+	if t.Continue || t.Once || slices.ContainsFunc(t.Message.Parts, func(p Part) bool { return p.Kind != Text }) {
 		return e.runStored(ctx, t)
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
@@ -286,7 +286,7 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 	}
 	was, is := found.History[at], t.Message
 	was.Task, is.Task = "", ""
-	if !reflect.DeepEqual(was, is) {
+	if !was.equals(&is) {
 		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
 	}
 	return found, true, nil
@@ -398,6 +398,27 @@ func EnvelopeTask(hash identity.Hash) string { return hash.String()[:32] }
 func MessageOf(ctx context.Context) *Message {
 	m, _ := ctx.Value(messagesKey{}).(messages)
 	return m.turn
+}
+
+// isOf reports whether e is the call of the turn, and not a call that its vacant makes meanwhile,
+// whose context has the messages, too. The host signs its calls with random ids of messages.
+func (m *messages) isOf(e *envelope.Envelope) bool {
+	return m.turn != nil && e.Payload.MessageID != nil && *e.Payload.MessageID == m.turn.ID
+}
+
+// PartsOf returns the parts of the message of e's turn that the host signed as notes (Part.Note), in
+// their order.
+func PartsOf(ctx context.Context, e *envelope.Envelope) (files []Part) {
+	m, _ := ctx.Value(messagesKey{}).(messages)
+	if !m.isOf(e) {
+		return nil
+	}
+	for _, p := range m.turn.Parts {
+		if p.Kind != Text {
+			files = append(files, p)
+		}
+	}
+	return files
 }
 
 // FirstMessageOf returns the message that began the task of the turn that ctx belongs to; nil
@@ -606,6 +627,14 @@ func (t *Task) size() (n int) {
 	}
 	for _, m := range t.History {
 		n += partsSize(m.Parts) + len(m.Metadata)
+	}
+	return n
+}
+
+// textsSize is the size of the texts and the values among parts in bytes.
+func textsSize(parts []Part) (n int) {
+	for _, p := range parts {
+		n += len(p.Text) + len(p.Data)
 	}
 	return n
 }

@@ -1,6 +1,10 @@
 package task
 
-import "context"
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
 
 // Told is a message that a caller reports, as said before its own. The host has no record of it.
 type Told struct {
@@ -8,9 +12,12 @@ type Told struct {
 	Text string
 }
 
-// ToldOf returns the messages that the caller of the turn that ctx belongs to reports, the oldest
+// ToldOf returns the messages that the caller of e's turn reports, the oldest
 // first. ok is false for a turn whose caller reports none, which has the vacant's memory instead.
-func ToldOf(ctx context.Context) (told []Told, ok bool) {
+func ToldOf(ctx context.Context, e *envelope.Envelope) (told []Told, ok bool) {
 	m, _ := ctx.Value(messagesKey{}).(messages)
+	if !m.isOf(e) {
+		return nil, false
+	}
 	return m.told, m.told != nil
 }

@@ -81,7 +81,7 @@ type message struct {
 	Content []block `json:"content"`
 }
 
-// block is a part of a message: a text, the use of a tool, or its result.
+// block is a part of a message: a text, an image, the use of a tool, or its result.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -91,6 +91,14 @@ type block struct {
 	ToolUseID string          `json:"tool_use_id,omitempty"`
 	Content   string          `json:"content,omitempty"`
 	IsError   bool            `json:"is_error,omitempty"`
+	Source    *source         `json:"source,omitempty"`
+}
+
+// source has the bytes of an image.
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
 }
 
 type tool struct {
@@ -138,6 +146,9 @@ func (s *server) bodyOf(r *substrate.Request) request {
 func blocksOf(t *substrate.Turn) (all []block) {
 	if t.Text != "" {
 		all = append(all, block{Type: "text", Text: t.Text})
+	}
+	for _, f := range t.Files {
+		all = append(all, block{Type: "image", Source: &source{"base64", f.MediaType, f.Data}})
 	}
 	for _, c := range t.Calls {
 		all = append(all, block{Type: "tool_use", ID: c.ID, Name: c.Name, Input: remote.Object(c.Arguments)})

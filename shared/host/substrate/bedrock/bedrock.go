@@ -152,6 +152,10 @@ func blocksOf(t *substrate.Turn) (all []types.ContentBlock) {
 	if t.Text != "" {
 		all = append(all, &types.ContentBlockMemberText{Value: t.Text})
 	}
+	for _, f := range t.Files {
+		image := types.ImageBlock{Format: types.ImageFormat(strings.TrimPrefix(f.MediaType, "image/")), Source: &types.ImageSourceMemberBytes{Value: f.Data}}
+		all = append(all, &types.ContentBlockMemberImage{Value: image})
+	}
 	for _, c := range t.Calls {
 		all = append(all, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{ToolUseId: &c.ID, Name: &c.Name, Input: documentOf(remote.Object(c.Arguments))}})
 	}

@@ -63,7 +63,10 @@ type Agent struct {
 	Effort        substrate.Effort `json:"effort,omitempty" canon:"min=1"`
 	OutputFormat  Format           `json:"output_format,omitempty" canon:"min=1"`
 	Memory        bool             `json:"memory,omitempty"`
-	Mode          Mode             `json:"mode,omitempty" canon:"min=1"`
+	// Input are the media types of the files that it takes beside text. An empty list means only
+	// text. Callers without an envelope can send files (front/a2a).
+	Input []string `json:"input,omitempty"`
+	Mode  Mode     `json:"mode,omitempty" canon:"min=1"`
 	// ToolLog selects what the host keeps when the agent calls a tool. The default is ToolNames.
 	ToolLog ToolLog `json:"tool_log,omitempty" canon:"min=1"`
 	// AllowedTools are the only tools that it may use. An empty list allows all
@@ -127,6 +130,7 @@ const (
 	MaxTimeout    = 900 // seconds
 	MaxVacants    = 32
 	MaxServers    = 8
+	MaxInput      = 16
 	maxServerName = 32
 	maxList       = 128 // members of any other list
 	maxText       = 1 << 10
@@ -167,7 +171,7 @@ func (a *Agent) checkMembers() error {
 		max   int
 	}{
 		{"allowed_tools", a.AllowedTools, maxList}, {"disallowed_tools", a.DisallowedTools, maxList}, {"vacants", a.Vacants, MaxVacants},
-		{"allow", a.Allow, maxList}, {"warnings", a.Warnings, maxList},
+		{"allow", a.Allow, maxList}, {"warnings", a.Warnings, maxList}, {"input", a.Input, MaxInput},
 	} {
 		if n := len(list.is); n > list.max {
 			return problem.Invalid(list.field, fmt.Sprintf("at most %d", list.max), strconv.Itoa(n))
@@ -266,10 +270,16 @@ func (a *Agent) Check() error {
 		return err
 	}
 	if a.Tier != "" {
+		if err := a.checkInput(substrate.Spec{Kind: a.Provider}); err != nil {
+			return err
+		}
 		return a.checkTier()
 	}
 	spec, err := a.Spec()
 	if err != nil {
+		return err
+	}
+	if err := a.checkInput(spec); err != nil {
 		return err
 	}
 	other, ok := a.Fallback()
@@ -305,6 +315,25 @@ func (a *Agent) Check() error {
 	}
 	if n := len(a.Blob()); n > MaxBlob {
 		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
+	}
+	return nil
+}
+
+// mediaType is the form of a media type without parameters.
+var mediaType = regexp.MustCompile(`^[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}$`)
+
+// checkInput refuses media types that the substrate cannot read.
+func (a *Agent) checkInput(spec substrate.Spec) error {
+	for i, media := range a.Input {
+		field := fmt.Sprintf("input[%d]", i)
+		switch can := spec.Inputs(); {
+		case can == "":
+			return problem.Invalid(field, "text, because "+spec.Kind+" reads only text", clip(media))
+		case !mediaType.MatchString(media):
+			return problem.Invalid(field, "a media type in lower case without parameters, such as image/png", clip(media))
+		case !spec.Reads(media):
+			return problem.Invalid(field, "what "+spec.Kind+" can read: "+can, clip(media))
+		}
 	}
 	return nil
 }
@@ -573,6 +602,9 @@ func (a *Agent) Settings(tenant string) []Setting {
 	add("timeout", strconv.Itoa(a.Timeout)+" s", "the host's", a.Timeout > 0)
 	add("output_format", string(a.OutputFormat), string(Text), a.OutputFormat != "")
 	add("memory", "on", "off", a.Memory)
+	if len(a.Input) > 0 {
+		add("input", "text, "+strings.Join(a.Input, ", "), "", true)
+	}
 	add("allow", strings.Join(a.Allow, ", "), spec.Kind, len(a.Allow) > 0)
 	add("mode", string(a.Mode), string(ReadOnly), a.Mode != "")
 	add("tool_log", string(a.ToolLog), string(ToolNames), a.ToolLog != "")

@@ -15,7 +15,7 @@ import (
 )
 
 const whole = `{"description":"Answers","provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"m","fallback_model":"n",` +
-	`"system":"You\nare","max_tokens":9,"max_turns":2,"timeout":3,"effort":"low","output_format":"json","memory":true,"mode":"read-write",` +
+	`"system":"You\nare","max_tokens":9,"max_turns":2,"timeout":3,"effort":"low","output_format":"json","memory":true,"input":["image/png"],"mode":"read-write",` +
 	`"allowed_tools":["a"],"disallowed_tools":["b"],"vacants":["clerk"],"mcp_servers":[{"name":"files","url":"http://127.0.0.1:9/mcp"}],"allow":["openai"],"warnings":["w"]}`
 
 func TestAnAgentHasOneForm(t *testing.T) {

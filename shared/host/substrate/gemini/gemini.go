@@ -69,15 +69,21 @@ type content struct {
 	Parts []part `json:"parts"`
 }
 
-// part is a text, the call of a function, or what that gave.
+// part is a text, an image, the call of a function, or what that gave.
 type part struct {
 	Text             string            `json:"text,omitempty"`
+	InlineData       *inlineData       `json:"inlineData,omitempty"`
 	Thought          bool              `json:"thought,omitempty"`
 	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
 	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
 	// ThoughtSignature is to be sent again with its call: without it the model has
 	// forgotten why it calls, and newer ones refuse the request.
 	ThoughtSignature string `json:"thoughtSignature,omitempty"`
+}
+
+type inlineData struct {
+	MIMEType string `json:"mimeType"`
+	Data     []byte `json:"data"`
 }
 
 type functionCall struct {
@@ -177,6 +183,9 @@ func thinking(model string, e substrate.Effort) *thinkingConfig {
 func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (all []part) {
 	if t.Text != "" {
 		all = append(all, part{Text: t.Text})
+	}
+	for _, f := range t.Files {
+		all = append(all, part{InlineData: &inlineData{f.MediaType, f.Data}})
 	}
 	for _, c := range t.Calls {
 		all = append(all, part{FunctionCall: &functionCall{c.ID, c.Name, remote.Object(c.Arguments)}, ThoughtSignature: c.Opaque})

@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Infer POSTs {message, caller, vacant, context_id, history, id, deadline_ms} and yields
+// Infer POSTs {message, caller, vacant, context_id, files, history, id, deadline_ms} and yields
 // the answer: members text and usage of a JSON object, a body of text/plain, or the
 // events of text/event-stream as they come. A timeout is a problem of kind Deadline.
 // SubstrateUnavailable means that the endpoint cannot be reached or is out of order
@@ -179,7 +180,9 @@ func object(body []byte) ([]substrate.Event, error) {
 	return append(whole(text), end...), nil
 }
 
-// AppendQuestion appends the request body. history is the earlier conversation, if
+// AppendQuestion appends the request body. files are the files of an agent that takes files
+// (definition.Agent.Input): {name, media_type, data} with data in base64, or {name, media_type, url}. A URL
+// is the caller's text, which the host has not read. history is the earlier conversation, if
 // the vacant's agent remembers; or what the caller says that it was, each turn with the role
 // caller, and claimed is the role that the caller gives the speaker. deadline_ms is the time that the host waits, in
 // milliseconds, and is left out if nothing bounds it.
@@ -195,6 +198,16 @@ func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte 
 		b = append(b, "null"...)
 	} else {
 		b = canon.AppendString(b, *q.ContextID)
+	}
+	if files := q.Turns[len(q.Turns)-1].Files; len(files) > 0 {
+		b = append(b, `,"files":[`...)
+		for i := range files {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendFile(b, &files[i])
+		}
+		b = append(b, ']')
 	}
 	if before := q.Turns[:len(q.Turns)-1]; len(before) > 0 {
 		b = append(b, `,"history":[`...)
@@ -218,6 +231,22 @@ func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte 
 		b = strconv.AppendInt(append(b, `,"deadline_ms":`...), max(time.Until(deadline).Milliseconds(), 0), 10)
 	}
 	return append(b, '}')
+}
+
+func appendFile(b []byte, f *substrate.File) []byte {
+	b = append(b, '{')
+	for _, member := range []struct{ name, text string }{{"name", f.Name}, {"media_type", f.MediaType}, {"url", f.URL}} {
+		if member.text != "" {
+			b = append(append(append(b, '"'), member.name...), `":`...)
+			b = append(canon.AppendString(b, member.text), ',')
+		}
+	}
+	if f.URL != "" {
+		b[len(b)-1] = '}'
+		return b
+	}
+	b = base64.StdEncoding.AppendEncode(append(b, `"data":"`...), f.Data)
+	return append(b, `"}`...)
 }
 
 // mediaOf returns the media type of a reply that may be an answer.

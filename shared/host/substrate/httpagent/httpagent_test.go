@@ -422,6 +422,28 @@ func TestAnAgentIsToldTheHistory(t *testing.T) {
 	}
 }
 
+// Files come beside the message, with their bytes or their URL.
+func TestAnAgentGetsFiles(t *testing.T) {
+	var files json.RawMessage
+	s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Files json.RawMessage }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		files = body.Files
+		w.Header().Set("Content-Type", "text/plain")
+	})
+	q := substratetest.Question()
+	q.Turns[0].Files = []substrate.File{{Name: "a\"\n.png", MediaType: "image/png", Data: []byte{0xff, 0xfe}}, {MediaType: "application/json", Data: []byte("{}")}, {URL: "https://example.com/?a\"b"}, {Name: "empty", MediaType: "text/csv"}}
+	if _, err := substrate.Fold(s.Infer(t.Context(), q)); err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"name":"a\"\n.png","media_type":"image/png","data":"//4="},{"media_type":"application/json","data":"e30="},{"url":"https://example.com/?a\"b"},{"name":"empty","media_type":"text/csv","data":""}]`
+	if string(files) != want {
+		t.Errorf("files %s, want %s", files, want)
+	}
+}
+
 // Whatever an agent streams, an answer ends with one event or one error.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(sent("thought", `{"text":"a"}`) + sent("usage", `{"input_tokens":1}`) + sent("done", "")))

@@ -40,6 +40,9 @@ const (
 	maxAfter  = 5 * time.Second
 	// overhead bounds the tokens that a provider adds to a request.
 	overhead = 1024
+	// imageTokens bounds the tokens of an image, of any size. The models that count the most per image,
+	// OpenAI's smallest, count 8 tiles of 5,667 and 2,833.
+	imageTokens = 48 << 10
 )
 
 // Tool is a tool that the host runs.
@@ -165,6 +168,9 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		}
 		l.instruct(&r)
 		r.Turns = withClaims(r.Turns)
+		if !l.Once {
+			r.Turns = withTexts(r.Turns)
+		}
 		offered := l.Offer.Offered(&l.Agent)
 		call.NoteLeftOut(ctx, offered.LeftOut)
 		for _, t := range offered.Tools {

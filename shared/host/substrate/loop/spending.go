@@ -90,14 +90,15 @@ func (r *run) endSpending(ctx context.Context) {
 	}
 }
 
-// sizeOf returns the size of a request's texts in bytes.
+// sizeOf returns the size of a request's texts in bytes, and for each image the most that it can cost in
+// tokens.
 func sizeOf(q *substrate.Request) int {
 	n := len(q.System)
 	for _, t := range q.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema)
 	}
 	for _, t := range q.Turns {
-		n += len(t.Text)
+		n += len(t.Text) + len(t.Files)*imageTokens
 		for _, c := range t.Calls {
 			n += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.Opaque)
 		}

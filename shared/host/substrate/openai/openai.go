@@ -10,6 +10,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -186,9 +187,20 @@ type streamOptions struct {
 
 type message struct {
 	Role       string     `json:"role"`
-	Content    string     `json:"content"`
+	Content    any        `json:"content"` // a string, or parts
 	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+// part is a text or an image.
+type part struct {
+	Type  string    `json:"type"`
+	Text  string    `json:"text,omitempty"`
+	Image *imageURL `json:"image_url,omitempty"`
+}
+
+type imageURL struct {
+	URL string `json:"url"`
 }
 
 type tool struct {
@@ -260,7 +272,14 @@ func messages(t *substrate.Turn) []message {
 		}
 		return []message{m}
 	}
-	return []message{{Role: "user", Content: t.Text}}
+	if len(t.Files) == 0 {
+		return []message{{Role: "user", Content: t.Text}}
+	}
+	parts := []part{{Type: "text", Text: t.Text}} // it names the files
+	for _, f := range t.Files {
+		parts = append(parts, part{Type: "image_url", Image: &imageURL{"data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(f.Data)}})
+	}
+	return []message{{Role: "user", Content: parts}}
 }
 
 // chunk has the used members of a piece of a stream, or of a whole answer.

@@ -126,7 +126,7 @@ func (m Model) play(s Script) http.HandlerFunc {
 	}
 }
 
-// requests are a question of a thread, and all that an agent can want of a model.
+// requests are a question of a thread, all that an agent can want of a model, and a question with images.
 func requests() map[string]substrate.Request {
 	plain := Question()
 	thread := "thread-1"
@@ -138,11 +138,13 @@ func requests() map[string]substrate.Request {
 	whole.Turns = append(whole.Turns,
 		substrate.Turn{Role: substrate.Agent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "b3BhcXVl"}, {ID: "c2", Name: "look", Arguments: `{"for`}}},
 		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}, {ID: "c2", Text: "no JSON", Failed: true}}})
-	return map[string]substrate.Request{"request": plain, "agent": whole}
+	images := Question()
+	images.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte("\x89PNG")}, {MediaType: "image/jpeg", Data: []byte("\xff\xd8")}}
+	return map[string]substrate.Request{"request": plain, "agent": whole, "images": images}
 }
 
-// Requests compares the requests of an adapter with testdata/request.golden and
-// testdata/agent.golden, which people can read. They have nothing of this machine or of
+// Requests compares the requests of an adapter with testdata/request.golden,
+// testdata/agent.golden and testdata/images.golden, which people can read. They have nothing of this machine or of
 // the vacant.
 func Requests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
 	t.Helper()

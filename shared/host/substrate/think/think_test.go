@@ -80,6 +80,7 @@ func whole() think.Turn {
 	thread := "thread"
 	r := substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")
 	r.ContextID, r.Final = &thread, true
+	r.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte{0, 0xff}}}
 	r.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object"}`)}}
 	r.Turns = append(r.Turns, substrate.Turn{Role: substrate.Agent, Text: "see", Calls: []substrate.ToolCall{{ID: "1", Name: "look", Arguments: `{"a":1}`, Opaque: "o"}}},
 		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "1", Text: "ü\u2028<&>", Failed: true}}})

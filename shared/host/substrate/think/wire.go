@@ -45,8 +45,16 @@ type turn struct {
 	Role    substrate.Role `json:"role"`
 	Claimed string         `json:"claimed,omitempty"`
 	Text    string         `json:"text,omitempty"`
+	Files   []file         `json:"files,omitempty"`
 	Calls   []toolCall     `json:"calls,omitempty"`
 	Results []toolResult   `json:"results,omitempty"`
+}
+
+type file struct {
+	Name      string `json:"name,omitempty"`
+	MediaType string `json:"media_type,omitempty"`
+	Data      []byte `json:"data,omitempty"`
+	URL       string `json:"url,omitempty"`
 }
 
 type toolCall struct {
@@ -114,6 +122,9 @@ func encodeTurn(t *Turn) request {
 	}
 	for _, one := range r.Turns {
 		w := turn{Role: one.Role, Claimed: one.Claimed, Text: one.Text}
+		for _, f := range one.Files {
+			w.Files = append(w.Files, file(f))
+		}
 		for _, c := range one.Calls {
 			w.Calls = append(w.Calls, toolCall(c))
 		}
@@ -144,6 +155,9 @@ func (r *request) turn() (t Turn, err error) {
 			return t, problem.Invalid(fmt.Sprintf("turns[%d].role", i), "caller, agent or tools", fmt.Sprintf("%.40q", one.Role))
 		}
 		w := substrate.Turn{Role: one.Role, Claimed: one.Claimed, Text: one.Text}
+		for _, f := range one.Files {
+			w.Files = append(w.Files, substrate.File(f))
+		}
 		for _, c := range one.Calls {
 			w.Calls = append(w.Calls, substrate.ToolCall(c))
 		}

@@ -1,0 +1,26 @@
+package vacants
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+)
+
+// Takes reports whether the vacant's agent takes a file. A URL may be without a media type, and OpenAI's
+// images by URL are of any image's type.
+func (r *Record) Takes(f *substrate.File) bool {
+	if f.URL == "" {
+		return slices.Contains(r.Input, f.MediaType)
+	}
+	spec, err := substrate.Parse(r.Substrate)
+	if err != nil || !spec.ReadsURLs() {
+		return false
+	}
+	return f.MediaType == "" && len(r.Input) > 0 || slices.ContainsFunc(r.Input, func(media string) bool {
+		return media == f.MediaType || f.MediaType == AnyImage && strings.HasPrefix(media, "image/")
+	})
+}
+
+// AnyImage is the media type of an image at a URL whose sender does not tell more.
+const AnyImage = "image/*"
