@@ -5,13 +5,17 @@ package interop
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +36,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -110,6 +115,10 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	viewer := definition.Agent{Provider: substrate.KindHTTP, BaseURL: viewing(t), Input: []string{"image/png", "application/json"}}
+	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Looks", Agent: &viewer}); err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]string{"echo": "echo", "slow": "slow", "slower": "slower", "failing": "failing", "conformance": "conformance"}
 	maps.Copy(all, more)
 	for name, agent := range all {
@@ -144,6 +153,30 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 	return url
 }
 
+// viewing is a program that tells the files that it gets.
+func viewing(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			Files []struct {
+				MediaType string `json:"media_type"`
+				Data      []byte
+			}
+		}
+		err := json.NewDecoder(r.Body).Decode(&q)
+		var all []string
+		for _, f := range q.Files {
+			all = append(all, fmt.Sprintf("%s of %d", f.MediaType, len(f.Data)))
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, strings.Join(all, ", "))
+		if err != nil {
+			_, _ = io.WriteString(w, err.Error())
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // want are the scenarios and what each client reports. A client without a feature
 // reports none.
 var want = map[string]string{
@@ -162,6 +195,7 @@ var want = map[string]string{
 	"waiting":        "input-required More input is needed; working; completed done",
 	"list":           "2 of 2",
 	"no text":        "content type not supported",
+	"files":          "completed image/png of 8, application/json of 9",
 }
 
 func check(t *testing.T, got map[string]string, without ...string) {
@@ -206,7 +240,7 @@ func TestGoClients(t *testing.T) {
 func TestOwnClient(t *testing.T) {
 	url := host(t)
 	for _, version := range []string{"1.0", "0.3"} {
-		t.Run(version, func(t *testing.T) { check(t, ownClient{url, version}.run(t), "list", "immediately") })
+		t.Run(version, func(t *testing.T) { check(t, ownClient{url, version}.run(t), "list", "immediately", "files") })
 	}
 }
 
@@ -410,6 +444,10 @@ func (g goClient) run(t *testing.T) map[string]string {
 	if *at != "" {
 		return got
 	}
+	png := a2a.NewRawPart([]byte("\x89PNG\r\n\x1a\n"))
+	png.MediaType, png.Filename = "image/png", "a.png"
+	seen, err := g.open(t, "viewer").SendMessage(ctx, &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("see"), png, a2a.NewDataPart(map[string]any{"a": "b"}))})
+	got["files"] = result(seen, err)
 	got["stream"] = events(slow.SendStreamingMessage(ctx, say("hi")))
 	got["stream of echo"] = events(echo.SendStreamingMessage(ctx, say("hi")))
 	got["cancel"] = g.cancel(t, slower)

@@ -39,6 +39,7 @@ var completions = map[string]string{
 	"failing":   "InternalServerError substrate_busy None",
 	"tools":     "BadRequestError malformed tools",
 	"responses": "True",
+	"image":     "image/png of 8",
 }
 
 // The official SDKs, and LangChain, read every answer and refusal. The connection of one paid request is cut

@@ -34,6 +34,8 @@ got.fail = status((await failing.sendMessage(say('hi'))).status);
 got['no text'] = await failure(echo.sendMessage(say('', { parts: [{ kind: 'data', data: { a: 1 } }] })));
 const unary = process.env.A2A_UNARY; // without streams
 if (!unary) {
+  const files = [{ kind: 'text', text: 'see' }, { kind: 'file', file: { name: 'a.png', mimeType: 'image/png', bytes: 'iVBORw0KGgo=' } }, { kind: 'data', data: { a: 'b' } }];
+  got.files = status((await (await client('viewer')).sendMessage(say('', { parts: files }))).status);
   got.stream = await events(slow.sendMessageStream(say('hi')));
   got['stream of echo'] = await events(echo.sendMessageStream(say('hi')));
 }

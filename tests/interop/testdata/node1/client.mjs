@@ -55,6 +55,8 @@ got.fail = result(await failing.sendMessage(say('hi')));
 got['no text'] = await failure(echo.sendMessage(say('', { parts: [{ data: { a: 1 } }] })));
 const unary = process.env.A2A_UNARY; // without streams
 if (!unary) {
+  const files = [{ text: 'see' }, { raw: 'iVBORw0KGgo=', filename: 'a.png', mediaType: 'image/png' }, { data: { a: 'b' } }];
+  got.files = result(await (await client('viewer')).sendMessage(say('', { parts: files })));
   got.stream = await events(slow.sendMessageStream(say('hi')));
   got['stream of echo'] = await events(echo.sendMessageStream(say('hi')));
 }

@@ -45,4 +45,7 @@ try {
 } catch (e) {
   got.responses = e.status === 404 && e.message.includes('/v1/chat/completions') ? 'True' : `${e}`;
 }
+const dot = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } };
+const seen = await host.chat.completions.create({ model: 'viewer', messages: [{ role: 'user', content: [{ type: 'text', text: 'see' }, dot] }] });
+got.image = seen.choices[0].message.content;
 console.log(JSON.stringify(got));

@@ -5,7 +5,7 @@ import httpx
 import jwt
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientJSONRPCError
-from a2a.types import DataPart, Message, Part, Role, TaskIdParams, TaskQueryParams, TaskState, TaskStatusUpdateEvent, TextPart
+from a2a.types import DataPart, FilePart, FileWithBytes, Message, Part, Role, TaskIdParams, TaskQueryParams, TaskState, TaskStatusUpdateEvent, TextPart
 from a2a.utils.signing import create_signature_verifier
 
 URL = sys.argv[1]
@@ -75,6 +75,11 @@ async def main():
     got["no text"] = await failure(last(unary, Message(message_id="m", role=Role.user, parts=[Part(root=DataPart(data={"a": 1}))])))
     streams = not os.environ.get("A2A_UNARY")
     if streams:
+        png = FilePart(file=FileWithBytes(name="a.png", mime_type="image/png", bytes="iVBORw0KGgo="))
+        files = [Part(root=TextPart(text="see")), Part(root=png), Part(root=DataPart(data={"a": "b"}))]
+        viewer = await client("viewer", streaming=False)
+        got["files"] = status((await last(viewer, Message(message_id="f", role=Role.user, parts=files))).status)
+        got["signatures"] = f"{len(keys)} keys verified"
         got["stream"] = await events(slow.send_message(say("hi")))
         got["stream of echo"] = await events(echo.send_message(say("hi")))
     poller = await client("slow", streaming=False, polling=True)

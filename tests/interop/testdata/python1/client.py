@@ -89,6 +89,11 @@ async def main():
     got["no text"] = await failure(last(unary, SendMessageRequest(message=Message(message_id="m", role=Role.ROLE_USER, parts=[Part(data=data)]))))
     streams = not os.environ.get("A2A_UNARY")
     if streams:
+        data.struct_value.update({"a": "b"})
+        files = [Part(text="see"), Part(raw=base64.b64decode("iVBORw0KGgo="), filename="a.png", media_type="image/png"), Part(data=data)]
+        viewer = await client("viewer", streaming=False)
+        got["files"] = status((await last(viewer, SendMessageRequest(message=Message(message_id="f", role=Role.ROLE_USER, parts=files)))).status)
+        got["signatures"] = f"{len(keys)} keys verified"
         got["stream"] = await events(slow.send_message(say("hi")))
         got["stream of echo"] = await events(echo.send_message(say("hi")))
     poller = await client("slow", streaming=False, polling=True)

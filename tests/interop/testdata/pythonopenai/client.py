@@ -47,6 +47,9 @@ try:
 except openai.NotFoundError as e:
     got["responses"] = str("/v1/chat/completions" in e.message)
 
+dot = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+seen = host.chat.completions.create(model="viewer", messages=[{"role": "user", "content": [{"type": "text", "text": "see"}, dot]}])
+got["image"] = seen.choices[0].message.content
 chat = ChatOpenAI(base_url=url + "/v/echo/v1", api_key=key, model="echo")
 reply = chat.invoke([("system", "be brief"), ("human", "before"), ("ai", "yes"), ("human", "hi")])
 got["langchain"] = words(reply.content) + " " + reply.response_metadata["finish_reason"]
