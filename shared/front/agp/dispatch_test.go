@@ -151,6 +151,11 @@ func TestAVenueDecidesLater(t *testing.T) {
 		t.Fatalf("confirm = %s", a.body)
 	}
 	n.eventually(id, "dispatched")
+	// The clock moves on once the venue has answered, because its call would run out of time.
+	await.Until(n, "the venue has answered", func() bool {
+		_, decisions := n.calls()
+		return len(decisions) == 1
+	})
 	for range 5 {
 		n.sweep()
 	}
