@@ -214,6 +214,7 @@ var engines = map[string]string{
 	"go.yaml.in/":                      "cmd/vacancy/yamldoc",
 	"github.com/modelcontextprotocol/": "shared/host/substrate/mcp shared/front/mcpserver", // a client, and servers
 	"github.com/stripe/stripe-go/":     "shared/host/billing/stripe",
+	"github.com/chromedp/":             "tests/web",
 
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime": "shared/host/substrate/bedrock",
 }

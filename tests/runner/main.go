@@ -65,6 +65,7 @@ var stages = []stage{
 	{name: "unit", about: "unit tests with the race detector", run: unit, beside: true},
 	{name: "e2e", about: "stories and attacks through the real command, and clients and servers of others", run: e2e, beside: true},
 	{name: "interop", about: "stock A2A clients of Go, JavaScript and Python against a host", run: interop, beside: true},
+	{name: "web", about: "the JavaScript module and the pages in Chromium", run: web, beside: true},
 	{name: "store", about: "the store contract on every adapter", needs: []string{"dynamodb-local"}, run: storeContract, beside: true},
 	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, beside: true},
 	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, beside: true},

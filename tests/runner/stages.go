@@ -48,7 +48,7 @@ func lint(ctx context.Context, c *counts, _ depth) error {
 
 // heavy packages have a stage of their own, or run without the race detector
 // because they only read source files (tests/layers).
-var heavy = regexp.MustCompile(`/(tests/layers|shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|peers|interop|dynamolocal|opensearch|release|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
+var heavy = regexp.MustCompile(`/(tests/layers|shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|peers|interop|dynamolocal|opensearch|release|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration|web))(/|$)`)
 
 func unit(ctx context.Context, c *counts, d depth) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -93,6 +93,10 @@ func e2e(ctx context.Context, c *counts, d depth) error {
 
 func interop(ctx context.Context, c *counts, d depth) error {
 	return goTest(ctx, c, d.args("-count=1", "./tests/interop/...")...)
+}
+
+func web(ctx context.Context, c *counts, d depth) error {
+	return goTest(ctx, c, d.args("-count=1", "./tests/web/...")...)
 }
 
 func storeContract(ctx context.Context, c *counts, d depth) error {

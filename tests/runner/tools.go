@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ var wanted = []tool{
 	{"javac", "store, search: their loopback launchers", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
 	{"node", "infra, aws: the CDK", version{20, 0}, []string{"--version"}, map[string]string{"apt-get": "nodejs", "brew": "node", "apk": "nodejs", "dnf": "nodejs"}, "https://nodejs.org"},
 	{"npm", "aws: fetches the CDK's command line", version{8, 0}, []string{"--version"}, map[string]string{"apt-get": "npm", "brew": "node", "apk": "npm", "dnf": "npm"}, "it comes with Node: https://nodejs.org"},
+	{"chromium", "web: the pages in a browser", version{137, 0}, []string{"--version"}, map[string]string{"apt-get": "chromium", "brew": "chromium", "apk": "chromium", "dnf": "chromium"}, "Chromium, 137 or newer"},
 	{"mvn", "store, search: fetches DynamoDB Local and OpenSearch", version{3, 0}, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
 }
 
@@ -106,9 +108,15 @@ func (t tool) found(ctx context.Context) (string, bool) {
 	if t.ask == nil {
 		return "yes", true
 	}
-	out, err := exec.CommandContext(ctx, path, t.ask...).CombinedOutput()
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, t.ask...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
 	if err != nil {
 		return "does not start", false
+	}
+	if len(out) == 0 {
+		out = errs.Bytes() // Java prints its version there, where scripts print warnings
 	}
 	first, _, _ := strings.Cut(colour.ReplaceAllString(string(out), ""), "\n")
 	if words := strings.Fields(first); len(words) > 3 {

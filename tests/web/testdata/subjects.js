@@ -1,0 +1,92 @@
+// What the module answers to inputs of the Go tests, which judge the answers.
+import * as vacant from "/assets/vacant.js";
+import * as merkle from "/assets/merkle.js";
+
+const big = { bytes: 16 << 20, depth: 32, keys: 1024 };
+
+/** @param {() => any} f */
+async function outcome(f) {
+  try {
+    return await f();
+  } catch (err) {
+    if (!(err instanceof vacant.VacantError)) throw err;
+    return { error: err.code, message: err.message };
+  }
+}
+
+const envelope = async (/** @type {vacant.Envelope} */ e) => ({ hash: vacant.envelopeHash(e), valid: await vacant.verifyEnvelope(e), message: vacant.messageJSON(e) });
+
+/** @type {Record<string, (input: any) => any>} */
+const subjects = {
+  canonical: (hex) => {
+    const value = vacant.parseJSON(vacant.parseHex(hex));
+    const [cj, cja] = [vacant.canonical(value), vacant.canonicalASCII(value)];
+    return { cj, cja, hash: vacant.hash(cj), hashA: vacant.hash(cja), again: vacant.canonical(vacant.parseJSON(cj)) };
+  },
+  time: (text) => ({ text: vacant.canonicalTime(text) }),
+  hash: (hex) => ({ hash: vacant.hash(vacant.parseHex(hex)) }),
+  id: (text) => ({ id: vacant.parseID(text), short: vacant.shortID(vacant.parseID(text)), did: vacant.didKey(text) }),
+  seed: async (hex) => {
+    const signer = await vacant.signerFromSeed(vacant.parseHex(hex), { exportable: true });
+    return { id: signer.id, seed: vacant.toHex(await vacant.seedOf(signer)) };
+  },
+  signature: async ({ id, message, signature }) => ({ valid: await vacant.verify(id, vacant.parseHex(message), signature) }),
+  envelope: async ({ seed, ...fields }) => {
+    const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
+    const e = await vacant.signEnvelope(vacant.makeEnvelope(fields), signer);
+    return { bytes: vacant.toHex(vacant.envelopeBytes(e)), hash: vacant.envelopeHash(e), signature: e.signature, request: vacant.requestBody(e), valid: await vacant.verifyEnvelope(e) };
+  },
+  request: (hex) => envelope(vacant.parseRequest(vacant.parseHex(hex))),
+  response: (hex) => envelope(vacant.parseResponse(vacant.parseHex(hex))),
+  card: async ({ seed, policy, ...fields }) => {
+    const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
+    const c = { vacantId: signer.id, policy: vacant.parseJSON(policy, big), ...fields };
+    const signature = await vacant.sign(signer, vacant.cardBytes(c));
+    return { bytes: vacant.toHex(vacant.cardBytes(c)), hash: vacant.cardHash(c), signature, blob: vacant.cardBlob({ ...c, signature }), valid: await vacant.verifyCard({ ...c, signature }) };
+  },
+  blob: async (hex) => {
+    const c = vacant.parseCard(vacant.parseHex(hex));
+    return { valid: await vacant.verifyCard(c), hash: vacant.cardHash(c), blob: vacant.cardBlob(c) };
+  },
+  event: async ({ seed, prev, ...fields }) => {
+    const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
+    const e = { actor: signer.id, ...fields };
+    const signed = { ...e, signature: await vacant.sign(signer, vacant.eventBytes(e)) };
+    return { bytes: vacant.toHex(vacant.eventBytes(e)), signature: signed.signature, hash: vacant.eventHash(signed, prev), valid: await vacant.verifyEvent(signed) };
+  },
+  epoch: (events) => ({ root: merkle.epochRoot(events), bytes: vacant.toHex(merkle.epochBytes(merkle.epochRoot(events))) }),
+  note: ({ note, known }) => merkle.openCheckpoint(note, known),
+  inclusion: async ({ log, seq, event, proof }) => (await merkle.verifyInclusion(log, seq, event, proof), {}),
+  consistency: async ({ from, to, proof }) => (await merkle.verifyConsistency(from, to, proof), {}),
+  read: async ({ seed, request, seconds }) => {
+    const body = request.body && vacant.parseHex(request.body);
+    return { value: await vacant.readProof(await vacant.signerFromSeed(vacant.parseHex(seed)), { ...request, body }, seconds) };
+  },
+};
+
+/** @param {string} subject @param {string} path of the inputs */
+export async function answers(subject, path) {
+  const inputs = await (await fetch(path)).json();
+  const out = [];
+  for (const input of inputs) out.push(await outcome(() => subjects[subject](input)));
+  return out;
+}
+
+/** @param {string} seed @param {number} rounds @param {number} size in bytes */
+export async function figures(seed, rounds, size) {
+  const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
+  const bytes = new Uint8Array(size).fill(0x61);
+  /** @param {() => any} f */
+  const median = async (f) => {
+    const times = [];
+    const repeat = 20; // because the clock of a page is coarse
+    for (let i = 0; i < rounds; i++) {
+      const start = performance.now();
+      for (let n = 0; n < repeat; n++) await f();
+      times.push((performance.now() - start) / repeat);
+    }
+    return 1000 * times.sort((a, b) => a - b)[rounds >> 1];
+  };
+  const signature = await vacant.sign(signer, bytes);
+  return { hash: await median(() => vacant.hash(bytes)), sign: await median(() => vacant.sign(signer, bytes)), verify: await median(() => vacant.verify(signer.id, bytes, signature)) };
+}
