@@ -10,13 +10,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // AccountKeyEnv is the key of an account, for its tenant.
-const AccountKeyEnv = "VACANCY_KEY"
+const AccountKeyEnv = snippet.KeyEnv
 
 // WithAccount runs f on the account of a tenant. Without a tenant, it is the account of $VACANCY_KEY.
 func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op.Client, account.One) error) error {

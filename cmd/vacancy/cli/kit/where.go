@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -104,13 +105,8 @@ func DataArg(data string) string {
 	return " --data " + ShellWord(data)
 }
 
-// ShellWord quotes s for a shell, if it needs that.
-func ShellWord(s string) string {
-	if s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+=,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+// ShellWord quotes s for a POSIX shell, where needed.
+func ShellWord(s string) string { return snippet.ShellWord(s) }
 
 // Find determines w's host: nil for a data directory.
 func (a *App) Find(w Where) (*RemoteHost, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -301,7 +302,7 @@ func (r serveResult) Print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n\n", kit.Printable(r.Data), r.Listen, how, r.URL)
 	if r.Address == "" {
-		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, kit.CurlText(r.URL+"/v/NAME/text"))
+		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, snippet.CurlText(r.URL+"/v/NAME/text"))
 	}
 	r.Handout.Print(w)
 	for _, one := range r.Warnings {

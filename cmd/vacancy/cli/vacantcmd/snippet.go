@@ -2,53 +2,27 @@ package vacantcmd
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
-
-// callerLanguage is a language of programs that call a vacant.
-type callerLanguage struct {
-	name    string
-	install string // what a program needs; tests/interop runs it with this version. An entry of MCP needs nothing
-	run     string // how a person saves and runs it
-	quote   func(string) string
-}
-
-var callerLanguages = []callerLanguage{
-	{"curl", "curl 7.76 or later", `Save it as call.sh, then: sh call.sh "hello"`, kit.ShellWord},
-	{"python", "pip install a2a-sdk==1.3.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
-	{"js", "npm install @a2a-js/sdk@1.3.0", `Save it as call.mjs, then: node call.mjs "hello"`, strconv.QuoteToASCII},
-	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0 && go mod tidy", `Save it as main.go in a folder of its own, install, then: go run . "hello"`, strconv.QuoteToASCII},
-	{"openai", "pip install openai==3.57.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
-	{"mcp", "", "", jsonText},
-}
-
-// Each file is the template of a language, by the language's name.
-//
-//go:embed snippets
-var snippetFiles embed.FS
-
-var snippets = template.Must(template.ParseFS(snippetFiles, "snippets/*"))
 
 func snippetCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var lang string
-	names := make([]string, len(callerLanguages))
-	for i, l := range callerLanguages {
-		names[i] = l.name
+	languages := snippet.Languages()
+	names := make([]string, len(languages))
+	for i, l := range languages {
+		names[i] = l.Name
 	}
 	cmd := &cobra.Command{
 		Use:   "snippet VACANT|URL",
@@ -84,7 +58,7 @@ a project; "vacancy mcp config" knows more clients, and writes their files.`,
 				return err
 			}
 			r := snippetResult{Name: h.NameOrID(), Lang: lang, Address: h.Address}
-			if r.Program, err = callerLanguages[i].program(h); err != nil {
+			if r.Program, err = languages[i].Program(h); err != nil {
 				return err
 			}
 			return a.Show(r)
@@ -140,25 +114,6 @@ func handoutAt(a *kit.App, ctx context.Context, at string) (h kit.Handout, err e
 	}
 	return h, nil
 }
-
-// program returns a program that calls the vacant of a handout.
-func (l callerLanguage) program(h kit.Handout) (string, error) {
-	values := struct {
-		Name, Install, Run, Key, Address, Text, OpenAI, MCP string
-		Optional                                            bool // the program may run without the key
-	}{
-		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()), OpenAI: l.quote(h.OpenAIURL()), MCP: l.quote(h.MCPURL()), Optional: h.Key() == kit.KeyMay,
-	}
-	if h.Key() != kit.KeyNever {
-		values.Key = kit.AccountKeyEnv
-	}
-	var b strings.Builder
-	err := snippets.ExecuteTemplate(&b, l.name, values)
-	return b.String(), err
-}
-
-// jsonText quotes a text for JSON.
-func jsonText(s string) string { return string(canon.AppendString(nil, s)) }
 
 // snippetResult is a program that calls a vacant.
 type snippetResult struct {
