@@ -1,6 +1,8 @@
 package web
 
 import (
+	"errors"
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,21 +12,54 @@ import (
 	"testing"
 )
 
-// tsc runs TypeScript with arguments on all assets.
+var update = flag.Bool("update", false, "write the types of the module")
+
+// tsc runs TypeScript with arguments, strictly.
 func tsc(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
+	args = append([]string{filepath.Join(tools(t), "typescript", "bin", "tsc"), "--allowJs", "--checkJs", "--strict", "--target", "es2024", "--module", "esnext",
+		"--lib", "es2024,dom,dom.iterable,dom.asynciterable"}, args...)
+	return exec.CommandContext(t.Context(), "node", args...).CombinedOutput()
+}
+
+func TestAssetsHaveStrictTypes(t *testing.T) {
 	scripts, err := filepath.Glob(assets + "/*.js")
 	if err != nil || len(scripts) < 2 {
 		t.Fatalf("%d scripts in %s, %v", len(scripts), assets, err)
 	}
-	args = append([]string{filepath.Join(tools(t), "typescript", "bin", "tsc"), "--allowJs", "--checkJs", "--strict", "--target", "es2024", "--module", "esnext",
-		"--lib", "es2024,dom,dom.iterable,dom.asynciterable"}, args...)
-	return exec.CommandContext(t.Context(), "node", append(args, scripts...)...).CombinedOutput()
+	if out, err := tsc(t, append(scripts, "--noEmit")...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
-func TestAssetsHaveStrictTypes(t *testing.T) {
-	if out, err := tsc(t, "--noEmit"); err != nil {
-		t.Errorf("%v\n%s", err, out)
+// The package has at most 1,200 lines, and TypeScript wrote its types.
+func TestPackageHasTheTypesOfItsScripts(t *testing.T) {
+	dir, lines := t.TempDir(), 0
+	if out, err := tsc(t, assets+"/vacant.js", assets+"/merkle.js", "--declaration", "--emitDeclarationOnly", "--outDir", dir); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"vacant", "merkle"} {
+		script, err := os.ReadFile(filepath.Join(assets, name+".js"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(script), "\n")
+		want, err := os.ReadFile(filepath.Join(dir, name+".d.ts"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(assets, "types", name+".d.ts")
+		if *update {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, want, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
+			t.Errorf("%s is not what TypeScript says of the script, %v: run this test with -update", path, err)
+		}
+	}
+	if lines > 1200 {
+		t.Errorf("vacant.js and merkle.js have %d lines, want at most 1200", lines)
 	}
 }
 

@@ -759,6 +759,7 @@ export function parseRequest(body) {
 /** Parses result.message of an answer. The signature is not verified. @param {string | Uint8Array} body @returns {Envelope} */
 export function parseResponse(body) {
   const response = object(parseJSON(body, ANSWER_LIMITS), "body", "not_json");
+  if (!response.has("result") && response.has("detail")) throw malformed(`the host refused: ${plain(response.get("detail") ?? null)}`);
   return envelopeOf(object(object(response.get("result"), "result").get("message"), "message"));
 }
 
