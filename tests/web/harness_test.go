@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/emulation"
@@ -263,10 +265,19 @@ func (p *page) tryEval(expression string, out any) error {
 	return json.Unmarshal(value, out)
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true, also while the page loads another.
 func (p *page) until(expression string) {
 	p.t.Helper()
-	if err := p.try(chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(hang))); err != nil {
+	ctx, end := context.WithTimeout(p.ctx, hang)
+	defer end()
+	for {
+		_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(hang)))
+		if err == nil {
+			return
+		}
+		if navigated := new(cdproto.Error); ctx.Err() == nil && errors.As(err, &navigated) {
+			continue
+		}
 		var text string
 		_ = p.tryEval("document.body.innerText", &text)
 		p.t.Fatalf("%s: %v; the page shows:\n%s", expression, err, text)
@@ -322,6 +333,28 @@ func (p *page) screenshot(name string) {
 	if err := errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600)); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// save clicks a link that saves a file, and waits until a folder has the file.
+func (p *page) save(selector, folder string) {
+	p.t.Helper()
+	params := browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, BrowserContextID: chromedp.FromContext(p.ctx).BrowserContextID, DownloadPath: folder, EventsEnabled: new(true)}
+	if _, err := chromedp.CallBrowser(p.ctx, browser.SetDownloadBehavior, params); err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, end := context.WithTimeout(p.ctx, hang)
+	defer end()
+	progress := chromedp.BrowserEvents(ctx, browser.DownloadProgress)
+	p.click(selector)
+	for e, err := range progress {
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if e.State == browser.DownloadProgressStateCompleted {
+			return
+		}
+	}
+	p.t.Fatal("nothing was saved")
 }
 
 // tools is the folder of axe-core and TypeScript.
