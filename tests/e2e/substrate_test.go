@@ -72,7 +72,7 @@ func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 			fallthrough
 		default:
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(map[string]string{"text": "I thought about " + q.Message})
+			fmt.Fprintf(w, `{"text": "I thought about %s"}`, q.Message)
 		}
 	}))
 	ts.Defer(func() {
