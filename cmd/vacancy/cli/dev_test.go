@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -61,7 +62,7 @@ func TestDevSaysLittleAndLessTheNextTime(t *testing.T) {
 		if code := Run(t.Context(), kit.Seams{}, args, strings.NewReader(""), &said, &said, env); code != problem.ExitConflict {
 			t.Errorf("a second dev = exit %d, %s", code, said.String())
 		}
-		url, _, _ := strings.Cut(text, " ")
+		url, _, _ := strings.Cut(text, web.Path+" ")
 		want := `^vacancy dev: a host runs already at ` + regexp.QuoteMeta(url) + ` \(pid [1-9][0-9]*\), over .*\ntry: vacancy list\n$`
 		if !regexp.MustCompile(want).MatchString(said.String()) {
 			t.Errorf("a second dev says %q, want %s", said.String(), want)

@@ -28,6 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
+	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -52,6 +53,8 @@ type Handlers struct {
 	Gate                      http.Handler // of graduations
 	Account                   http.Handler // of tenants
 	AGP                       http.Handler
+	// Web has the pages. A browser that opens the address of a vacant is led to its page.
+	Web http.Handler
 	// Metrics: AGP serves agp.MetricsPath, too.
 	Metrics bool
 	// Children is the route where parents request children by their own
@@ -97,6 +100,10 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return NotFound
 	case message.IsPath(path):
 		return d.Message
+	case d.Web != nil && (web.IsPath(path) || path == "/" && web.IsRead(r)):
+		return d.Web
+	case d.Web != nil && d.A2A != nil && web.IsVacant(path) && web.IsRead(r):
+		return web.ToPage(d.A2A)
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):
 		return d.AGP
 	case d.MCP != nil && message.IsMCP(path):

@@ -15,6 +15,7 @@ import (
 	"text/template"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -43,6 +44,18 @@ const (
 
 // KeyEnv is the environment variable with the key of an account.
 const KeyEnv = "VACANCY_KEY"
+
+// OfCard returns the handout of the vacant with an agent card, at a host.
+func OfCard(host, name string, c *agents.Card) Handout {
+	use := KeyNever
+	switch {
+	case !c.Guests:
+		use = KeyAlways
+	case c.Price > 0:
+		use = KeyMay
+	}
+	return Of(host, name, c.VacantID, use, c.SignedOnly)
+}
 
 // curlText begins a command of curl that prints a text on a line of its own: the body of an answer
 // is exactly the text of the vacant, which need not end with a newline.

@@ -29,6 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
@@ -327,12 +328,14 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
 	accounts := h.AccountHandler(stripe.New)
 	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished, Receipts: accounts, Version: h.Version()})
-	public := h.checked(serve.Handlers{
+	handlers := serve.Handlers{
 		MCP: servers, AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
 		Resource: h.ResourceHandler(), Challenge: h.Challenge(),
-	}.Public())
+	}
+	handlers.Web = web.Handler(web.Config{API: handlers.Public(), URL: h.Vacants.Base, Log: h.config.Log, Now: h.config.Now})
+	public := h.checked(handlers.Public())
 	if !h.config.OwnMachine {
 		public = h.room.spare(public)
 	}

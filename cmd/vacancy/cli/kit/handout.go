@@ -34,14 +34,7 @@ func HandoutOf(v *admin.Vacant) Handout {
 // typed. It has the host of that URL, whatever the card says.
 func HandoutOfCard(at string, c *agents.Card) Handout {
 	_, name, _ := strings.Cut(strings.TrimRight(at, "/"), "/v/")
-	use := snippet.KeyNever
-	switch {
-	case !c.Guests:
-		use = snippet.KeyAlways
-	case c.Price > 0:
-		use = snippet.KeyMay
-	}
-	return snippet.Of(HostOf(at), name, c.VacantID, use, c.SignedOnly)
+	return snippet.OfCard(HostOf(at), name, c)
 }
 
 // hostOfEndpoint returns the URL of the host that a vacant's endpoint names, in printable ASCII,

@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -25,6 +26,7 @@ const (
 
 // devResult is printed when dev is ready.
 type devResult struct {
+	Pages string              `json:"pages"`
 	URL   string              `json:"url"`
 	Data  string              `json:"data"`
 	Demo  demoResult          `json:"demo"`
@@ -54,7 +56,7 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 	if err != nil {
 		return devResult{}, err
 	}
-	r := devResult{URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText, first: first}
+	r := devResult{Pages: url + web.Path, URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText, first: first}
 	if err := callDemo(a, ctx, demo, &r); err != nil {
 		r.Error = kit.FullText(kit.ProblemOf(err))
 	}

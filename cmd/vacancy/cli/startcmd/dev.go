@@ -145,9 +145,9 @@ func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 	return l, nil
 }
 
-// Print shows the URL, the demo's answer, and commands to try after a first start.
+// Print shows the address of the pages, the demo's answer, and commands to try after a first start.
 func (r devResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s is your host; its data is in %s\n", r.URL, kit.Printable(r.Data))
+	fmt.Fprintf(w, "%s shows your host; its data is in %s\n", r.Pages, kit.Printable(r.Data))
 	switch {
 	case r.Call != nil && r.Call.Text != nil:
 		fmt.Fprintf(w, "%s answered %q with %q: call %d, signed and verified in %.1f ms\n", r.Demo.Name, r.asked, *r.Call.Text, r.seq, r.Call.Timing.TookMS)

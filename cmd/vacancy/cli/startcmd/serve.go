@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -130,7 +131,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 		if err != nil {
 			return err
 		}
-		return a.Show(serveResult{URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
+		return a.Show(serveResult{Pages: base.String() + web.Path, URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
 	})
 	if err == nil {
 		ended(a, data)
@@ -219,6 +220,7 @@ func listenServe(listen string) (net.Listener, error) {
 
 // serveResult is printed when the host is ready.
 type serveResult struct {
+	Pages       string   `json:"pages"`
 	URL         string   `json:"url"`
 	Listen      string   `json:"listen"`
 	Data        string   `json:"data"`
@@ -300,7 +302,7 @@ func (r serveResult) Print(w io.Writer) {
 	if !r.TLS {
 		how = "plain http, for a proxy in front"
 	}
-	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n\n", kit.Printable(r.Data), r.Listen, how, r.URL)
+	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n  browsers see it at %s\n\n", kit.Printable(r.Data), r.Listen, how, r.URL, r.Pages)
 	if r.Address == "" {
 		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, snippet.CurlText(r.URL+"/v/NAME/text"))
 	}

@@ -1,0 +1,80 @@
+// @ts-check
+/**
+ * Checks the card and the events of a vacant in the browser, and copies programs.
+ * @module
+ */
+
+import { cardHash, eventHash, parseCard, parseHex, verifyCard, verifyEvent } from "./vacant.js";
+
+/** @param {string} path @returns {Promise<string>} */
+async function get(path) {
+  const answer = await fetch(path, { credentials: "omit" });
+  if (!answer.ok) throw new Error(`the host answered ${answer.status}`);
+  return answer.text();
+}
+
+/**
+ * Says what a check found, never by colour alone.
+ * @param {Element | null} at @param {boolean} good @param {string} text
+ */
+function say(at, good, text) {
+  if (!at) return;
+  at.textContent = (good ? "✓ " : "✗ ") + text;
+  at.className = good ? "ok" : "bad";
+}
+
+/** @param {HTMLElement} page */
+async function checkCard(page) {
+  const at = document.getElementById("card-check");
+  try {
+    const answer = JSON.parse(await get(page.dataset.card ?? ""));
+    const card = parseCard(parseHex(answer.capability_card_blob_hex));
+    const good = card.vacantId === page.dataset.id && (await verifyCard(card));
+    if (!good) return say(at, false, "failed: the card is not signed by this id");
+    if (cardHash(card) !== page.dataset.cardHash) return say(at, false, "this page shows another card; load it again");
+    say(at, true, "verified");
+  } catch (e) {
+    say(at, false, `not checked: ${e instanceof Error ? e.message : e}`);
+  }
+}
+
+/** @param {HTMLElement} page */
+async function checkEvents(page) {
+  if (!page.dataset.events) return;
+  /** @type {Record<string, any>[]} */
+  const events = JSON.parse(await get(`${page.dataset.events}?from_seq=0&limit=50`));
+  for (const e of events) {
+    const at = page.querySelector(`li[data-seq="${Number(e.seq)}"] .event-check`);
+    const event = {
+      type: e.event_type, actor: e.actor_vacant_id, payload: e.payload_json, key: e.idempotency_key,
+      time: e.ts, actorSeq: e.actor_seq, signature: e.signature_hex,
+    };
+    const good = e.actor_vacant_id === page.dataset.id && (await verifyEvent(event)) && eventHash(event, e.prev_event_hash_hex) === e.event_hash_hex;
+    say(at, good, good ? "verified" : "failed: the event is not what its signer signed");
+  }
+}
+
+/** @param {HTMLDetailsElement} program */
+function addCopy(program) {
+  const text = program.querySelector("pre")?.textContent ?? "";
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Your browser does not allow it";
+    }
+  });
+  program.append(button);
+}
+
+const page = document.getElementById("vacant");
+if (page) {
+  if (navigator.clipboard) page.querySelectorAll("details.program").forEach((p) => addCopy(/** @type {HTMLDetailsElement} */ (p)));
+  checkCard(page);
+  checkEvents(page).catch((e) => say(page.querySelector(".event-check"), false, `not checked: ${e.message}`));
+}

@@ -1,0 +1,202 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+const (
+	pageSize   = 20
+	lastEvents = 5
+)
+
+// hit is a vacant in a list.
+type hit struct {
+	ID         identity.ID
+	Name       string
+	Capability string
+	Broken     bool // the card cannot be verified
+	State      string
+	Price      string
+	Tags       []string
+	Reputation string
+}
+
+// link is the vacant in the address of its page.
+func (h hit) Link() string {
+	if h.Name != "" {
+		return h.Name
+	}
+	return h.ID.String()
+}
+
+func hitOf(m *registryclient.HaloMatch) hit {
+	h := hit{ID: m.ID, Name: m.Name, State: string(m.State)}
+	c, err := m.Verified()
+	h.Broken, h.Capability = err != nil, c.CapabilityText
+	if l := listingOf(m); l != nil {
+		h.Tags, h.Price = l.Tags, priceText(l.Price)
+	}
+	return h
+}
+
+// listingOf returns the listing of a match, or nil without a readable one.
+func listingOf(m *registryclient.HaloMatch) *listing.Listing {
+	if len(m.Listing) == 0 {
+		return nil
+	}
+	l, err := listing.Parse(m.Listing)
+	if err != nil || l.VacantID != m.ID {
+		return nil
+	}
+	return &l
+}
+
+func priceText(micro int64) string {
+	if micro == 0 {
+		return "free"
+	}
+	return "$" + money.Amount(micro).String() + " a call"
+}
+
+// home is the first page.
+func (s *site) home(_ *http.Request, r *reader) (*page, error) {
+	found, err := r.Search(r.ctx, registryclient.Query{Limit: pageSize})
+	if err != nil {
+		return nil, err
+	}
+	data := struct {
+		Query  query
+		Hits   []hit
+		Next   string
+		Log    *checkpoint
+		Events []event
+	}{Hits: hitsOf(&found), Next: nextPage(url.Values{}, found.Next)}
+	if data.Log, err = r.checkpoint(); err != nil {
+		return nil, err
+	}
+	if data.Log != nil {
+		if data.Events, err = r.eventsUpTo(data.Log.Size, lastEvents); err != nil {
+			return nil, err
+		}
+	}
+	return &page{file: "home.html", Title: "Agents of this host", Seconds: 10, Data: data}, nil
+}
+
+func hitsOf(p *registryclient.Page) (hits []hit) {
+	for i := range p.Matches {
+		hits = append(hits, hitOf(&p.Matches[i]))
+	}
+	return hits
+}
+
+// query holds the words of a search.
+type query struct{ Words, Tag, Family, Price string }
+
+// search is a page of results.
+func (s *site) search(q *http.Request, r *reader) (*page, error) {
+	values := q.URL.Query()
+	asked := query{values.Get("q"), values.Get("tag"), values.Get("family"), values.Get("max_price")}
+	sought := registryclient.Query{Words: asked.Words, Tag: asked.Tag, Family: asked.Family, Limit: pageSize, Cursor: values.Get("cursor")}
+	if asked.Price != "" {
+		m, err := money.Parse(strings.TrimPrefix(asked.Price, "$"))
+		if err != nil || m < 0 {
+			return nil, problem.Invalid("max_price", "dollars such as 0.05", fmt.Sprintf("%.40q", asked.Price))
+		}
+		most := int64(m)
+		sought.MaxPrice = &most
+	}
+	found, err := r.Search(r.ctx, sought)
+	if err != nil {
+		return nil, err
+	}
+	kept := url.Values{}
+	for name, value := range map[string]string{"q": asked.Words, "tag": asked.Tag, "family": asked.Family, "max_price": asked.Price} {
+		if value != "" {
+			kept.Set(name, value)
+		}
+	}
+	data := struct {
+		Query query
+		Hits  []hit
+		Next  string
+	}{asked, hitsOf(&found), nextPage(kept, found.Next)}
+	return &page{file: "search.html", Title: "Search", Seconds: 2, Hidden: true, Data: data}, nil
+}
+
+// nextPage is the address of the next page of results, or "".
+func nextPage(kept url.Values, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	kept.Set("cursor", cursor)
+	return Path + "search?" + kept.Encode()
+}
+
+// checkpoint is the signed state of the log.
+type checkpoint struct {
+	Note, Host  string
+	Size        uint64
+	Signatures  int
+	FirstOfPage uint64
+}
+
+// checkpoint reads the newest checkpoint; nil of a host without one.
+func (r *reader) checkpoint() (*checkpoint, error) {
+	note, err := r.optional("/v1/checkpoint")
+	if err != nil || note == "" {
+		return nil, err
+	}
+	text, signatures, _ := strings.Cut(note, "\n\n")
+	lines := strings.Split(text, "\n")
+	c := &checkpoint{Note: note, Host: lines[0], Signatures: strings.Count(signatures, "\u2014 ")}
+	if len(lines) > 1 {
+		c.Size, err = strconv.ParseUint(lines[1], 10, 53)
+	}
+	if err != nil || len(lines) < 3 {
+		return nil, problem.New(problem.Untrusted, "the host's checkpoint cannot be read")
+	}
+	return c, nil
+}
+
+// event is an event of the registry for people.
+type event struct {
+	registryclient.Event
+	Says string // the payload in lines
+}
+
+// eventsUpTo reads at most n events that end with a number, the newest first.
+func (r *reader) eventsUpTo(last uint64, n int) (all []event, err error) {
+	for seq := last; seq > 0 && len(all) < n; seq-- {
+		e, err := r.Event(r.ctx, seq)
+		if problem.Is(err, problem.NotFound) {
+			continue // not for everybody
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, eventOf(e))
+	}
+	return all, nil
+}
+
+func eventOf(e registryclient.Event) event {
+	one := event{Event: e, Says: e.Payload}
+	var v any
+	if json.Unmarshal([]byte(e.Payload), &v) == nil {
+		if b, err := json.MarshalIndent(v, "", "  "); err == nil {
+			one.Says = string(b)
+		}
+	}
+	return one
+}

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+)
+
+// IsRead reports whether a request reads.
+func IsRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// IsVacant reports whether a path is the address of a vacant itself.
+func IsVacant(path string) bool {
+	name, rest, below := message.Split(path)
+	return below && name != "" && (rest == "" || rest == "/")
+}
+
+// PrefersPage reports whether the client ranks HTML above JSON by name, as browsers do. Clients that take
+// anything get JSON.
+func PrefersPage(r *http.Request) bool {
+	if !IsRead(r) {
+		return false
+	}
+	ranks := map[string]float64{}
+	for one := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		media, params, err := mime.ParseMediaType(one)
+		if err != nil {
+			continue
+		}
+		rank := 1.0
+		if q, ok := params["q"]; ok {
+			if rank, err = strconv.ParseFloat(q, 64); err != nil {
+				continue
+			}
+		}
+		ranks[media] = max(ranks[media], rank)
+	}
+	json, ok := 0.0, false
+	for _, media := range []string{"application/json", "application/*", "*/*"} {
+		if json, ok = ranks[media]; ok {
+			break
+		}
+	}
+	return ranks["text/html"] > json
+}
+
+// ToPage leads a client that prefers pages to the page of a vacant, if next serves the vacant's card, and
+// otherwise answers as next does.
+func ToPage(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, _ := message.Split(r.URL.Path)
+		next.ServeHTTP(&leading{ResponseWriter: w, to: VacantPath(name), prefers: PrefersPage(r)}, r)
+	})
+}
+
+// leading replaces an answer of 200 by a redirection, for clients that prefer it.
+type leading struct {
+	http.ResponseWriter
+	to                    string
+	prefers, begun, leads bool
+}
+
+func (l *leading) WriteHeader(status int) {
+	if l.begun {
+		return
+	}
+	l.begun = true
+	h := l.Header()
+	if status < http.StatusBadRequest {
+		h.Add("Vary", "Accept")
+	}
+	if l.leads = l.prefers && status == http.StatusOK; !l.leads {
+		l.ResponseWriter.WriteHeader(status)
+		return
+	}
+	for name := range h {
+		if name != "Vary" {
+			h.Del(name)
+		}
+	}
+	h.Set("Location", l.to)
+	h.Set("Cache-Control", "public, max-age=60")
+	l.ResponseWriter.WriteHeader(http.StatusSeeOther)
+}
+
+func (l *leading) Write(b []byte) (int, error) {
+	l.WriteHeader(http.StatusOK)
+	if l.leads {
+		return len(b), nil
+	}
+	return l.ResponseWriter.Write(b)
+}

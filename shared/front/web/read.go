@@ -1,0 +1,97 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// reader reads the public API as the anonymous sender of a page's request.
+type reader struct {
+	registryclient.Client
+	ctx context.Context
+}
+
+func (s *site) reader(r *http.Request) *reader {
+	return &reader{registryclient.Client{Transport: inProcess{s.API, r}, URL: "http://" + r.Host}, r.Context()}
+}
+
+// inProcess asks a handler of this process. The handler sees the address that sent a page's request.
+type inProcess struct {
+	api  http.Handler
+	from *http.Request
+}
+
+// Do implements registryclient.Transport.
+func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, error) {
+	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL, bytes.NewReader(q.Body))
+	if err != nil {
+		return outbound.Reply{}, problem.Wrap(problem.Usage, err, "the address of a page")
+	}
+	r.Header, r.RemoteAddr, r.TLS, r.Host = q.Header, p.from.RemoteAddr, p.from.TLS, p.from.Host
+	w := &answer{header: http.Header{}, status: http.StatusOK, most: q.MaxReply}
+	p.api.ServeHTTP(w, r)
+	if w.tooLarge {
+		return outbound.Reply{}, problem.New(problem.Untrusted, "the registry's answer has more than %d bytes", q.MaxReply)
+	}
+	return outbound.Reply{Status: w.status, Header: w.header, Body: w.body.Bytes()}, nil
+}
+
+// answer keeps an answer.
+type answer struct {
+	header   http.Header
+	status   int
+	body     bytes.Buffer
+	most     int64
+	tooLarge bool
+	begun    bool
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if !a.begun {
+		a.begun, a.status = true, status
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.begun = true
+	if a.tooLarge = a.tooLarge || int64(a.body.Len()+len(b)) > a.most; a.tooLarge {
+		return 0, fmt.Errorf("more than %d bytes", a.most)
+	}
+	return a.body.Write(b)
+}
+
+// optional reads what a page can be without: what is not there is "".
+func (r *reader) optional(path string) (string, error) {
+	b, err := r.Raw(r.ctx, path, nil)
+	if problem.Is(err, problem.NotFound) {
+		return "", nil
+	}
+	return string(b), err
+}
+
+// agent reads the agent card at the address of a vacant, by name or id. Of what the host does not show, the
+// error is errNoPage.
+func (r *reader) agent(vacant string) (*agents.Card, error) {
+	b, err := r.Raw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return nil, errNoPage
+	case err != nil:
+		return nil, err
+	}
+	c, err := agents.ParseCard("the vacant's card", b)
+	if err == nil && c.VacantID == (identity.ID{}) {
+		err = problem.New(problem.Untrusted, "the card names no vacant")
+	}
+	return c, err
+}

@@ -1,0 +1,35 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// show makes the characters of a foreign text visible that would hide or turn around what follows them.
+func show(text string) string {
+	hides := func(c rune) bool {
+		return c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c) || c == unicode.ReplacementChar)
+	}
+	if strings.IndexFunc(text, hides) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, c := range text {
+		if hides(c) {
+			fmt.Fprintf(&b, "⟨U+%04X⟩", c)
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// short is the beginning of an id.
+func short(id identity.ID) string { return id.Short() }
+
+// moment is a time of the registry, in milliseconds since 1970, for people.
+func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -1,0 +1,151 @@
+package web
+
+import (
+	"encoding/hex"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/front/snippet"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// maxKin bounds each direction of a lineage on a page, maxShown the events.
+const (
+	maxKin   = 20
+	maxShown = 50
+)
+
+// vacantData fills the page of a vacant.
+type vacantData struct {
+	ID         identity.ID
+	Name       string // at this host, or ""
+	Card       card.Card
+	CardHash   string
+	Signature  string
+	CardPath   string // of the API, for scripts
+	EventsPath string
+	Price      string
+	Published  *registryclient.HaloMatch // nil if it is not published
+	Listing    *listing.Listing
+	Parents    []identity.ID
+	Children   []identity.ID
+	Events     []event
+	Handout    snippet.Handout // empty for a vacant of another host
+	Programs   []program
+}
+
+// program is a way to call a vacant.
+type program struct{ Label, Text string }
+
+// vacant is the page of a vacant, by its name or id.
+func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
+	named := q.PathValue("vacant")
+	id, err := identity.ParseID(named)
+	if err != nil && registry.CheckName(named) != nil {
+		return nil, errNoPage
+	}
+	isID := err == nil
+	own, err := r.agent(named) // of a vacant of this host
+	switch {
+	case err == nil && isID && own.VacantID != id:
+		return nil, problem.New(problem.Untrusted, "the host answered with the card of another vacant")
+	case err == nil:
+		id = own.VacantID
+	case !problem.Is(err, problem.NotFound) || !isID:
+		return nil, err
+	}
+	d := &vacantData{ID: id, CardPath: "/v1/capability_card/" + id.String(), EventsPath: "/v1/event_log/" + id.String()}
+	m, err := r.Client.Card(r.ctx, id)
+	switch {
+	case problem.Is(err, problem.NotFound) && own != nil:
+		err = d.unpublished(r)
+	case problem.Is(err, problem.NotFound):
+		err = errNoPage
+	case err == nil:
+		err = d.published(r, &m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.CardHash, d.Signature = d.Card.Hash().String(), hex.EncodeToString(d.Card.Signature)
+	if own != nil {
+		if err := d.callable(s, r, own); err != nil {
+			return nil, err
+		}
+	}
+	title := d.Name
+	if title == "" {
+		title = "Vacant " + id.Short()
+	}
+	return &page{file: "vacant.html", Title: title, Script: "page.js", Seconds: 10, Hidden: d.Published == nil, Data: d}, nil
+}
+
+// unpublished reads the card of a vacant that the registry does not show.
+func (d *vacantData) unpublished(r *reader) error {
+	d.CardPath, d.EventsPath = "/v/"+d.ID.String()+"/card", ""
+	var m registryclient.HaloMatch
+	err := r.Get(r.ctx, d.CardPath, nil, &m)
+	if err == nil && m.ID != d.ID {
+		err = problem.New(problem.Untrusted, "the host answered with the card of another vacant")
+	}
+	if err == nil {
+		d.Card, err = m.Verified()
+	}
+	return err
+}
+
+// published reads a vacant from the registry.
+func (d *vacantData) published(r *reader, m *registryclient.HaloMatch) (err error) {
+	d.Published, d.Name, d.Listing = m, m.Name, listingOf(m)
+	if d.Card, err = m.Verified(); err != nil {
+		return err
+	}
+	if d.Listing != nil {
+		d.Price = priceText(d.Listing.Price)
+	}
+	for _, one := range []struct {
+		direction string
+		to        *[]identity.ID
+	}{{"ancestors", &d.Parents}, {"descendants", &d.Children}} {
+		l, err := r.Lineage(r.ctx, d.ID, one.direction, 16)
+		if err != nil {
+			return err
+		}
+		*one.to = l.Chain[:min(len(l.Chain), maxKin)]
+	}
+	events, err := r.EventLog(r.ctx, d.ID, 0, maxShown)
+	for _, e := range events {
+		d.Events = append(d.Events, eventOf(e))
+	}
+	return err
+}
+
+// callable adds the ways to call a vacant of this host.
+func (d *vacantData) callable(s *site, r *reader, c *agents.Card) error {
+	base, err := s.URL(r.ctx)
+	if err != nil {
+		return err
+	}
+	d.Name, d.Price = c.Name, c.Terms.String()
+	d.Handout = snippet.OfCard(base, c.Name, c)
+	d.Programs = []program{{"vacancy", "vacancy call " + snippet.ShellWord(d.Handout.Address) + ` "hello"`}}
+	if d.Handout.Curl == "" {
+		return nil // stock clients send no signed calls
+	}
+	for _, l := range snippet.Languages() {
+		text, err := l.Program(d.Handout)
+		if err != nil {
+			return err
+		}
+		d.Programs = append(d.Programs, program{labels[l.Name], text})
+	}
+	return nil
+}
+
+// labels are the languages of programs for people.
+var labels = map[string]string{"curl": "curl", "python": "Python (A2A)", "js": "JavaScript (A2A)", "go": "Go (A2A)", "openai": "OpenAI client", "mcp": "MCP client"}

@@ -1,0 +1,234 @@
+// Package web serves the pages of a host. They show the public API to people.
+//
+// The invariants: pages are made only of answers of the public API to anonymous clients.
+// A vacant that the API does not show has the page of an unknown one, byte for byte. Texts of vacants are
+// escaped by html/template, and their invisible characters are shown. A page works without JavaScript, asks no
+// other host, and sets no cookie.
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Path is the address of the first page.
+const Path = "/web/"
+
+// VacantPath is the address of the page of a vacant, by name or id.
+func VacantPath(vacant string) string { return Path + "vacants/" + vacant }
+
+// IsPath reports whether a path is of a page.
+func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
+
+// Config configures the pages of a host.
+type Config struct {
+	// API answers the public operations of the host.
+	API http.Handler
+	// URL returns the host's base URL.
+	URL func(context.Context) (string, error)
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Handler returns the handler of the paths of IsPath, and of the root.
+func Handler(c Config) http.Handler {
+	s := &site{c}
+	mux := http.NewServeMux()
+	for pattern, f := range map[string]func(*http.Request, *reader) (*page, error){
+		Path + "{$}": s.home, Path + "search": s.search, Path + "vacants/{vacant}": s.vacant,
+		Path + "log": s.log, Path + "log/{seq}": s.event, Path + "keys": s.keys, Path + "chains": s.chains,
+		Path: func(*http.Request, *reader) (*page, error) { return nil, errNoPage },
+	} {
+		mux.HandleFunc(pattern, s.page(f))
+	}
+	mux.HandleFunc(assetPath+"{name}", s.asset)
+	mux.Handle("/{$}", http.RedirectHandler(Path, http.StatusSeeOther))
+	return mux
+}
+
+// errNoPage is the error of a path without a page. It is the same for everything that is not shown.
+var errNoPage = problem.New(problem.NotFound, "there is no such page or vacant here")
+
+type site struct{ Config }
+
+// page is a page that is about to be rendered.
+type page struct {
+	file    string // of the template
+	Title   string
+	Script  string // asset, or ""
+	Seconds int    // for which a cache may keep it
+	Hidden  bool   // search engines are asked to leave it out
+	Status  int
+	Data    any
+}
+
+// view is the value of a template.
+type view struct {
+	*page
+	Assets string // the address of the assets
+	URL    string // of the host
+}
+
+// page serves one page.
+func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began := s.Now()
+		secure(w.Header())
+		p, err := s.make(f, r)
+		status := s.send(w, r, p)
+		level := slog.LevelDebug
+		attrs := []slog.Attr{slog.Int(obs.Status, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), slog.Float64("ms", float64(s.Now().Sub(began).Microseconds()/10)/100)}
+		if status >= http.StatusInternalServerError {
+			level = slog.LevelError
+			attrs = append(attrs, slog.String("cause", err.Error()))
+		}
+		s.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "page", attrs...)
+	}
+}
+
+// make returns a page, or the page of the error.
+func (s *site) make(f func(*http.Request, *reader) (*page, error), r *http.Request) (p *page, err error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		err = problem.New(problem.MethodNotAllowed, "pages are read with GET")
+	} else {
+		p, err = f(r, s.reader(r))
+	}
+	if err == nil {
+		p.Status = http.StatusOK
+		return p, nil
+	}
+	known := problem.Of(err)
+	row, text := known.Kind.Row(), known.Text()
+	if errors.As(err, new(*registryclient.StatusError)) || row.Status >= http.StatusInternalServerError {
+		text = row.Text // the details are for programs
+	}
+	return &page{file: "error.html", Title: row.Text, Status: row.Status, Hidden: true, Data: struct{ Code, Text string }{known.Kind.String(), text}}, err
+}
+
+// send renders a page and returns its status.
+func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) int {
+	url, err := s.URL(r.Context())
+	var body bytes.Buffer
+	if err == nil {
+		err = templates.ExecuteTemplate(&body, p.file, view{p, assetPath, url})
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return http.StatusInternalServerError
+	}
+	if p.Hidden {
+		h.Set("X-Robots-Tag", "noindex")
+	}
+	if p.Status == http.StatusOK {
+		sum := identity.Sum(body.Bytes())
+		tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(p.Seconds))
+		if strings.Contains(strings.Join(r.Header.Values("If-None-Match"), ","), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return http.StatusNotModified
+		}
+	}
+	if p.Status == http.StatusMethodNotAllowed {
+		h.Set("Allow", "GET, HEAD")
+	}
+	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(p.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body.Bytes())
+	}
+	return p.Status
+}
+
+// policy lets a page load its own files, and nothing else. A script cannot turn a text into code.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+func secure(h http.Header) {
+	for name, value := range map[string]string{
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		h.Set(name, value)
+	}
+}
+
+//go:embed assets/*.js assets/*.css assets/*.svg
+var assetFiles embed.FS
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"show": show, "short": short, "moment": moment, "has": hasAsset, "vacantPath": VacantPath,
+}).ParseFS(pageFiles, "pages/*.html"))
+
+// assetPath has the hash of all assets, so a changed file has another address, and the modules find each
+// other.
+var assetPath = Path + "assets/" + assetHash() + "/"
+
+func assetHash() string {
+	var all bytes.Buffer
+	err := fs.WalkDir(assetFiles, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := assetFiles.ReadFile(name)
+		fmt.Fprintf(&all, "%s %d\n%s", name, len(b), b)
+		return err
+	})
+	if err != nil {
+		panic(err) // the files are in the program
+	}
+	sum := identity.Sum(all.Bytes())
+	return hex.EncodeToString(sum[:8])
+}
+
+func hasAsset(name string) bool {
+	_, err := fs.Stat(assetFiles, "assets/"+name)
+	return err == nil
+}
+
+// asset serves a file of the program, for good.
+func (s *site) asset(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	name := r.PathValue("name")
+	b, err := assetFiles.ReadFile("assets/" + name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
+		httpapi.Fail(w, errNoPage)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		httpapi.Fail(w, problem.New(problem.MethodNotAllowed, "files are read with GET"))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b)
+	}
+}

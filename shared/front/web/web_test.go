@@ -1,0 +1,352 @@
+package web_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/front/web"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// hosted is a host of this process.
+type hosted struct {
+	*standalone.Host
+	t   *testing.T
+	url string
+}
+
+func newHost(t *testing.T) *hosted {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hosted{t: t, url: "http://" + listener.Addr().String()}
+	h.Host, err = standalone.Open(standalone.Config{
+		Dir: filepath.Join(t.TempDir(), "host"), URL: h.url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := bleve.Open(filepath.Join(t.TempDir(), "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ready, ended := make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- h.Run(ctx, standalone.Running{Public: listener, Index: index, Grace: time.Second}, func(context.Context) error { close(ready); return nil })
+	}()
+	t.Cleanup(func() {
+		end()
+		if err := errors.Join(<-ended, h.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- nil
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *hosted) create(name, capability string, publish bool) vacants.Record {
+	h.t.Helper()
+	r, err := h.Vacants.Create(h.t.Context(), vacants.Spec{Name: name, Capability: capability, Substrate: "echo"})
+	if err == nil && publish {
+		r, _, err = h.Vacants.Publish(h.t.Context(), r.ID, vacants.PublishOptions{})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+// answer is an HTTP answer.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// client follows no redirection.
+var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+func do(t *testing.T, method, url string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Header.Del("Date")
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+func TestPagesAnswerAsTheTableSays(t *testing.T) {
+	h := newHost(t)
+	demo := h.create("demo", "Echoes", true)
+	h.create("quiet", "Is not published", false)
+	for _, name := range []string{"web", "log", "keys"} { // an address below /v/ is a vacant's, whatever its name
+		h.create("x"+name, "Has the name of a page", false)
+	}
+	for path, want := range map[string]struct {
+		status int
+		cache  string
+		says   string
+	}{
+		"/web/":                            {200, "public, max-age=10", "<h1>Agents of this host</h1>"},
+		"/web/search?q=echoes":             {200, "public, max-age=2", "Search"},
+		"/web/search?max_price=lots":       {400, "no-store", "max_price: expected dollars such as 0.05, got &#34;lots&#34;"},
+		"/web/vacants/demo":                {200, "public, max-age=10", `data-id="` + demo.ID.String() + `"`},
+		"/web/vacants/" + demo.ID.String(): {200, "public, max-age=10", "vacancy call " + h.url + "/v/demo/"},
+		"/web/vacants/quiet":               {200, "public, max-age=10", "not published: only who knows this address finds it"},
+		"/web/vacants/nobody":              {404, "no-store", "there is no such page or vacant here"},
+		"/web/vacants/%3Cb%3E":             {404, "no-store", "there is no such page or vacant here"},
+		"/web/log":                         {200, "public, max-age=10", "Transparency log"},
+		"/web/log?to=x":                    {400, "no-store", "to: expected the number of an event, got &#34;x&#34;"},
+		"/web/log/1":                       {200, "public, max-age=10", "register"},
+		"/web/log/0":                       {404, "no-store", "there is no such page or vacant here"},
+		"/web/log/99":                      {404, "no-store", "there is no such page or vacant here"},
+		"/web/keys":                        {200, "public, max-age=10", "vacancy init"},
+		"/web/chains":                      {200, "public, max-age=10", "vacancy verify FILE"},
+		"/web/nothing":                     {404, "no-store", "there is no such page or vacant here"},
+	} {
+		got := do(t, "GET", h.url+path)
+		if got.status != want.status || got.header.Get("Cache-Control") != want.cache || !strings.Contains(got.body, want.says) {
+			t.Errorf("%s: %d %q, want %d %q and %q in:\n%s", path, got.status, got.header.Get("Cache-Control"), want.status, want.cache, want.says, got.body)
+		}
+		for name, value := range map[string]string{
+			"Content-Type": "text/html; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+		} {
+			if got.header.Get(name) != value {
+				t.Errorf("%s: %s: %q", path, name, got.header.Get(name))
+			}
+		}
+		if got.header["Set-Cookie"] != nil {
+			t.Errorf("%s sets a cookie", path)
+		}
+		head := do(t, "HEAD", h.url+path)
+		if head.status != got.status || head.body != "" || head.header.Get("Content-Length") != fmt.Sprint(len(got.body)) {
+			t.Errorf("HEAD %s: %d, %s bytes", path, head.status, head.header.Get("Content-Length"))
+		}
+		if post := do(t, "POST", h.url+path); post.status != 405 || post.header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST %s: %d, Allow %q", path, post.status, post.header.Get("Allow"))
+		}
+		if tag := got.header.Get("ETag"); tag != "" {
+			if again := do(t, "GET", h.url+path, "If-None-Match: "+tag); again.status != 304 || again.body != "" {
+				t.Errorf("%s again: %d %s", path, again.status, again.body)
+			}
+		}
+	}
+	if got := do(t, "GET", h.url+"/"); got.status != 303 || got.header.Get("Location") != "/web/" {
+		t.Errorf("the root: %d to %q", got.status, got.header.Get("Location"))
+	}
+	if got := do(t, "GET", h.url+"/web/vacants/quiet"); got.header.Get("X-Robots-Tag") != "noindex" || !strings.Contains(got.body, `<meta name="robots" content="noindex">`) {
+		t.Error("the page of a vacant that is not published may be indexed")
+	}
+	page := do(t, "GET", h.url+"/web/vacants/demo").body
+	total := len(page)
+	at := page[strings.Index(page, "/web/assets/"):]
+	at = at[:strings.LastIndex(at[:strings.IndexByte(at, '"')], "/")+1]
+	for _, name := range []string{"style.css", "icon.svg", "page.js", "vacant.js"} {
+		file := do(t, "GET", h.url+at+name)
+		if file.status != 200 || file.header.Get("Cache-Control") != "public, max-age=31536000, immutable" || file.header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %d %v", name, file.status, file.header)
+		}
+		total += len(file.body)
+	}
+	if total > 100<<10 {
+		t.Errorf("a vacant's page has %d bytes with its files, want at most 100 KB", total)
+	}
+	for _, path := range []string{at + "nothing.js", at + "..%2fpages%2fhome.html", at + "package.json"} {
+		if got := do(t, "GET", h.url+path); got.status != 404 {
+			t.Errorf("%s: %d", path, got.status)
+		}
+	}
+}
+
+// Browsers are led to the page of a vacant; every other client gets the card as before.
+func TestTheAddressOfAVacantIsAPageForBrowsers(t *testing.T) {
+	h := newHost(t)
+	h.create("demo", "Echoes", false)
+	for accept, page := range map[string]bool{
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": true, "text/html": true, "text/html;q=0.9, application/json;q=0.8": true, "*/*": false, "application/json": false,
+		"text/html, application/json": false, "text/html;q=0.5, application/json": false, "text/*": false, "text/html;q=0.2,*/*;q=0.2": false, "text/html;q=x": false, "": false,
+	} {
+		for _, path := range []string{"/v/demo", "/v/demo/"} {
+			got := do(t, "GET", h.url+path, "Accept: "+accept)
+			if page && (got.status != 303 || got.header.Get("Location") != "/web/vacants/demo" || got.body != "") {
+				t.Errorf("%q: %d %s", accept, got.status, got.body)
+			}
+			if !page && (got.status != 200 || !strings.Contains(got.body, `"name":"demo"`)) {
+				t.Errorf("%q: %d %s", accept, got.status, got.body)
+			}
+			if !slices.Contains(got.header.Values("Vary"), "Accept") {
+				t.Errorf("%q: Vary %q", accept, got.header.Get("Vary"))
+			}
+		}
+	}
+	if got := do(t, "GET", h.url+"/v/demo/.well-known/agent-card.json", "Accept: text/html"); got.status != 200 {
+		t.Errorf("the card is %d for a browser", got.status)
+	}
+}
+
+// A closed child has the pages of an unknown id, byte for byte.
+func TestAClosedChildIsAsUnknown(t *testing.T) {
+	h := newHost(t)
+	parent := h.create("parent", "Has children", true)
+	child, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "child", Capability: "Is closed", Substrate: "echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(what, path, other string, headers ...string) {
+		a, b := do(t, "GET", h.url+path, headers...), do(t, "GET", h.url+other, headers...)
+		if a.status != 404 || a.body != b.body || fmt.Sprint(a.header) != fmt.Sprint(b.header) {
+			t.Errorf("%s differs: %d %v %s\nand %v %s", what, a.status, a.header, a.body, b.header, b.body)
+		}
+	}
+	same("the page by id", "/web/vacants/"+child.ID.String(), "/web/vacants/"+unknown.ID().String())
+	same("the page by name", "/web/vacants/child", "/web/vacants/thild")
+	same("the redirection", "/v/"+child.ID.String(), "/v/"+unknown.ID().String(), "Accept: text/html")
+	if got := do(t, "GET", h.url+"/web/vacants/parent"); strings.Contains(got.body, child.ID.Short()) {
+		t.Error("the parent's page names its closed child")
+	}
+	if got := do(t, "GET", h.url+"/web/search?q=closed"); strings.Contains(got.body, child.ID.Short()) {
+		t.Error("search finds the closed child")
+	}
+}
+
+// Foreign texts are texts, and what would hide or turn around others is shown.
+func TestForeignTextsAreShownAsTheyAre(t *testing.T) {
+	h := newHost(t)
+	h.create("hostile", `<script>alert(1)</script> {{.}} javascript:alert(1) "onload="x" `+"\u202e\u2066\u200b"+strings.Repeat("w", 2000), true)
+	got := do(t, "GET", h.url+"/web/vacants/hostile").body
+	for _, bad := range []string{"<script>alert", "\u202e", "\u2066", "\u200b", `"onload="x"`, `href="javascript:`} {
+		if strings.Contains(got, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if !strings.Contains(got, "&lt;script&gt;alert(1)&lt;/script&gt; {{.}} javascript:alert(1)") || !strings.Contains(got, "⟨U&#43;202E⟩⟨U&#43;2066⟩⟨U&#43;200B⟩www") {
+		t.Errorf("the text is not shown: %s", got)
+	}
+}
+
+// signed is a card of a new key, in the registry's form.
+func signed(t *testing.T, capability string) (id string, match map[string]any) {
+	t.Helper()
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := card.Card{VacantID: key.ID(), CapabilityText: capability, AllowedSubstrates: []string{"echo"}, HaloVersion: card.Version, Endpoint: "https://elsewhere.example/$(touch x)/v/1"}
+	if err := c.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	id = key.ID().String()
+	return id, map[string]any{"vacant_id": id, "capability_card_blob_hex": hex.EncodeToString(c.Blob()), "visibility": "PUBLIC", "state": "ACTIVE"}
+}
+
+// Whatever the registry answers, a page is honest about it and bounded.
+func TestARegistryMayLie(t *testing.T) {
+	id, good := signed(t, "Is elsewhere")
+	_, other := signed(t, "Is another")
+	wrong := func(change func(map[string]any)) map[string]any {
+		m := map[string]any{}
+		for k, v := range good {
+			m[k] = v
+		}
+		change(m)
+		return m
+	}
+	for name, tt := range map[string]struct {
+		card   any
+		status int
+		says   string
+	}{
+		"honest":             {good, 200, "Is elsewhere"},
+		"another's card":     {wrong(func(m map[string]any) { m["capability_card_blob_hex"] = other["capability_card_blob_hex"] }), 502, ""},
+		"another's match":    {other, 502, ""},
+		"no card":            {wrong(func(m map[string]any) { delete(m, "capability_card_blob_hex") }), 502, ""},
+		"no JSON":            {json.RawMessage(`{`), 502, ""},
+		"too much":           {json.RawMessage(`{"vacant_id":"` + strings.Repeat("x", 9<<20) + `"}`), 502, ""},
+		"too many requests":  {429, 429, ""},
+		"storage that fails": {503, 503, ""},
+	} {
+		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			status, isStatus := tt.card.(int)
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/v1/capability_card/") && isStatus:
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, `{"detail":"x","code":"`+map[int]string{429: "rate_limited", 503: "unavailable"}[status]+`"}`)
+			case strings.HasPrefix(r.URL.Path, "/v1/capability_card/"):
+				_ = json.NewEncoder(w).Encode(tt.card)
+			case strings.HasPrefix(r.URL.Path, "/v1/event_log/"):
+				_, _ = io.WriteString(w, `[]`)
+			case strings.HasPrefix(r.URL.Path, "/v1/lineage/"):
+				_, _ = io.WriteString(w, `{"vacant_id":"`+id+`","chain":[]}`)
+			default:
+				w.WriteHeader(404)
+				_, _ = io.WriteString(w, `{"detail":"no","code":"not_found"}`)
+			}
+		})
+		pages := web.Handler(web.Config{API: api, URL: func(context.Context) (string, error) { return "http://x.example", nil }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/vacants/"+id, nil))
+		body := w.Body.String()
+		if w.Code/100 != tt.status/100 || tt.status == 200 && !strings.Contains(body, tt.says) || tt.status != 200 && strings.Contains(body, "Is another") || len(body) > 60<<10 {
+			t.Errorf("%s: %d, %d bytes, %.300s", name, w.Code, len(body), body)
+		}
+		if name == "honest" && (!strings.Contains(body, "vacancy call "+id) || strings.Contains(body, `href="https://elsewhere.example`)) {
+			t.Errorf("a vacant elsewhere: %s", body)
+		}
+	}
+}
+
+// A page of results stays small.
+func TestAPageOfResultsIsSmall(t *testing.T) {
+	h := newHost(t)
+	for i := range 20 {
+		h.create(fmt.Sprint("letters-", i), "Answers letters, and everything that a letter may ask, "+strings.Repeat("politely and ", 20), true)
+	}
+	if got := do(t, "GET", h.url+"/web/search?q=letters"); strings.Count(got.body, `<li class="card">`) != 20 || len(got.body) > 60<<10 {
+		t.Errorf("%d results in %d bytes", strings.Count(got.body, `<li class="card">`), len(got.body))
+	}
+}
