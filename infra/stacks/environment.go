@@ -13,11 +13,12 @@ import (
 // environment is the function's environment variables, as far as this stage has
 // them.
 func (f functionStack) environment(in Input, d data, row functions.Function) *map[string]*string {
+	turns, _ := cost.OfQueues(in.Settings.Limits[functions.Worker.Name])
 	has := map[string]*string{
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
 		"VACANCY_READS":    str(reads(in.Settings)), "VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
-		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(),
+		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(), "VACANCY_TURNS": str(strconv.Itoa(turns)),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_WORKER": functionARN(f.stack, in, functions.Worker), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 	}

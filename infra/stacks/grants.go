@@ -192,14 +192,15 @@ func checkingTokens() []access {
 func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, guests.SecretDocs, billing.DueDocs)
 	agent = append(agent, checkingTokens()...)
-	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
+	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}})
 	return map[functions.Function]grants{
 		functions.Agent: {rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}},
 		functions.Worker: {rows: appends(), docs: []access{
 			{"Calls", []string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
 			{"Tasks", []string{"Query"}, of{task.HeadDocs}},
-			{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.PushedDocs}},
+			{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
+			{"Waits", []string{"PutItem", "Query", "DeleteItem"}, of{task.WaitDocs}},
 			charging(),
 			{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
 			{"BookingsEnd", []string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs}},

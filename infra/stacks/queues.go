@@ -14,7 +14,8 @@ const deadQueue = "dead"
 
 // maxReceives is the number of failed receives after which a message becomes a dead
 // letter. That takes eight minutes, by the waits of queue/sqs. Messages that only
-// wait for their task are dropped before.
+// wait for their task are dropped before; a turn that waits for room in its shares is
+// received twice more.
 const maxReceives = 20
 
 // queues are the queues of tasks by name.

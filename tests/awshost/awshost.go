@@ -68,7 +68,7 @@ func (h *Host) Env(endpoint string) []string {
 		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
 		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
 		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey, "VACANCY_GATE=" + Gate, "VACANCY_MODEL_BUDGET=5",
-		"AWS_ENDPOINT_URL_SQS=" + h.Queues.URL, "VACANCY_TASKS=" + h.Queues.Queue("tasks"), "VACANCY_PUSHES=" + h.Queues.Queue("pushes"),
+		"AWS_ENDPOINT_URL_SQS=" + h.Queues.URL, "VACANCY_TASKS=" + h.Queues.Queue("tasks"), "VACANCY_PUSHES=" + h.Queues.Queue("pushes"), "VACANCY_TURNS=64",
 	}
 }
 

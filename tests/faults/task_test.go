@@ -3,6 +3,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	waits "github.com/vacancy-host/vacancy/shared/host/queue"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/caller"
@@ -84,7 +86,7 @@ func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
 	h := newFixture(t)
 	h.answered("the first of the day")
 	counter, queue := &roundtrips.Counter{}, &messages{}
-	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}})
+	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
 	h.plain(agents, "SendMessage", "makes the secret of guests")
 	counter.Reset()
 	in := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
@@ -131,7 +133,7 @@ func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
 	}
 	counter.Reset()
 	send("pending")
-	worker := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}})
+	worker := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
 	if err := worker.Tasks.Work(t.Context(), (*queue)[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -143,5 +145,43 @@ func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
 	send("answered")
 	if r := counter.ReadUnits(); r > model.ResendReads || r < model.ResendReads/2 || counter.WriteUnits() != 0 {
 		t.Errorf("a resend consumes %v read and %v write units, the estimate is %v and none", r, counter.WriteUnits(), model.ResendReads)
+	}
+}
+
+// A turn that waits for room until it fails writes as much as the worst day counts, and comes again
+// as often.
+func TestATurnThatWaitsConsumesWhatTheWorstDaySays(t *testing.T) {
+	h := newFixture(t)
+	h.answered("the first of the day")
+	counter, queue := &roundtrips.Counter{}, &messages{}
+	now := time.Now()
+	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), func() time.Time { return now }, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 1})
+	in := func() *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`))
+		r.Header.Set("Content-Type", "application/json")
+		return r
+	}
+	h.plain(agents, "SendMessage", "makes the secret of guests")
+	room := store.Put{Key: task.RunningDocs.Key("vacant "+h.vacant.String(), now.UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
+	if err := h.Store(h.Endpoint).Commit(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	counter.Reset()
+	agents.ServeHTTP(httptest.NewRecorder(), in())
+	received := 0
+	for ; received < 10; received++ {
+		err := agents.Tasks.Work(t.Context(), (*queue)[0])
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, task.ErrFull) {
+			t.Fatal(err)
+		}
+		now = now.Add(waits.RoomWait)
+	}
+	const rows = 4 // both rows, each in a transaction
+	if w := counter.WriteUnits() - rows; w != cost.DocsOfWait || received != waits.MostWaits {
+		t.Errorf("a turn that waits writes %v units and comes again %d times, the worst day counts %d and %d", w, received, cost.DocsOfWait, waits.MostWaits)
 	}
 }

@@ -2,6 +2,7 @@ package sqslocal_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/queue"
 	"github.com/vacancy-host/vacancy/shared/host/queue/queuetest"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -67,6 +69,23 @@ func TestAFaultIsNeverDropped(t *testing.T) {
 		if again := s.Hidden("tasks", m.ID); (again - hidden).Abs() > 500*time.Millisecond {
 			t.Errorf("received %d times: hidden for %v, want %v", count, again, hidden)
 		}
+	}
+}
+
+// A turn whose shares have no room waits, however old its message is.
+func TestATurnWithoutRoomIsNeverDropped(t *testing.T) {
+	s := sqslocal.Start(t)
+	q := open(s)
+	if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
+		t.Fatal(err)
+	}
+	m := s.Receive("tasks", 1, time.Minute)[0]
+	old := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: time.Now().Add(-time.Hour), Count: 1}
+	if done, err := q.Handle(t.Context(), old, func(context.Context, string) error { return task.ErrFull }); done || !errors.Is(err, task.ErrFull) {
+		t.Errorf("done %t, %v; want the message kept", done, err)
+	}
+	if again := s.Hidden("tasks", m.ID); (again - queue.RoomWait).Abs() > 500*time.Millisecond {
+		t.Errorf("hidden for %v, want %v", again, queue.RoomWait)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/queue"
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
@@ -120,13 +121,14 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	switch {
 	case f.Queued:
 		tasks, notices := messages(s)
-		n := tasks + notices
-		const of = "%s messages a second x 86,400 s"
-		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requestsOfMessage*n*aDay,
-			"each message is sent, received and deleted by itself", "%d x "+of, requestsOfMessage, number(round(n))),
+		waiting := waitingTurns(s)
+		starts := max(tasks, (1+queue.MostWaits)*waiting) + notices
+		requests := max(requestsOfMessage*tasks, (requestsOfMessage+requestsOfWait*queue.MostWaits)*waiting) + requestsOfMessage*notices
+		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requests*aDay,
+			"each message is sent, received and deleted by itself, or received again because its turn waits for room", "%s requests a second x 86,400 s", number(round(requests))),
 			l.line(f.Name+": fair requests to its queue of notices", FairRequests, requestsOfMessage*notices*aDay,
-				"each notice names its sender", "%d x "+of, requestsOfMessage, number(round(notices))),
-			l.line(f.Name+": requests", LambdaRequests, n*aDay, "each message starts the function", of, number(round(n))))
+				"each notice names its sender", "%d x %s messages a second x 86,400 s", requestsOfMessage, number(round(notices))),
+			l.line(f.Name+": requests", LambdaRequests, starts*aDay, "each message starts the function, and again if its turn waits for room", "%s a second x 86,400 s", number(round(starts))))
 	case f.URL || f.Invoked:
 		d.Lines = append(d.Lines, l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency))
 	default:
@@ -163,6 +165,9 @@ const keysOfGateway = 3
 // requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
 const requestsOfMessage = 3
 
+// requestsOfWait are the requests to SQS for a message whose turn waits: received, hidden.
+const requestsOfWait = 2
+
 // pushedOfUnit bounds the bytes that notifications send for each write unit of docs. A task
 // sends push.BytesOfTask at most. For that it writes its texts, and three documents in one
 // transaction at each try (limits_test.go).
@@ -186,6 +191,20 @@ func messages(s Shape) (tasks, notices float64) {
 		}
 	}
 	return tasks, notices
+}
+
+// DocsOfWait are the write units of docs of a turn that waits for room in its shares until it fails. A
+// test counts them.
+const DocsOfWait = 13
+
+// waitingTurns returns the most turns a second that wait until they fail.
+func waitingTurns(s Shape) (turns float64) {
+	for _, t := range s.Tables {
+		if t.Write != nil && !t.Index && !strings.EqualFold(t.Name, "rows") {
+			turns += float64(*t.Write) / DocsOfWait
+		}
+	}
+	return turns
 }
 
 // step is a function of the state machine: it runs once for each attempt that

@@ -5,7 +5,7 @@ import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 // SlowModel is a signed call of a slow vacant, whose turn worker runs: it is accepted, sent again
 // until its answer is there, and then answered. A test counts its units.
 type SlowModel struct {
-	WriteUnits  float64 `json:"write_units"`       // both rows, the task's head with its entry in the index, and its events
+	WriteUnits  float64 `json:"write_units"`       // both rows, the task's head with its entry in the index, its events, and the counts of its shares
 	ReadUnits   float64 `json:"read_units"`        // of accept and turn
 	Resends     float64 `json:"resends"`           // while the turn runs
 	ResendReads float64 `json:"resend_reads"`      // of each
@@ -17,7 +17,7 @@ type SlowModel struct {
 // DefaultSlow has a vacant that takes a minute: worker looks at the task each second and renews
 // its lease each 20 seconds, and the caller of the vacancy command sends the call again 15 times.
 func DefaultSlow() SlowModel {
-	return SlowModel{WriteUnits: 25, ReadUnits: 11, Resends: 15, ResendReads: 6, TurnMS: 60_000, HeartbeatReads: 60, HeartbeatWrites: 9}
+	return SlowModel{WriteUnits: 37, ReadUnits: 17, Resends: 15, ResendReads: 6, TurnMS: 60_000, HeartbeatReads: 60, HeartbeatWrites: 9}
 }
 
 // Calls returns the lines for n calls. It returns nothing for a stage without the functions message

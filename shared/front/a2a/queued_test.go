@@ -30,6 +30,7 @@ type queued struct {
 
 	mu     sync.Mutex
 	tasks  []string
+	came   chan bool // a message of tasks; nil without workers
 	pushes []due
 	groups []task.Sender // of the notices so far
 	broken bool          // the queue of notices takes none
@@ -43,10 +44,25 @@ type due struct {
 type taskQueue struct{ q *queued }
 
 func (t taskQueue) Send(_ context.Context, m string, _ task.Sender) (func(context.Context, bool), error) {
-	t.q.mu.Lock()
-	defer t.q.mu.Unlock()
-	t.q.tasks = append(t.q.tasks, m)
-	return func(context.Context, bool) {}, nil
+	if t.q.came == nil {
+		t.q.sent(m)
+		return func(context.Context, bool) {}, nil
+	}
+	return func(_ context.Context, stored bool) { // before, the message would come again after a second
+		if stored {
+			t.q.sent(m)
+		}
+	}, nil
+}
+
+func (q *queued) sent(m string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tasks = append(q.tasks, m)
+	select {
+	case q.came <- true:
+	default: // the workers will look anyway
+	}
 }
 
 type noticeQueue struct{ q *queued }
@@ -98,6 +114,41 @@ func (q *queued) work(times int) {
 	}
 	running.Wait()
 	q.agents.Tasks.Wait()
+}
+
+// workers hands each message of the queue of tasks to a worker, at most n at once, until the test ends.
+// A message that is refused does not come again in the time of a test. A turn that waits may have two messages.
+func (q *queued) workers(n int) {
+	q.t.Helper()
+	q.came = make(chan bool, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	room, ended := make(chan bool, n), make(chan bool)
+	go func() {
+		defer close(ended)
+		var running sync.WaitGroup
+		defer running.Wait()
+		for {
+			select {
+			case <-q.came:
+			case <-ctx.Done():
+				return
+			}
+			q.mu.Lock()
+			all := q.tasks
+			q.tasks = nil
+			q.mu.Unlock()
+			for _, m := range all {
+				room <- true
+				running.Go(func() {
+					defer func() { <-room }()
+					if err := q.agents.Tasks.Work(context.Background(), m); err != nil && !errors.Is(err, task.ErrFull) && !errors.Is(err, task.ErrAgain) {
+						q.t.Error(err)
+					}
+				})
+			}
+		}
+	}()
+	q.t.Cleanup(func() { stop(); <-ended })
 }
 
 // notify hands the notices over, each so many times at once, until none is left. The clock

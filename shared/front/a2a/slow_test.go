@@ -568,10 +568,29 @@ func (w *world) from(address, vacant string, headers ...string) string {
 	return rec.Body.String()
 }
 
+// everywhere runs a test of shares on a host that is one process, and on one whose workers count the
+// turns that run.
+func everywhere(t *testing.T, test func(*testing.T, *world, *thinker), changes ...func(*serve.Config)) {
+	t.Run("one process", func(t *testing.T) {
+		s := newThinker()
+		test(t, openWorld(t, true, append(changes, s.with)...).runs(), s)
+	})
+	t.Run("workers", func(t *testing.T) {
+		s := newThinker()
+		q := newQueuedWith(t, serve.Queues{Turns: 64}, append(changes, s.with)...)
+		q.workers(64)
+		test(t, q.world, s)
+	})
+}
+
 // Strangers at one slow vacant leave room for a payer of another, for a vacant that is not slow,
 // and for each other; who waits is submitted, and is served at last.
 func TestStrangersAtASlowVacantKeepNobodyElseWaiting(t *testing.T) {
-	w, s, slow := slowWorld(t)
+	everywhere(t, strangersKeepNobodyElseWaiting)
+}
+
+func strangersKeepNobodyElseWaiting(t *testing.T, w *world, s *thinker) {
+	slow := w.slow("slow", 5*time.Minute)
 	other := w.slow("other", 5*time.Minute)
 	served := s.watch(other.ID)
 	submitted, refused := 0, 0
@@ -608,8 +627,10 @@ func TestStrangersAtASlowVacantKeepNobodyElseWaiting(t *testing.T) {
 
 // Strangers at several slow vacants leave room for an account at another.
 func TestStrangersAtSlowVacantsLeaveRoomForAccounts(t *testing.T) {
-	s := newThinker()
-	w := openWorld(t, true, s.with, func(c *serve.Config) { c.Charges = true }).runs()
+	everywhere(t, strangersLeaveRoomForAccounts, func(c *serve.Config) { c.Charges = true })
+}
+
+func strangersLeaveRoomForAccounts(t *testing.T, w *world, s *thinker) {
 	key := "Authorization: Bearer " + w.key("acme", false)
 	var crowded []vacants.Record
 	for n := range 3 {
@@ -669,8 +690,10 @@ func TestStrangersLeaveAnAccountAPlaceAtASlowVacant(t *testing.T) {
 }
 
 // An address whose callers sign nothing has two turns at slow vacants at a time.
-func TestAGuestAddressHasTwoSlowTurns(t *testing.T) {
-	w, s, slow := slowWorld(t)
+func TestAGuestAddressHasTwoSlowTurns(t *testing.T) { everywhere(t, addressHasTwoSlowTurns) }
+
+func addressHasTwoSlowTurns(t *testing.T, w *world, s *thinker) {
+	slow := w.slow("slow", 5*time.Minute)
 	for range 5 {
 		w.from("203.0.113.7", "slow")
 	}

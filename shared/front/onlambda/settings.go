@@ -33,6 +33,7 @@ type Settings struct {
 	Think         string        // VACANCY_THINK: the ARN of the function think; "" in a stage without models
 	Worker        string        // VACANCY_WORKER: the ARN of the function worker; "" where calls of slow vacants are refused
 	Tasks, Pushes string        // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
+	Turns         int           // VACANCY_TURNS: turns that worker runs at once, in all its instances
 	RowsStream    string        // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
 	Searcher      string        // VACANCY_SEARCH: the ARN of the function search
 	Machine       string        // VACANCY_GATE: the ARN of the gate's state machine; if "", the status has no current step
@@ -91,7 +92,7 @@ func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 func variables() []variable {
 	return []variable{
 		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads,
-		tasks, pushes, machine, thinkARN, workerARN, rowsStream, searcher,
+		tasks, pushes, turns, machine, thinkARN, workerARN, rowsStream, searcher,
 	}
 }
 
@@ -131,6 +132,12 @@ var (
 		set: func(s *Settings, v string) bool { s.Tasks = v; return isBase(v) && QueueName(v) != "" }}
 	pushes = variable{name: "VACANCY_PUSHES", want: "the URL of a queue",
 		set: func(s *Settings, v string) bool { s.Pushes = v; return isBase(v) && QueueName(v) != "" }}
+	turns = variable{name: "VACANCY_TURNS", want: "a number of turns from 1 to 1000",
+		set: func(s *Settings, v string) (ok bool) {
+			n, err := strconv.Atoi(v)
+			s.Turns = n
+			return err == nil && n >= 1 && n <= 1000
+		}}
 	machine = variable{name: "VACANCY_GATE", want: "the ARN of a state machine",
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	thinkARN = variable{name: "VACANCY_THINK", want: "the ARN of a Lambda function, or nothing where there are no models",

@@ -37,7 +37,7 @@ func full() map[string]string {
 		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_BLOBS": "vacancy-dev-blobs", "VACANCY_SEAL_KEY": sealARN,
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
-		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL,
+		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL, "VACANCY_TURNS": "6",
 		"VACANCY_THINK": thinkerARN, "VACANCY_WORKER": handARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
 		"VACANCY_ROWS_STREAM": streamARN, "VACANCY_SEARCH": searchARN, "VACANCY_FEE": "250", "VACANCY_BOOKING_PRICE": "0.5", "VACANCY_KEY_PREFIX": "acme", "VACANCY_AGP_KEY_PREFIX": "acmeagp",
 	}
@@ -56,7 +56,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	for f, want := range map[functions.Function]Settings{
 		functions.Message:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Think: thinkerARN, Worker: handARN},
 		functions.Agent:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Searcher: searchARN},
-		functions.Worker:       {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL},
+		functions.Worker:       {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Turns: 6},
 		functions.Think:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN},
 		functions.Admin:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Machine: gateARN, Think: thinkerARN},
 		functions.Export:       {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour}, Tables: tables, SealKey: sealARN, Secrets: secrets},
@@ -140,6 +140,8 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_TASKS", "", "VACANCY_TASKS: expected the URL of a queue, got nothing"},
 		{"VACANCY_TASKS", "vacancy-dev-tasks", `VACANCY_TASKS: expected the URL of a queue, got "vacancy-dev-tasks"`},
 		{"VACANCY_PUSHES", "", "VACANCY_PUSHES: expected the URL of a queue, got nothing"},
+		{"VACANCY_TURNS", "", "VACANCY_TURNS: expected a number of turns from 1 to 1000, got nothing"},
+		{"VACANCY_TURNS", "0", `VACANCY_TURNS: expected a number of turns from 1 to 1000, got "0"`},
 		{"VACANCY_ROWS_STREAM", "", "VACANCY_ROWS_STREAM: expected the ARN of a table's stream, got nothing"},
 		{"VACANCY_ROWS_STREAM", "vacancy-dev-rows", "VACANCY_ROWS_STREAM: expected the ARN of a table's stream"},
 		{"VACANCY_ROWS_STREAM", strings.Replace(streamARN, "/stream/", "/index/", 1), "VACANCY_ROWS_STREAM: expected"},
@@ -172,7 +174,7 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		if tt.name == "VACANCY_WORKER" {
 			f = functions.Message
 		}
-		if tt.name == "VACANCY_TASKS" || tt.name == "VACANCY_PUSHES" {
+		if tt.name == "VACANCY_TASKS" || tt.name == "VACANCY_PUSHES" || tt.name == "VACANCY_TURNS" {
 			f = functions.Worker
 		}
 		_, err := read(f, env)
@@ -188,6 +190,7 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	delete(env, "VACANCY_READS")
 	delete(env, "VACANCY_TASKS")
 	delete(env, "VACANCY_PUSHES")
+	delete(env, "VACANCY_TURNS")
 	delete(env, "VACANCY_WORKER")
 	delete(env, "VACANCY_ROWS_STREAM")
 	delete(env, "VACANCY_SEARCH")

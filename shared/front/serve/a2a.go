@@ -47,6 +47,9 @@ type Queues struct {
 	Notices task.Notices
 	// Hold bounds the wait of a slow vacant's client. The default is call.DefaultWork.
 	Hold time.Duration
+	// Turns are the turns that all workers together run at once; their shares are counted in the
+	// store. A process that runs no turns leaves it zero.
+	Turns int
 }
 
 // OpenA2A makes the handler of A2A, and the worker of its tasks in this process: Run.
@@ -60,7 +63,11 @@ func (h *Server) OpenA2A() *A2A {
 // OpenQueuedA2A makes the handler of A2A. Its Tasks.Work and Push.Handle handle the
 // messages of the queues.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
-	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices}, cmp.Or(q.Hold, call.DefaultWork))
+	c := task.Config{Queue: q.Tasks, Notices: q.Notices}
+	if q.Turns > 0 {
+		c.Shares = h.countedShares(q.Turns)
+	}
+	return h.openA2A(c, cmp.Or(q.Hold, call.DefaultWork))
 }
 
 // HandOff lets MessageHandler hand the turns of slow vacants to a queue, in a process that serves
@@ -134,64 +141,12 @@ func (h *Server) published(ctx context.Context, n int) ([]vacants.Record, error)
 	}
 }
 
-// Turns that run in the background of a process at once: in all, of slow vacants, of a vacant,
-// of a tenant, of a sender (an account or an address), of an address whose callers sign nothing
-// at slow vacants, and of all callers without an account, who cost their sender nothing, in all
-// and at slow vacants. So vacants that are not slow keep half, and accounts at slow vacants a
-// quarter of the other half, however many slow vacants strangers call. Bookings have a share of
-// their own, like pushes.
-const (
-	maxTurns    = 64
-	maxSlow     = maxTurns / 2
-	maxStrange  = maxSlow / 4 * 3
-	maxOfVacant = maxTurns / 4
-	maxOfTenant = 32
-	maxOfSender = 16
-	maxOfGuest  = 2
-	maxOfOthers = 32
-	maxBookings = 16
-)
-
-// shares returns the shares that a message of the queue counts for.
-func (a *A2A) shares(ctx context.Context, message string, of task.Sender) []local.Share {
-	if booking.IsMessage(message) {
-		return []local.Share{{Key: "bookings", Max: maxBookings}}
-	}
-	all := []local.Share{{Key: "turns", Max: maxTurns}}
-	ref, err := task.ParseMessage(message)
-	if err != nil {
-		return all // Work says so
-	}
-	all = append(all, local.Share{Key: "vacant " + ref.Vacant.String(), Max: maxOfVacant}, local.Share{Key: "sender " + string(of), Max: maxOfSender})
-	_, account := ref.Owner.Account()
-	if !account {
-		all = append(all, local.Share{Key: "others", Max: maxOfOthers})
-	}
-	v, ok, err := a.server.Vacants.Show(ctx, ref.Vacant)
-	if err != nil || !ok {
-		return all // of a vacant that cannot be read now, nothing else is known
-	}
-	if v.Tenant != "" {
-		all = append(all, local.Share{Key: "tenant " + v.Tenant, Max: maxOfTenant})
-	}
-	if a.server.Calls.IsSlow(v.Work) {
-		all = append(all, local.Share{Key: "slow", Max: maxSlow})
-		if !account {
-			all = append(all, local.Share{Key: "others at slow", Max: maxStrange})
-		}
-		if !account && !ref.Owner.Signs() {
-			all = append(all, local.Share{Key: "guests " + string(of), Max: maxOfGuest})
-		}
-	}
-	return all
-}
-
 // Run runs turns in the background until ctx ends, and then until they have ended.
 func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
 	go func() { defer close(pushed); a.Push.Run(ctx) }()
 	defer func() { <-pushed }()
-	a.queue.Run(ctx, a.server.config.Log, a.shares, a.Work)
+	a.queue.Run(ctx, a.server.config.Log, a.localShares, a.Work)
 	a.Tasks.Wait()
 }
 

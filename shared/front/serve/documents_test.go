@@ -95,6 +95,7 @@ func (whole *documented) hasAllKinds(t *testing.T) {
 		hostcall.KeptDocs.Name: true, // only a ledger that settles late keeps answers
 		vacants.ReadyDocs.Name: true, // only package standalone writes it
 		spend.HostDocs.Name:    true, // the vacant that thinks is a tenant's
+		task.WaitDocs.Name:     true, // two turns would have to run at once
 		translog.TileDocs.Name: true, // see fillTile
 	}
 	for _, d := range whole.store.all(t) {
@@ -530,7 +531,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 		t.Fatal(err)
 	}
 	found := h.server.OpenSearch(index)
-	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices})
+	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices, Turns: 64})
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	servers := mcpserver.Handler(mcpserver.Config{Agents: h.agents.Agents, Search: h.server.SearchHandler(found.Find), Published: h.server.IsPublished})
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
@@ -832,9 +833,31 @@ func drive(t *testing.T) *documented {
 	name("issuer")(h.do(t, h.admin, "POST", "/v1/admin/issuers", `{"tenant":"acme","issuer":"`+loginURL+`","audiences":["api://vacancy"],"cap":1000000,"most":9000000,"anybody":true,"scopes":["call","read"],"listed":true}`, "id"))
 	name("ann")(newLogin().token("ann", "api://vacancy"))
 	h.do(t, h.public, "POST", "/v/warung", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m5","role":"ROLE_USER","parts":[{"text":"hi"}]}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {ann}")
+	// A turn in the background that has run.
+	name("worked-task")(h.do(t, h.public, "POST", "/v/free", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m6","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {buyer-pro}"))
+	for _, message := range h.queued(t) {
+		if strings.HasSuffix(message, h.names["worked-task"]) {
+			must(h.agents.Work(ctx, message))
+		}
+	}
+
 	_, err = h.server.Meter().Fold(ctx)
 	must(err)
 	return h
+}
+
+// queued returns the messages of the queue of tasks.
+func (h *documented) queued(t *testing.T) (messages []string) {
+	t.Helper()
+	docs, _, err := h.store.Docs(t.Context(), store.Range{Partition: "queue#tasks"}, 10, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range docs {
+		message, _, _ := strings.Cut(string(d.Data), "\n")
+		messages = append(messages, message)
+	}
+	return messages
 }
 
 // fillTile seals 256 events more. It comes after all else, because verify checks each of them.
@@ -1013,13 +1036,8 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/children", `{"path":"D2","name":"late","capability":"helps"}`)
 	ask(h.public, "POST", "/v1/admin/vacants/{free}/children", whole.asks(t, "free", 2, h.clock.now()))
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/publish", `{"visibility":"PUBLIC","listing":{"summary":"t"}}`)
-	docs, _, err := h.store.Docs(ctx, store.Range{Partition: "queue#tasks"}, 10, "")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var failed error
-	for _, d := range docs {
-		message, _, _ := strings.Cut(string(d.Data), "\n")
+	for _, message := range h.queued(t) {
 		failed = errors.Join(failed, h.agents.Work(ctx, message))
 	}
 	note("work on the messages of the queue", failed, "")

@@ -57,7 +57,7 @@ func open(env *onlambda.Env) *work {
 		return sqs.New(sqs.Config{Client: client, URL: url, Log: env.Log, Now: time.Now})
 	}
 	w := &work{tasks: queue(env.Tasks), pushes: queue(env.Pushes)}
-	w.agents = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.tasks, Notices: w.pushes})
+	w.agents = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.tasks, Notices: w.pushes, Turns: env.Turns})
 	return w
 }
 
@@ -86,7 +86,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 	default:
 		return false, problem.New(problem.Malformed, "a message of none of this stage's queues")
 	}
-	if errors.Is(err, task.ErrAgain) {
+	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) {
 		err = nil // it comes again, which is not a fault
 	}
 	return done, err

@@ -86,11 +86,12 @@ var (
 
 // Functions for the handlers.
 var (
-	// Message invokes Worker, too, for the turns of slow vacants. Worker puts them into its queue, which bounds and shares them.
+	// Message invokes Worker, too, for the turns of slow vacants. Worker puts them into its queue, and counts
+	// the turns that run in their shares.
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,
-		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
+		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES VACANCY_TURNS",
 		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_THINK",
 		Charges: true, Instances: 4, Share: 4,
 		Alarm: Alarm{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --host aws --function worker.", 3, 5, false},

@@ -122,7 +122,7 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 			writes, err = e.continued(ctx, t, nil, row)
 		} else if err = e.notifyFirst(ctx, t); err == nil {
 			head := t.head(h.began)
-			head.Position, head.Background = row.Position, true
+			head.Position, head.Background, head.Sender = row.Position, true, SenderOf(t.Owner, t.From)
 			writes, err = e.newTask(ctx, t, head, &h.task)
 			writes = append(writes, t.takesPlace(row.PaidBy))
 		}
@@ -180,7 +180,7 @@ func ParseMessage(s string) (r Ref, err error) {
 }
 
 // Work runs the turn that a message of the queue names, unless it ran before. The
-// error is ErrAgain or one of the store if the message is to be delivered again.
+// error is ErrAgain, ErrFull or one of the store if the message is to be delivered again.
 func (e *Engine) Work(ctx context.Context, message string) error {
 	ref, err := ParseMessage(message)
 	if err != nil {
@@ -214,6 +214,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		}
 	})
 	<-ended
+	defer e.offerRoom(context.WithoutCancel(ctx), r.shares)
 	if out.State == call.Pending || r.decidedBy(&out) {
 		return nil
 	}
@@ -246,8 +247,8 @@ func (t *Task) asked() *Message {
 	return nil
 }
 
-// claim takes the lease of a turn that waits. It returns nil if there is nothing to
-// run.
+// claim takes the lease of a turn that waits, and counts the turn in its shares. It returns nil if
+// there is nothing to run.
 func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	l, err := e.current(ctx, r.ref)
 	if err != nil {
@@ -259,6 +260,11 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	case l.head.State == Working:
 		return nil, ErrAgain
 	}
+	s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
+	counts, shares, err := e.countIn(ctx, r.ref, &l.head, s.Time)
+	if err != nil {
+		return nil, err
+	}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		h, err := e.readHead(ctx, tx, r.ref)
 		if err != nil {
@@ -267,23 +273,28 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 		if h.State != Submitted {
 			return ErrAgain
 		}
-		s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
 		r.next = h.Events + 1
 		if err := e.notifyOf(ctx, r.ref, r.next); err != nil {
 			return err
 		}
 		h.State, h.Changed, h.Lease, h.Runner, h.Events = Working, s.Time, e.Now().Add(lease).UTC(), r.id, r.next
+		h.Shares = shares
 		w, err := e.eventPut(ctx, r.ref, r.next, storedEvent{Event: Event{Status: &s}}, h.expires(), tx.ID)
 		if err != nil {
 			return err
 		}
 		h.Bytes += len(w.Data)
 		tx.Add(w)
+		tx.Add(counts...)
 		return r.ref.putHead(tx, h)
 	})
+	if errors.As(err, new(*store.BoundsError)) { // another worker was quicker
+		return e.claim(ctx, r)
+	}
 	if err != nil {
 		return nil, err
 	}
+	r.shares = shares
 	e.hub.wake(r.ref.partition())
 	r.began, r.task = l.head.Began, l.task
 	r.next++

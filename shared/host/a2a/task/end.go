@@ -38,8 +38,8 @@ type end struct {
 // errMore means that a task has events which its end does not know of.
 var errMore = problem.New(problem.Conflict, "the task has new events")
 
-// ends returns the writes that end a task: its head, the last event, and the turn's place
-// among those in the background. t is the task before.
+// ends returns the writes that end a task: its head, the last event, and the counts of turns in the
+// background. t is the task before.
 func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Write, error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
@@ -64,8 +64,8 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 		return nil, err
 	}
 	s := end.status
-	counted := h.Background
-	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Events = s.State, s.Time, time.Time{}, "", false, n+1
+	counted, counts := h.Background, h.countOut()
+	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Shares, h.Events = s.State, s.Time, time.Time{}, "", false, nil, n+1
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if err != nil {
 		return nil, err
 	}
-	writes := []store.Write{put, event}
+	writes := append([]store.Write{put, event}, counts...)
 	if counted {
 		writes = append(writes, store.Add{Key: backgroundKey(r), Delta: -1, Min: 0, Max: maxPaid})
 	}

@@ -52,6 +52,8 @@ type head struct {
 	Lease      time.Time  `json:"lease,omitzero"`
 	Runner     string     `json:"runner,omitempty"`
 	Background bool       `json:"background,omitempty"` // counted against MaxBackground
+	Sender     Sender     `json:"sender,omitempty"`     // of a turn in the background
+	Shares     []string   `json:"shares,omitempty"`     // that count the turn since Changed, while it runs
 	Events     int        `json:"events"`               // at least so many events exist
 	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end
 	Bytes      int        `json:"bytes,omitempty"`      // stored size of the first Events events; zero if unknown

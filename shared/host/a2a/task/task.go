@@ -67,6 +67,9 @@ type Config struct {
 	Texts call.Texts
 	// Queue takes the turns of Start to a Worker. With nil, Start fails.
 	Queue Queue
+	// Shares returns the shares of a turn. Work counts them in the store, because its turns run in
+	// several processes. With nil, the queue bounds the turns.
+	Shares func(context.Context, Ref, Sender) []Share
 	// Notices takes notices of events to push, for processes that run only while they
 	// answer. With nil, OnPush announces the events.
 	Notices Notices

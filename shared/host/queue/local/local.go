@@ -91,16 +91,9 @@ func (q *Queue) wake() {
 	}
 }
 
-// Share is a part of what a queue handles at once: of messages with the same Key at most
-// Max are handled, and the others wait without keeping later messages waiting.
-type Share struct {
-	Key string
-	Max int
-}
-
 // Run passes messages to handle until ctx ends. It returns once all handlers have returned.
-// A message is handled while each of its shares has room.
-func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string, task.Sender) []Share, handle func(context.Context, string) error) {
+// A message is handled while each of its shares has room, and keeps no later message waiting.
+func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string, task.Sender) []task.Share, handle func(context.Context, string) error) {
 	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, refused: map[string]time.Time{}, past: map[string]bool{}}
 	defer w.running.Wait()
 	for {
@@ -119,7 +112,7 @@ func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.C
 type worker struct {
 	queue   *Queue
 	log     *slog.Logger
-	shares  func(context.Context, string, task.Sender) []Share
+	shares  func(context.Context, string, task.Sender) []task.Share
 	handle  func(context.Context, string) error
 	running sync.WaitGroup
 
@@ -162,7 +155,7 @@ func (w *worker) deliver(ctx context.Context) error {
 }
 
 // one handles a message and deletes it if it is done with.
-func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []Share) {
+func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []task.Share) {
 	err := w.handle(ctx, message)
 	if err != nil && w.queue.now().Sub(w.firstRefused(d.Key.Sort)) > queue.Patience {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
@@ -206,7 +199,7 @@ func (w *worker) forget() {
 	clear(w.past)
 }
 
-func (w *worker) take(sort string, shares []Share) bool {
+func (w *worker) take(sort string, shares []task.Share) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy[sort] || w.past[sort] {
@@ -234,7 +227,7 @@ func (w *worker) rested(sort string) {
 // give gives the shares of a message back. A message that is not done is not handled again yet,
 // because in a full share, whose end wakes Run, it would come at once, over and over. full reports
 // whether one of the shares had no room.
-func (w *worker) give(sort string, shares []Share, done bool) (full bool) {
+func (w *worker) give(sort string, shares []task.Share, done bool) (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if done {

@@ -2,7 +2,8 @@
 // messages.
 //
 // The invariants: a message is handled at least once, and deleted only after its handler
-// returned nil or after it was refused for longer than Patience. A message that meets a
+// returned nil or after it was refused for longer than Patience. A turn whose shares have no room
+// waits, however long. A message that meets a
 // fault comes again until the queue gives it to its queue of dead letters.
 package sqs
 
@@ -104,14 +105,17 @@ func wait(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), lo
 // comes again: soon, because Handle shortens the time for which it is hidden.
 func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Context, string) error) (done bool, err error) {
 	err = handle(ctx, m.Body)
+	hidden := wait(m.Count)
 	switch {
 	case err == nil:
 		return true, nil
+	case errors.Is(err, task.ErrFull):
+		hidden = queue.RoomWait
 	case errors.Is(err, task.ErrAgain) && q.Now().Sub(m.Sent) > q.Patience:
 		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		return true, nil
 	}
-	in := &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.URL, ReceiptHandle: &m.Receipt, VisibilityTimeout: int32(wait(m.Count) / time.Second)}
+	in := &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.URL, ReceiptHandle: &m.Receipt, VisibilityTimeout: int32(hidden / time.Second)}
 	if _, failed := q.Client.ChangeMessageVisibility(ctx, in); failed != nil { // it comes later
 		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue comes late", slog.String("cause", failed.Error()))
 	}
