@@ -25,6 +25,8 @@ const (
 	unanswered fate = "unanswered"                       // it was accepted and is void
 	stored     fate = "the stored reply"                 // it was answered
 	done       fate = "done already"                     // of a reset or a command
+	waits      fate = "pending, and the stored reply"    // the next process runs it
+	either     fate = "the stored reply, or unanswered"  // depends on what was quicker, the answer or the turn in the background
 )
 
 // point is a place to die at, and its consequences.
@@ -72,6 +74,8 @@ type scenario struct {
 	// until is the last call that is made without concurrent work in the
 	// background. "" means all calls.
 	until string
+	// ends is the last call of the work that goes on after the answer. "" means that none does.
+	ends string
 }
 
 // table lists where hosts die.
@@ -185,6 +189,73 @@ var table = []scenario{
 			{before, "Rows rsp", stored, inDev},
 			{before, "Write", stored, inDev},
 			{after, "Write", stored, inDev},
+		},
+	},
+	{
+		// The turn runs in the background. A process that dies before the turn begins leaves it to the next
+		// one; a turn that has begun is void once its lease is over.
+		request: "a call of a slow vacant", in: inDev,
+		prepare: slowly, make: aCall, again: slowAgain, ends: "Commit queue 2",
+		points: []point{
+			{before, "Tip rsp", fresh, inDev},
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc revoked", fresh, inDev},
+			{before, "Tip req", fresh, inDev},
+			{before, "Commit queue", fresh, inDev},
+			{after, "Commit queue", fresh, inDev},
+			{before, "Commit req", fresh, inDev},
+			{after, "Commit req", waits, inDev},
+			{before, "Docs queue", waits, inDev},
+			{before, "Docs task", waits, inDev},
+			{before, "Doc task", waits, inDev},
+			{before, "Commit task", waits, inDev},
+			{after, "Commit task", pending, inDev},
+			{before, "Rows req", pending, inDev},
+			{before, "Rows rsp", pending, inDev},
+			{before, "Doc revoked 2", pending, inDev},
+			{before, "Commit task 2", pending, inDev},
+			{after, "Commit task 2", pending, inDev},
+			{before, "Doc task 2", pending, inDev},
+			{before, "Docs task 2", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", stored, inDev},
+			{before, "Commit queue 2", stored, inDev},
+			{after, "Commit queue 2", stored, inDev},
+			{before, "Write", either, inDev},
+			{after, "Write", either, inDev},
+		},
+	},
+	{
+		request: "a message of A2A that does not wait, at a slow vacant", in: inDev,
+		prepare: slowly, make: aMessageNotWaitedFor, again: slowAgain, ends: "Commit queue 2",
+		points: []point{
+			{before, "Tip rsp", fresh, inDev},
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc v 2", fresh, inDev},
+			{before, "Doc revoked", fresh, inDev},
+			{before, "Tip req", fresh, inDev},
+			{before, "Commit queue", fresh, inDev},
+			{after, "Commit queue", fresh, inDev},
+			{before, "Commit req", fresh, inDev},
+			{after, "Commit req", waits, inDev},
+			{before, "Docs queue", waits, inDev},
+			{before, "Docs task", waits, inDev},
+			{before, "Doc task", waits, inDev},
+			{before, "Commit task", waits, inDev},
+			{after, "Commit task", pending, inDev},
+			{before, "Rows req", pending, inDev},
+			{before, "Rows rsp", pending, inDev},
+			{before, "Doc revoked 2", pending, inDev},
+			{before, "Commit task 2", pending, inDev},
+			{after, "Commit task 2", pending, inDev},
+			{before, "Doc task 2", pending, inDev},
+			{before, "Docs task 2", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", stored, inDev},
+			{before, "Commit queue 2", stored, inDev},
+			{after, "Commit queue 2", stored, inDev},
+			{before, "Write", either, inDev},
+			{after, "Write", either, inDev},
 		},
 	},
 	{

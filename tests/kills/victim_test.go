@@ -49,6 +49,7 @@ func (p place) String() string {
 type order struct {
 	Kill    *place
 	Advance time.Duration
+	Await   string // the call that ends before the victim confirms
 }
 
 // steps records calls in order and says when one is the place to die at. Safe
@@ -58,6 +59,7 @@ type steps struct {
 	kill  *place
 	count map[string]int
 	trace []string
+	ended map[string]chan bool // closed when the call has ended
 }
 
 // restart begins to count again and returns what was recorded.
@@ -65,8 +67,27 @@ func (s *steps) restart(kill *place) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.trace
-	s.kill, s.count, s.trace = kill, map[string]int{}, nil
+	s.kill, s.count, s.trace, s.ended = kill, map[string]int{}, nil, map[string]chan bool{}
 	return t
+}
+
+// end returns a channel that is closed when a call has ended. s.mu is held.
+func (s *steps) end(name string) chan bool {
+	if s.ended == nil {
+		s.ended = map[string]chan bool{}
+	}
+	if s.ended[name] == nil {
+		s.ended[name] = make(chan bool)
+	}
+	return s.ended[name]
+}
+
+// await returns when a call has ended.
+func (s *steps) await(name string) {
+	s.mu.Lock()
+	end := s.end(name)
+	s.mu.Unlock()
+	<-end
 }
 
 // before records a call; name includes its number among equal ones.
@@ -87,6 +108,12 @@ func (s *steps) before(call string) (name string, die bool) {
 func (s *steps) after(name string) (die bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	end := s.end(name)
+	select {
+	case <-end: // a call of before the restart had this name
+	default:
+		close(end)
+	}
 	return s.kill != nil && *s.kill == place{Call: name, After: true}
 }
 
@@ -121,6 +148,9 @@ func (v *victim) obey(orders *json.Decoder, done *json.Encoder) {
 		v.mu.Lock()
 		v.now = v.now.Add(o.Advance)
 		v.mu.Unlock()
+		if o.Await != "" {
+			v.await(o.Await)
+		}
 		if done.Encode(v.restart(o.Kill)) != nil {
 			die()
 		}
