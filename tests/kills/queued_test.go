@@ -157,6 +157,12 @@ func traces(t *testing.T) (agent, turn, notice []string) {
 	return agent, turn, notice
 }
 
+// ref names the task of the message.
+func (q *queued) ref() task.Ref {
+	hash, _ := q.sent.Verify()
+	return task.Ref{Vacant: q.caller.To, Owner: call.KeyOwner(q.sent.From), ID: task.EnvelopeTask(hash)}
+}
+
 // recovers requires a new agent and a new worker to bring the task to a state, whatever
 // was left, and task and rows to agree.
 func (q *queued) recovers(want task.State) {
@@ -171,11 +177,9 @@ func (q *queued) recovers(want task.State) {
 		q.t.Fatal(err)
 	}
 	// A turn whose worker died is over when its lease is.
-	hash, _ := q.sent.Verify()
-	ref := task.Ref{Vacant: q.caller.To, Owner: call.KeyOwner(q.sent.From), ID: task.EnvelopeTask(hash)}
 	later := func() time.Time { return time.Now().Add(3 * time.Minute) }
 	server := q.Open(q.t, q.Store(q.Endpoint), later, nil)
-	got, err := server.OpenQueuedA2A(serve.Queues{}).Tasks.Get(q.t.Context(), ref)
+	got, err := server.OpenQueuedA2A(serve.Queues{}).Tasks.Get(q.t.Context(), q.ref())
 	if err != nil || got.Status.State != want {
 		q.t.Errorf("the task is %s, %v; want %s\n%s", got.Status.State, err, want, worker.f.Log())
 	}
