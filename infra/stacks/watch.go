@@ -142,8 +142,9 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	all := []alarm{
 		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
-		{"tasks-late", "A task has waited five minutes for its turn: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
-			queued(in, functions.Tasks, "ApproximateAgeOfOldestMessage"), 300, 1},
+		// A message's age would not do, because a slow turn has its message for minutes.
+		{"tasks-late", "Tasks have waited for their turns for five minutes: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
+			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Minimum", 5, map[string]*string{"QueueName": str(in.Settings.Name(functions.Tasks))}), 1, 1},
 		{"tasks-lost", "Some messages of tasks or notifications could not be handled. Run vacancy tail --host aws --function worker, then empty the queue.",
 			queued(in, deadQueue, "ApproximateNumberOfMessagesVisible"), 1, 1},
 		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
