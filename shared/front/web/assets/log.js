@@ -8,6 +8,7 @@
 
 import { eventHash, shortID, VacantError, verifyEvent } from "./vacant.js";
 import { openCheckpoint, verifyConsistency, verifyInclusion } from "./merkle.js";
+import { visible } from "./text.js";
 
 /** @typedef {Awaited<ReturnType<typeof openCheckpoint>>} Opened */
 /** @typedef {{key: string, host: string, size: number, root: string, note: string}} Seen the last checkpoint of an origin, with its signed note */
@@ -137,7 +138,7 @@ async function verifyEventOf(log, seq) {
 /** @param {string} state verified, failed or not checked @param {string} what @param {string} why @returns {HTMLElement} */
 function line(state, what, why) {
   const kind = state === "verified" ? "ok" : state === "failed" ? "bad" : "muted";
-  return element("li", { class: kind, "data-state": state }, element("strong", {}, `${what}: ${state}`), why ? ` — ${why}` : "");
+  return element("li", { class: kind, "data-state": state }, element("strong", {}, `${what}: ${state}`), why ? ` — ${visible(why)}` : "");
 }
 
 /** @param {string} name @param {string} text @returns {HTMLAnchorElement} a link that saves a text as a file */
@@ -150,7 +151,7 @@ function saveLink(name, text) {
  * @param {HTMLElement} place @param {string} message @param {string} note @param {Seen | undefined} before @param {IDBDatabase | undefined} db
  */
 function showAlarm(place, message, note, before, db) {
-  const box = element("div", { role: "alert", class: "card bad" }, element("h2", {}, "This log cannot be trusted"), element("p", {}, message));
+  const box = element("div", { role: "alert", class: "card bad" }, element("h2", {}, "This log cannot be trusted"), element("p", {}, visible(message)));
   const links = element("p", {}, saveLink("checkpoint-now.txt", note));
   if (before) links.append(" ", saveLink("checkpoint-before.txt", before.note));
   box.append(element("p", {}, "Save what the host signed and show it to others. This browser keeps the checkpoint that it saw before."), links);

@@ -338,8 +338,8 @@ function form(value, string) {
   return "{" + members.map(([k, v]) => string(k) + ":" + form(v, string)).join(",") + "}";
 }
 
-/** Compares by code point, where UTF-16 sorts surrogates too low. @param {string} a @param {string} b */
-function compareKeys(a, b) {
+/** Compares by code point, where UTF-16 sorts surrogates too low. @param {string} a @param {string} b @returns {number} */
+export function compareKeys(a, b) {
   const n = Math.min(a.length, b.length);
   for (let i = 0; i < n; i++) {
     const x = a.charCodeAt(i);

@@ -18,6 +18,8 @@ export function float(n: number): JSONNumber;
 export function parseJSON(source: string | Uint8Array, limits?: Readonly<Limits>): Value;
 /** Converts a parsed value to ordinary JavaScript: objects without a prototype, numbers. @param {Value} value @returns {any} */
 export function plain(value: Value): any;
+/** Compares by code point, where UTF-16 sorts surrogates too low. @param {string} a @param {string} b @returns {number} */
+export function compareKeys(a: string, b: string): number;
 /** @param {bigint} micros Unix microseconds @returns {string} */
 export function formatTime(micros: bigint): string;
 /** Parses a time as the reference's language does (PROTOCOL §3). @param {string} text @returns {bigint} Unix microseconds */

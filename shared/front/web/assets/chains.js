@@ -1,0 +1,464 @@
+// @ts-check
+/**
+ * Verifies a file of "vacancy export" or "vacancy chain --json" in the browser, part by part,
+ * and names each broken part as "vacancy verify FILE" does. The file never leaves the browser.
+ * @module
+ */
+
+import {
+  canonical, canonicalTime, checkID, compareKeys, concat, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, shortID, signerFromSeed,
+  utf8, VacantError, verify, verifyCard, verifyEnvelope, ZERO_HASH,
+} from "./vacant.js";
+import { visible } from "./text.js";
+
+/** @typedef {import("./vacant.js").Value} Value */
+/** @typedef {import("./vacant.js").JSONObject} JSONObject */
+/** @typedef {import("./vacant.js").Envelope} Envelope */
+/** @typedef {{part: string, ok: boolean | null, detail: string}} Finding ok is null if the file has nothing to check it by */
+/** @typedef {{format: string, name: string, parts: Finding[]}} Report */
+
+/** The largest file in bytes. */
+const maxFile = 256 << 20;
+const limits = { bytes: maxFile, depth: 32, keys: 1 << 20 };
+/** So many broken entries are named. */
+const maxNamed = 100;
+
+/** @param {string} message @returns {VacantError} */
+const wrong = (message) => new VacantError("malformed", message);
+
+/** @param {unknown} err @returns {string} the text of a refusal; other errors are thrown */
+function refusal(err) {
+  if (err instanceof VacantError) return err.message;
+  throw err;
+}
+
+/** Lets the page paint. */
+const pause = () => new Promise((resolve) => setTimeout(resolve));
+
+/** @param {Value | undefined} v @param {string} name @returns {string} */
+function text(v, name) {
+  if (typeof v !== "string") throw wrong(`${name}: expected a string`);
+  return v;
+}
+
+/** @param {Value | undefined} v @param {string} name @returns {JSONObject} */
+function object(v, name) {
+  if (!(v instanceof Map)) throw wrong(`${name}: expected an object`);
+  return v;
+}
+
+/** @param {Value | undefined} v @param {string} name @returns {Value[]} */
+function array(v, name) {
+  if (!Array.isArray(v)) throw wrong(`${name}: expected an array`);
+  return v;
+}
+
+/** @param {Value | undefined} v @param {string} name @param {number} least @returns {number} */
+function integer(v, name, least) {
+  if (!(v instanceof JSONNumber) || v.float || !Number.isSafeInteger(v.value) || v.value < least) throw wrong(`${name}: expected an integer of at least ${least}`);
+  return v.value;
+}
+
+/** @template {string} T @param {Value | undefined} v @param {string} name @param {readonly T[]} words @returns {T} */
+function word(v, name, words) {
+  const found = words.find((w) => w === v);
+  if (found === undefined) throw wrong(`${name}: expected ${words.join(", ")}`);
+  return found;
+}
+
+/** Refuses members of other names. @param {JSONObject} o @param {string} what @param {readonly string[]} names */
+function only(o, what, names) {
+  for (const key of o.keys()) if (!names.includes(key)) throw wrong(`${JSON.stringify(key)}: expected a member of ${what}`);
+}
+
+// ---- Exports ---------------------------------------------------------------------------
+
+const exportFormat = "vacancy-export/1";
+
+/** @param {Value} value @returns {Promise<Report>} */
+async function verifyExport(value) {
+  const file = object(value, "not an export of vacancy");
+  if (file.get("format") !== exportFormat) throw wrong(`format: expected ${exportFormat}`);
+  for (const key of ["exported", "name", "id", "seed_hex"]) if (file.has(key)) text(file.get(key), key);
+  const lines = file.has("logbook") ? array(file.get("logbook"), "logbook") : [];
+  const chains = file.has("chains") ? object(file.get("chains"), "chains") : new Map();
+  const report = { format: exportFormat, name: text(file.get("name") ?? "", "name"), parts: /** @type {Finding[]} */ ([]) };
+  /** @param {string} part @param {() => Promise<string> | string} check @returns {Promise<void>} */
+  const add = async (part, check) => {
+    try {
+      report.parts.push({ part, ok: true, detail: await check() });
+    } catch (err) {
+      report.parts.push({ part, ok: false, detail: refusal(err) });
+    }
+  };
+  let id;
+  try {
+    id = parseID(text(file.get("id") ?? "", "id"));
+  } catch (err) {
+    report.parts.push({ part: "id", ok: false, detail: refusal(err) });
+    return report;
+  }
+  const owner = id;
+  await add("key", () => checkKey(text(file.get("seed_hex") ?? "", "seed_hex"), owner));
+  await add("card", () => checkCard(file.get("card") ?? null, owner));
+  await add("logbook", () => checkLogbook(lines, owner));
+  const manifest = file.get("manifest") ?? null;
+  if (manifest !== null) await add("manifest", () => checkManifest(manifest, owner));
+  await checkChains(report.parts, chains, owner);
+  return report;
+}
+
+/** @param {string} hex @param {string} id */
+async function checkKey(hex, id) {
+  if (!/^[0-9a-fA-F]{64}$/.test(hex)) throw wrong("seed_hex: expected 64 hex digits");
+  const signer = await signerFromSeed(parseHex(hex));
+  if (signer.id !== id) throw wrong(`the seed is the key of ${signer.id}, the file says ${id}`);
+  return `the seed is the key of ${id}`;
+}
+
+/** @param {Value} card @param {string} id */
+async function checkCard(card, id) {
+  if (card === null) return "none";
+  const c = parseCard(canonical(card));
+  if (c.vacantId !== id) throw wrong(`it is the card of ${c.vacantId}`);
+  if (!(await verifyCard(c))) throw wrong("its signature does not verify");
+  return "signed by the id";
+}
+
+/** @param {Value[]} lines @param {string} id */
+async function checkLogbook(lines, id) {
+  const separator = new Uint8Array([0x1f]);
+  let prev = ZERO_HASH;
+  for (const [i, line] of lines.entries()) {
+    if (i % 256 === 255) await pause();
+    let bytes, link, signature;
+    try {
+      const e = object(line, "log entry");
+      const kind = text(e.get("kind"), "kind");
+      if (kind.trim() === "") throw wrong("kind: expected a name, got a blank string");
+      const ts = canonicalTime(text(e.get("ts"), "ts"));
+      const payload = canonical(object(e.get("payload"), "payload"));
+      link = parseHash(text(e.get("prev_hash"), "prev_hash"));
+      signature = parseHex(text(e.get("signature"), "signature")).length === 64 ? text(e.get("signature"), "signature") : "";
+      bytes = concat(utf8(kind), separator, utf8(ts), separator, utf8(payload), separator, parseHex(link));
+    } catch (err) {
+      throw wrong(`entry ${i}: ${refusal(err)}`);
+    }
+    if (link !== prev) throw wrong(`Logbook entry ${i} prev_hash mismatch: expected ${prev}, got ${link}`);
+    if (!(await verify(id, bytes, signature))) throw wrong(`Logbook entry ${i} signature invalid`);
+    prev = hash(bytes);
+  }
+  if (lines.length === 0) throw wrong("it is empty; a logbook begins with an entry");
+  return `entries: ${lines.length}, each linked and signed by the id`;
+}
+
+const toolLists = ["tool_whitelist_added", "tool_whitelist_inherited", "tool_whitelist_removed"];
+const manifestMembers = ["parent_id", "child_id", "birth_path", "closed_by_default", ...toolLists, "endpoint_reachability", "outbound_policy", "schema_version", "signature_parent", "signature_child"];
+
+/** @param {Value} value @param {string} id */
+async function checkManifest(value, id) {
+  const m = object(value, "manifest");
+  only(m, "a manifest", manifestMembers);
+  const party = (/** @type {string} */ key) => {
+    const found = parseID(text(m.get(key), key));
+    checkID(found);
+    return found;
+  };
+  const [parent, child] = [party("parent_id"), party("child_id")];
+  if (parent === child) throw wrong("child_id: expected an id other than parent_id");
+  const schema = word(m.get("schema_version") ?? "v2", "schema_version", ["v1", "v2"]);
+  const closed = m.has("closed_by_default") ? m.get("closed_by_default") : true;
+  if (typeof closed !== "boolean") throw wrong("closed_by_default: expected a boolean");
+  const tools = toolLists.map((key) => {
+    const list = array(m.get(key) ?? [], key).map((tool) => text(tool, key));
+    if (list.length > 256 || list.some((tool) => utf8(tool).length > 256)) throw wrong(`${key}: expected at most 256 names of at most 256 bytes`);
+    return /** @type {const} */ ([key, list.sort(compareKeys)]);
+  });
+  /** @type {Record<string, unknown>} */
+  const signed = { birth_path: word(m.get("birth_path"), "birth_path", ["D1", "D2", "D3", "D4", "D5"]), child_id: child, closed_by_default: closed, parent_id: parent, ...Object.fromEntries(tools) };
+  const reach = word(m.get("endpoint_reachability") ?? "parent-only", "endpoint_reachability", ["parent-only", "parent-bridged", "public_a2a"]);
+  const outbound = word(m.get("outbound_policy") ?? "no-external", "outbound_policy", ["no-external", "parent-permitted", "unrestricted"]);
+  if (schema === "v2") Object.assign(signed, { endpoint_reachability: reach, outbound_policy: outbound });
+  const bytes = utf8(canonical(signed));
+  for (const [who, signer] of [["parent", parent], ["child", child]]) {
+    const signature = text(m.get(`signature_${who}`) ?? "", `signature_${who}`);
+    if (signature === "") throw wrong(`manifest missing ${who} signature`);
+    if (!(await verify(signer, bytes, signature))) throw wrong(`manifest ${who} signature invalid for ${shortID(signer)}`);
+  }
+  if (child !== id) throw wrong(`it belongs to ${child}`);
+  return `signed by the id and its parent ${parent}`;
+}
+
+/** @param {Finding[]} parts @param {JSONObject} chains @param {string} owner */
+async function checkChains(parts, chains, owner) {
+  const seen = new Set();
+  let whole = true;
+  for (const [target, state] of chains) {
+    await pause();
+    let name = JSON.stringify(target.slice(0, 40));
+    try {
+      const id = parseID(target);
+      name = shortID(id);
+      await checkState(object(state, "call state"), owner, id);
+      if (seen.has(id)) throw wrong("it is there twice");
+      seen.add(id);
+    } catch (err) {
+      whole = false;
+      parts.push({ part: "chain", ok: false, detail: `${name}: ${refusal(err)}` });
+    }
+  }
+  if (whole) parts.push({ part: "chains", ok: true, detail: `targets: ${chains.size}` });
+}
+
+const stateMembers = ["format", "self", "target", "request", "response", "sent", "live", "old", "reset", "job", "signed", "ahead_us", "bound", "lost", "late"];
+const lateMembers = ["request", "fate", "detail", "code", "cut", "reply", "reply_seq", "reply_hash"];
+
+/** @param {Value | undefined} v @returns {Envelope} */
+const envelope = (v) => parseMessage(canonical(object(v, "envelope")));
+
+/** @param {JSONObject} s @param {string} owner @param {string} target */
+async function checkState(s, owner, target) {
+  only(s, "a call state", stateMembers);
+  if ([...s.keys()][0] !== "format" || s.size !== stateMembers.length) throw wrong(`members: expected ${stateMembers.length}, the format first`);
+  if (integer(s.get("format"), "format", 0) !== 1) throw wrong("format: expected 1, or a newer program");
+  const point = (/** @type {string} */ key) => {
+    const p = object(s.get(key), key);
+    only(p, "seq or hash", ["seq", "hash"]);
+    const out = { seq: p.has("seq") ? integer(p.get("seq"), "seq", 0) : 0, hash: p.has("hash") ? parseHash(text(p.get("hash"), "hash")) : ZERO_HASH };
+    if ((out.seq === 0) !== (out.hash === ZERO_HASH)) throw wrong("seq: expected a sequence number and its hash");
+    return out;
+  };
+  const [self, to, request] = [parseID(text(s.get("self"), "self")), parseID(text(s.get("target"), "target")), point("request")];
+  point("response");
+  const [sent, live, old] = ["sent", "live", "old"].map((key) => array(s.get(key), key).map(envelope));
+  const reset = s.get("reset") === null ? [] : [envelope(s.get("reset"))];
+  text(s.get("job"), "job");
+  if (s.get("signed") !== null) canonicalTime(text(s.get("signed"), "signed"));
+  if (Math.abs(integer(s.get("ahead_us"), "ahead_us", -Number.MAX_SAFE_INTEGER)) > 3_600_000_000) throw wrong("ahead_us: expected at most an hour");
+  if (typeof s.get("bound") !== "boolean") throw wrong("bound: expected a boolean");
+  integer(s.get("lost"), "lost", 0);
+  array(s.get("late"), "late").forEach((l) => checkLate(object(l, "late")));
+  const listed = [...sent, ...live, ...old, ...reset];
+  for (const e of listed) if (e.from !== self || e.to !== to) throw wrong("envelope: expected one from self to target");
+  for (const e of sent) if (e.seq !== request.seq + 1 || e.prev !== request.hash) throw wrong("sent: expected envelopes that follow the last settled one");
+  if (self !== owner) throw wrong(`it is a chain of ${shortID(self)}`);
+  if (to !== target) throw wrong(`it is a chain to ${shortID(to)}`);
+  for (const e of listed) if (!(await verifyEnvelope(e))) throw wrong(`the signature of call ${e.seq} does not verify`);
+}
+
+/** @param {JSONObject} l */
+function checkLate(l) {
+  only(l, "a late outcome", lateMembers);
+  envelope(l.get("request"));
+  const fate = word(l.get("fate"), "fate", ["answered", "text_gone", "unanswered", "lost"]);
+  for (const key of ["detail", "code", "cut"]) if (l.has(key)) text(l.get(key), key);
+  if (l.has("reply_seq")) integer(l.get("reply_seq"), "reply_seq", -Number.MAX_SAFE_INTEGER);
+  if (l.has("reply_hash")) parseHash(text(l.get("reply_hash"), "reply_hash"));
+  const reply = l.get("reply") ?? null;
+  if (reply !== null) envelope(reply);
+  if ((fate === "answered") !== (reply !== null)) throw wrong("reply: expected the answer of an answered call, and of no other");
+}
+
+// ---- Histories -------------------------------------------------------------------------
+
+/**
+ * Verifies the lines of "vacancy chain --json" one by one, in memory that grows only with the
+ * answers: positions, epochs, numbers, times, and that each decision belongs to one call.
+ */
+class History {
+  constructor() {
+    this.entries = 0;
+    this.broken = 0;
+    /** @type {Finding[]} */
+    this.named = [];
+    /** @type {{position: number, epoch: number, seq: number} | null} */
+    this.last = null;
+    this.latest = "";
+    this.unread = 0;
+    /** @type {[number, number, number, number][]} position of the decision, epoch and number of the answer or 0, and the entry's position */
+    this.decisions = [];
+  }
+
+  /** @param {string} part @param {string} detail */
+  fail(part, detail) {
+    this.broken++;
+    if (this.named.length < maxNamed) this.named.push({ part, ok: false, detail });
+  }
+
+  /** @param {string} line */
+  add(line) {
+    const at = ++this.entries;
+    let position = 0;
+    try {
+      const e = object(parseJSON(line), "entry");
+      position = integer(e.get("position"), "position", 1);
+      const kind = word(e.get("kind"), "kind", ["call", "reset"]);
+      const [epoch, seq] = [integer(e.get("epoch"), "epoch", 0), integer(e.get("seq"), "seq", kind === "reset" ? 0 : 1)];
+      const time = text(e.get("time"), "time");
+      if (canonicalTime(time) !== time) throw wrong("time: expected its canonical form");
+      if (parseHash(text(e.get("hash"), "hash")) === ZERO_HASH) throw wrong("hash: expected the hash of an envelope");
+      this.place(position, kind, epoch, seq, time);
+      this.said(position, e);
+      if (kind === "call") this.decide(position, epoch, e);
+      this.last = { position, epoch, seq };
+      if (time > this.latest) this.latest = time;
+    } catch (err) {
+      this.fail("entry", `${position ? `entry ${position}` : `line ${at}`}: ${refusal(err)}`);
+    }
+  }
+
+  /** @param {number} position @param {string} kind @param {number} epoch @param {number} seq @param {string} time */
+  place(position, kind, epoch, seq, time) {
+    const { last } = this;
+    if (last && position !== last.position + 1) this.fail("numbers", `entry ${position}: expected position ${last.position + 1}, so entries are missing or moved`);
+    const [wantEpoch, wantSeq] = kind === "reset" ? [(last?.epoch ?? epoch - 1) + 1, 0] : [last?.epoch ?? epoch, last ? last.seq + 1 : position === 1 ? 1 : seq];
+    if (epoch !== wantEpoch) this.fail("epochs", `entry ${position}: expected epoch ${wantEpoch}, got ${epoch}`);
+    else if (seq !== wantSeq) this.fail("numbers", `entry ${position}: expected call ${epoch}.${wantSeq}, got ${epoch}.${seq}`);
+    if (kind === "reset" && time <= this.latest) this.fail("epochs", `entry ${position}: a reset is signed later than everything before it, ${this.latest}`);
+  }
+
+  /** @param {number} position @param {JSONObject} e */
+  said(position, e) {
+    if (e.get("damaged") === true) this.fail("texts", `entry ${position}: its text is damaged`);
+    else if (e.get("sealed") === true) this.unread++;
+    else text(e.get("text"), "text");
+  }
+
+  /** @param {number} position @param {number} epoch @param {JSONObject} e */
+  decide(position, epoch, e) {
+    const fate = word(e.get("fate"), "fate", ["answered", "void", "closed", "pending"]);
+    const decision = e.get("decision");
+    if ((fate === "answered" || fate === "void") !== (decision !== undefined)) throw wrong(`decision: expected one for an answered or void call, and for no other; the call is ${fate}`);
+    if (decision === undefined) return;
+    const d = object(decision, "decision");
+    const at = integer(d.get("position"), "decision.position", 1);
+    const answer = d.get("answer");
+    if ((fate === "answered") !== (answer !== undefined)) throw wrong(`answer: expected one for an answered call, and for no other; the call is ${fate}`);
+    if (answer === undefined) {
+      this.decisions.push([at, epoch, 0, position]);
+      return;
+    }
+    const a = object(answer, "answer");
+    const time = text(a.get("time"), "answer.time");
+    if (canonicalTime(time) !== time) throw wrong("answer.time: expected its canonical form");
+    if (time > this.latest) this.latest = time;
+    parseHash(text(a.get("hash"), "answer.hash"));
+    this.said(position, a);
+    this.decisions.push([at, epoch, integer(a.get("seq"), "answer.seq", 1), position]);
+  }
+
+  /** @returns {Finding[]} */
+  end() {
+    this.decisions.sort((a, b) => a[0] - b[0]);
+    let [before, epoch, seq] = [0, -1, 0];
+    for (const [at, in_, answer, position] of this.decisions) {
+      if (at === before) this.fail("bindings", `entry ${position}: decision ${at} is the decision of another call, too`);
+      if (in_ !== epoch) [epoch, seq] = [in_, before === 0 && at !== 1 && answer ? answer - 1 : 0];
+      if (answer && answer !== ++seq) this.fail("bindings", `entry ${position}: expected answer ${epoch}.${seq}, got ${epoch}.${answer}`);
+      if (answer) seq = answer;
+      before = at;
+    }
+    if (this.broken > this.named.length) this.named.push({ part: "more", ok: false, detail: `${this.broken - maxNamed} more are broken` });
+    if (this.entries === 0) this.named.push({ part: "entries", ok: false, detail: "the file has none" });
+    if (this.named.length === 0) this.named.push({ part: "entries", ok: true, detail: `entries: ${this.entries}, in order, each decided at most once` });
+    this.named.push({ part: "signatures", ok: null, detail: `a history has no signatures: run vacancy verify on the host (texts that can no longer be read: ${this.unread})` });
+    return this.named;
+  }
+}
+
+/** @param {Blob} file @param {(bytes: number) => void} progress @returns {Promise<Finding[]>} */
+async function verifyHistory(file, progress) {
+  const history = new History();
+  const reader = file.stream().getReader();
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let [rest, read] = ["", 0];
+  for (;;) {
+    const { done, value } = await reader.read();
+    try {
+      rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
+    } catch {
+      history.fail("entry", `line ${history.entries + 1}: the text is not UTF-8`);
+      break;
+    }
+    const lines = rest.split("\n");
+    rest = lines.pop() ?? "";
+    lines.forEach((line) => history.add(line));
+    if (done) break;
+    progress((read += value.length));
+    await pause();
+  }
+  // Every line ends with a newline, so a rest was cut off.
+  if (rest !== "") history.fail("entry", `line ${history.entries + 1}: the file ends before the end of the line`);
+  return history.end();
+}
+
+/**
+ * Verifies a dropped file.
+ * @param {Blob} file @param {(bytes: number) => void} [progress]
+ * @returns {Promise<Report>}
+ */
+export async function verifyFile(file, progress = () => {}) {
+  if (file.size > maxFile) return { format: "unknown", name: "", parts: [{ part: "file", ok: false, detail: `expected at most ${maxFile} bytes, got ${file.size}` }] };
+  const head = await file.slice(0, 64).text();
+  if (head.startsWith('{"position":')) return { format: "vacancy chain --json", name: "", parts: await verifyHistory(file, progress) };
+  try {
+    return await verifyExport(parseJSON(new Uint8Array(await file.arrayBuffer()), limits));
+  } catch (err) {
+    return { format: "unknown", name: "", parts: [{ part: "file", ok: false, detail: `neither a file of "vacancy export" nor of "vacancy chain --json": ${refusal(err)}` }] };
+  }
+}
+
+// ---- The page --------------------------------------------------------------------------
+
+/** @param {HTMLElement} place @param {string} title @param {Report} report */
+function show(place, title, report) {
+  const heading = document.createElement("h2");
+  const whole = report.parts.every((p) => p.ok !== false);
+  heading.className = whole ? "ok" : "bad";
+  heading.textContent = `${visible(title)}: ${whole ? "whole" : "broken"}`;
+  const about = document.createElement("p");
+  about.textContent = `${report.format}${report.name ? ` of ${visible(report.name)}` : ""}`;
+  const list = document.createElement("ul");
+  for (const { part, ok, detail } of report.parts) {
+    const item = document.createElement("li");
+    item.className = ok === null ? "muted" : ok ? "ok" : "bad";
+    item.dataset.part = part;
+    item.dataset.state = ok === null ? "not checked" : ok ? "verified" : "failed";
+    const name = document.createElement("strong");
+    name.textContent = `${part}: ${item.dataset.state}`;
+    item.append(name, ` — ${visible(detail)}`);
+    list.append(item);
+  }
+  place.replaceChildren(heading, about, list);
+  place.setAttribute("aria-busy", "false");
+}
+
+/** @param {HTMLElement} place @param {File} file */
+async function verifyDropped(place, file) {
+  place.setAttribute("aria-busy", "true");
+  place.textContent = `Verifying ${visible(file.name)} …`;
+  await pause();
+  const progress = (/** @type {number} */ bytes) => {
+    place.textContent = `Verifying ${visible(file.name)}: ${Math.floor((100 * bytes) / file.size)} %`;
+  };
+  try {
+    show(place, file.name, await verifyFile(file, progress));
+  } catch (err) {
+    show(place, file.name, { format: "unknown", name: "", parts: [{ part: "file", ok: null, detail: `it could not be read: ${err instanceof Error ? err.message : err}` }] });
+  }
+}
+
+const section = document.getElementById("chains");
+const input = section?.querySelector("input[type=file]");
+const verdict = document.getElementById("verdict");
+if (section && input instanceof HTMLInputElement && verdict) {
+  input.onchange = () => {
+    if (input.files?.[0]) verifyDropped(verdict, input.files[0]);
+  };
+  section.ondragover = (event) => event.preventDefault();
+  section.ondrop = (event) => {
+    event.preventDefault();
+    const file = event.dataTransfer?.files[0];
+    if (file) verifyDropped(verdict, file);
+  };
+}

@@ -1,0 +1,251 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// drops gives files to one page of /web/chains, one after the other, and returns the verdict
+// on each: a part and its state a line.
+func drops(t *testing.T, texts ...[]byte) (verdicts []string) {
+	t.Helper()
+	h := newHost(t)
+	tab, path := newPage(t, h.url+"/web/chains"), filepath.Join(t.TempDir(), "file.json")
+	for _, text := range texts {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tab.eval(`document.getElementById("verdict").setAttribute("aria-busy", "true")`, nil)
+		tab.drop("#file", path)
+		tab.until(`document.getElementById("verdict").getAttribute("aria-busy") === "false"`)
+		var lines []string
+		tab.eval(`[...document.querySelectorAll("#verdict li")].map((e) => e.textContent)`, &lines)
+		verdicts = append(verdicts, strings.Join(lines, "\n"))
+		// The next file has the same name, so the input must not keep it.
+		tab.eval(`document.getElementById("file").value = ""`, nil)
+	}
+	return verdicts
+}
+
+// exported is an export with every part: a card, a manifest, entries of a logbook, and calls
+// to two vacants.
+func exported(t *testing.T, entries int) []byte {
+	t.Helper()
+	key, parent, at := keyOf(t, 1), keyOf(t, 2), time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
+	b := datadir.Bundle{Key: key, Agent: []byte(`{"model": "m"}`)}
+	if err := b.MakeCard(t.Context(), "translate ZH↔EN"); err != nil {
+		t.Fatal(err)
+	}
+	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true, Added: []string{"\uffee", "😀", "a"},
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	if err := errors.Join(m.SignParent(t.Context(), parent), m.SignChild(t.Context(), key)); err != nil {
+		t.Fatal(err)
+	}
+	b.Manifest = &m
+	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("alice", key.ID()))
+	for i := range entries {
+		if _, err := e.Sign(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		b.Logbook = append(b.Logbook, e)
+		e = logbook.Next(&e, logbook.KindKeyExported, at.Add(time.Duration(i)*time.Millisecond), logbook.KeyExported("https://host/ü\u202e"))
+	}
+	for n := range byte(2) {
+		target := keyOf(t, 10+n).ID()
+		call := envelope.Envelope{From: key.ID(), To: target, Seq: 1, Time: at, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}}, IdempotencyKey: "k"}
+		if _, err := call.Sign(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		b.Chains = append(b.Chains, dispatch.State{Self: key.ID(), Target: target, Sent: []envelope.Envelope{call}, Signed: at})
+	}
+	return b.AppendExport(nil, "alice", at)
+}
+
+func TestExportsAreJudgedAsByGo(t *testing.T) {
+	whole := string(exported(t, 3))
+	self, other, target := keyOf(t, 1).ID().String(), keyOf(t, 2).ID().String(), keyOf(t, 10).ID().String()
+	files := []string{whole}
+	for _, damage := range [][2]string{
+		{hex.EncodeToString(keyOf(t, 1).Seed()), strings.Repeat("11", 32)},
+		{hex.EncodeToString(keyOf(t, 1).Seed()), strings.Repeat("01", 31)},
+		{`"id": "` + self, `"id": "` + other},
+		{`"id": "` + self, `"id": "`},
+		{"translate", "Translate"},
+		{`"halo_version":1`, `"halo_version":2`},
+		{`"birth_path":"D2"`, `"birth_path":"D3"`},
+		{`"child_id":"` + self, `"child_id":"` + target},
+		{`"birth_path":"D2"`, `"birth_path":"D9"`},
+		{`"schema_version":"v2"`, `"schema_version":"v1"`},
+		{`"signature_parent":"`, `"signature_parent":"00`},
+		{`"name": "alice", "vacant_id"`, `"name": "mallo", "vacant_id"`},
+		{`"prev_hash": "0`, `"prev_hash": "1`},
+		{`"kind": "GENESIS", `, ``},
+		{"hello", "hallo"},
+		{`"target": "` + target, `"target": "` + self},
+		{`"self": "` + self, `"self": "` + other},
+		{`"bound"`, `"bond"`},
+		{`"caller_signature":"`, `"caller_signature":"zz`},
+		{`"format": "vacancy-export/1"`, `"format": "vacancy-export/2"`},
+		{`"logbook": [`, `"logbook": {`},
+		{`"chains": {`, `"chains": {"` + other + `": null,`},
+		{`"exported": "`, `"exported": "", "exported": "`},
+	} {
+		if !strings.Contains(whole, damage[0]) {
+			t.Errorf("the export has no %q", damage[0])
+		}
+		files = append(files, strings.Replace(whole, damage[0], damage[1], 1))
+	}
+	// Truncated at each tenth, and files of other kinds.
+	for i := range 10 {
+		files = append(files, whole[:len(whole)*i/10])
+	}
+	files = append(files, "{}", "[]", "null", whole+"x", "\ufeff"+whole, "\xff"+whole)
+	verdicts := drops(t, each(files, func(s string) []byte { return []byte(s) })...)
+	broken := 0
+	for i, got := range verdicts {
+		e, err := datadir.ParseExport([]byte(files[i]))
+		if err != nil {
+			if !strings.HasPrefix(got, "file: failed — neither a file of") {
+				t.Errorf("Go refuses the file %d, %v; the page says\n%s", i, err, got)
+			}
+			continue
+		}
+		var want []string
+		for _, f := range e.Check() {
+			state := "verified"
+			if !f.OK {
+				state = "failed"
+				broken++
+			}
+			want = append(want, f.Part+": "+state)
+		}
+		var parts []string
+		for line := range strings.Lines(got) {
+			part, _, _ := strings.Cut(strings.TrimSpace(line), " — ")
+			parts = append(parts, part)
+		}
+		if diff := cmp.Diff(want, parts); diff != "" {
+			t.Errorf("file %d (-Go +page):\n%s\n%s\n%+v", i, diff, got, e.Check())
+		}
+	}
+	if broken < 16 {
+		t.Errorf("%d parts are broken: this proves little", broken)
+	}
+}
+
+// history returns the lines that "vacancy chain --json" prints of a history with every kind of
+// row.
+func history(t *testing.T) []string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "host")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	vault, err := local.Open(filepath.Join(dir, standalone.SealFile), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := hosttest.NewSealed(t, file, vault).Story()
+	a.Must(file.Close())
+	var out, errs bytes.Buffer
+	args := []string{"chain", a.Pair().Caller.String(), a.Pair().Vacant.String(), "--json", "--data", dir}
+	if code := cli.Run(context.Background(), cli.Seams{}, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + t.TempDir()}); code != 0 {
+		t.Fatalf("vacancy chain: %s", errs.Bytes())
+	}
+	return strings.SplitAfter(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+func TestHistoriesAreVerified(t *testing.T) {
+	lines := history(t)
+	whole := strings.Join(lines, "") + "\n"
+	if len(lines) < 12 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	edit := func(n int, from, to string) string {
+		if !strings.Contains(lines[n-1], from) {
+			t.Fatalf("line %d has no %q: %s", n, from, lines[n-1])
+		}
+		edited := slices.Clone(lines)
+		edited[n-1] = strings.Replace(edited[n-1], from, to, 1)
+		return strings.Join(edited, "") + "\n"
+	}
+	without := func(n int) string { return strings.Join(slices.Delete(slices.Clone(lines), n-1, n), "") + "\n" }
+	swapped := slices.Clone(lines)
+	swapped[1], swapped[2] = swapped[2], swapped[1]
+	cases := []struct{ name, file, want string }{
+		{"whole", whole, "entries: verified — entries: " + fmt.Sprint(len(lines))},
+		{"its end", strings.Join(lines[4:], "") + "\n", "entries: verified"},
+		{"a line is gone", without(3), "numbers: failed — entry 4: expected position 3"},
+		{"lines change places", strings.Join(swapped, "") + "\n", "numbers: failed — entry 3: expected position 2"},
+		{"a line comes twice", lines[0] + whole, "numbers: failed — entry 1: expected position 2"},
+		{"another number", edit(2, `"seq":2`, `"seq":7`), "numbers: failed — entry 2: expected call 0.2, got 0.7"},
+		{"another epoch", edit(10, `"epoch":1`, `"epoch":5`), "epochs: failed — entry 10: expected epoch 1, got 5"},
+		{"an early reset", edit(9, `"time":"2026-05-09`, `"time":"2026-05-08`), "epochs: failed — entry 9: a reset is signed later"},
+		{"a decision of two", edit(2, `"decision":{"position":2`, `"decision":{"position":1`), "bindings: failed — entry 2: decision 1 is the decision of another call"},
+		{"another answer", edit(3, `"answer":{"seq":3`, `"answer":{"seq":9`), "bindings: failed — entry 3: expected answer 0.3, got 0.9"},
+		{"a fate without its answer", edit(4, `"fate":"void"`, `"fate":"answered"`), "entry: failed — entry 4: answer: expected one"},
+		{"a fate that is none", edit(4, `"fate":"void"`, `"fate":"gone"`), "entry: failed — entry 4: fate: expected answered"},
+		{"a damaged text", edit(1, `"sealed":true`, `"damaged":true`), "texts: failed — entry 1: its text is damaged"},
+		{"a hash that is none", edit(1, `"hash":"`, `"hash":"x`), "entry: failed — entry 1: "},
+		{"a time in another form", edit(1, `+00:00`, `Z`), "entry: failed — entry 1: time: expected its canonical form"},
+		{"truncated", whole[:len(whole)-20], "entry: failed — line " + fmt.Sprint(len(lines)) + ": the file ends before the end of the line"},
+		{"no JSON", lines[0] + "{\n" + strings.Join(lines[1:], "") + "\n", "entry: failed — line 2: not JSON"},
+		{"no UTF-8", lines[0] + "\xff\n", "entry: failed — line "},
+	}
+	for i, got := range drops(t, each(cases, func(c struct{ name, file, want string }) []byte { return []byte(c.file) })...) {
+		if !strings.Contains(got, cases[i].want) || !strings.Contains(got, "signatures: not checked — a history has no signatures") {
+			t.Errorf("%s: want %q, got\n%s", cases[i].name, cases[i].want, got)
+		}
+		if sound := i < 2; sound == strings.Contains(got, "failed") {
+			t.Errorf("%s: got\n%s", cases[i].name, got)
+		}
+	}
+}
+
+// Files of 200 MB are verified to their ends, and larger ones than a host writes are refused.
+func TestFilesOf200MBAreVerified(t *testing.T) {
+	const size = 200 << 20
+	filler := strings.Repeat("ä", 50_000)
+	var long bytes.Buffer
+	for n := 1; long.Len() < size; n++ {
+		fmt.Fprintf(&long, `{"position":%d,"kind":"call","epoch":0,"seq":%d,"time":"2026-05-06T12:00:01+00:00","hash":%q,"text":%q,"fate":"pending"}`+"\n", n, n, strings.Repeat("ab", identity.Size), filler)
+	}
+	last := bytes.LastIndex(bytes.TrimSpace(long.Bytes()), []byte("\n"))
+	broken := append(slices.Clone(long.Bytes()[:last+1]), bytes.Replace(long.Bytes()[last+1:], []byte("pending"), []byte("lost"), 1)...)
+	export := exported(t, 3)
+	padded := bytes.Replace(export, []byte(`"exported"`), append(append([]byte(`"more": "`), bytes.Repeat([]byte("x"), size)...), `", "exported"`...), 1)
+	got := drops(t, long.Bytes(), broken, padded, make([]byte, 256<<20+1))
+	for i, want := range []string{"entries: verified", ": fate: expected answered", "chains: verified — targets: 2", "file: failed — expected at most 268435456 bytes, got 268435457"} {
+		if !strings.Contains(got[i], want) {
+			t.Errorf("file %d: want %q, got\n%.500s", i, want, got[i])
+		}
+	}
+}
