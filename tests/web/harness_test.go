@@ -290,6 +290,16 @@ func (p *page) click(selector string) {
 	p.run(chromedp.Click(chromedp.CSS(selector)))
 }
 
+// follow clicks an element that loads another page, and waits for that page.
+func (p *page) follow(selector string) {
+	p.t.Helper()
+	ctx, end := context.WithTimeout(p.ctx, hang)
+	defer end()
+	if _, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
+		p.t.Fatalf("follow %s: %v", selector, err)
+	}
+}
+
 // fill types a text into the element of a selector.
 func (p *page) fill(selector, text string) {
 	p.t.Helper()
@@ -314,11 +324,13 @@ func (p *page) text(selector string) string {
 	return text
 }
 
-// view sets width and colour scheme.
+// view sets width and colour scheme, without transitions of colours that axe would measure.
 func (p *page) view(width int64, scheme string) {
 	p.t.Helper()
 	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1})
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
 }
 
 // screenshot stores a picture of the whole page as NAME.png in the cache folder.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"html"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // hosted is a host of this process.
@@ -49,7 +48,7 @@ func newHost(t *testing.T) *hosted {
 	}
 	wrap := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if between := h.between.Load(); between != nil && (*between)(w, r) || skeleton(w, r) {
+			if between := h.between.Load(); between != nil && (*between)(w, r) || looseAsset(w, r) {
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -76,45 +75,23 @@ func newHost(t *testing.T) *hosted {
 }
 
 // publish creates a vacant and publishes it, which is an event.
-func (h *hosted) publish(name string) {
+func (h *hosted) publish(name string) identity.ID {
 	h.t.Helper()
-	id, err := h.Vacants.Create(h.t.Context(), vacants.Spec{Name: name, Capability: "Echoes " + name, Substrate: "echo"})
+	made, err := h.Vacants.Create(h.t.Context(), vacants.Spec{Name: name, Capability: "Echoes " + name, Substrate: "echo"})
 	if err == nil {
-		_, _, err = h.Vacants.Publish(h.t.Context(), id.ID, vacants.PublishOptions{})
+		_, _, err = h.Vacants.Publish(h.t.Context(), made.ID, vacants.PublishOptions{})
 	}
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	return made.ID
 }
 
-// skeleton serves the assets, and pages of which scripts need only the named sections.
-func skeleton(w http.ResponseWriter, r *http.Request) bool {
-	asset, isAsset := strings.CutPrefix(r.URL.Path, "/web/assets/h/")
-	section, script := "", "log.js"
-	seq, isEvent := strings.CutPrefix(r.URL.Path, "/web/log/")
-	switch {
-	case isAsset:
-		http.ServeFile(w, r, filepath.Join(assets, filepath.Base(asset)))
-		return true
-	case r.URL.Path == "/web/skeleton.css":
-		w.Header().Set("Content-Type", "text/css")
-		_, _ = io.WriteString(w, "body { overflow-wrap: anywhere }")
-		return true
-	case r.URL.Path == "/favicon.ico":
-		w.WriteHeader(http.StatusNoContent)
-		return true
-	case r.URL.Path == "/web/log":
-		section = `<section id="log" data-checkpoint="/v1/checkpoint"></section>`
-	case isEvent:
-		section = `<section id="event" data-seq="` + html.EscapeString(seq) + `"></section>`
-	case r.URL.Path == "/web/chains":
-		section, script = `<section id="chains"><label>File <input type="file" id="file"></label> <output id="verdict"></output></section>`, "chains.js"
-	default:
-		return false
+// looseAsset serves the assets at an address without their hash, for pages that tests make.
+func looseAsset(w http.ResponseWriter, r *http.Request) bool {
+	name, ok := strings.CutPrefix(r.URL.Path, "/web/assets/h/")
+	if ok {
+		http.ServeFile(w, r, filepath.Join(assets, filepath.Base(name)))
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", policy)
-	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Vacancy</title><meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/web/skeleton.css">
-		<script type="module" src="/web/assets/h/`+script+`"></script><main><h1>Vacancy</h1>`+section+`</main></html>`)
-	return true
+	return ok
 }

@@ -1,0 +1,127 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+)
+
+// hostile is a capability that tries to be more than text.
+const hostile = `<script>globalThis.hacked = 1</script><img src=x onerror="globalThis.hacked=1"> {{.Host}} javascript:alert(1) "' &amp; ` + "\u202egnp.exe "
+
+// directory is a host with published vacants, one of them hostile, and one that is not
+// published.
+func directory(t *testing.T) *hosted {
+	t.Helper()
+	h := newHost(t)
+	for i := range 21 {
+		h.publish(fmt.Sprintf("agent-%02d", i))
+	}
+	for name, capability := range map[string]string{"hostile": hostile + strings.Repeat("W", 4000), "hidden": "Is found by its address only"} {
+		made, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: strings.ReplaceAll(capability, "\u202e", ""), Substrate: "echo"})
+		if err == nil && name == "hostile" {
+			_, _, err = h.Vacants.Publish(t.Context(), made.ID, vacants.PublishOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.seal(22)
+	// The index follows the registry.
+	for end := time.Now().Add(hang); strings.Count(h.get("/web/search?q=echoes"), `class="card"`) < 20; {
+		if time.Now().After(end) {
+			t.Fatal("the published vacants are not found")
+		}
+	}
+	return h
+}
+
+func TestPagesAreAccessible(t *testing.T) {
+	h := directory(t)
+	for name, path := range map[string]string{
+		"home": "/web/", "search": "/web/search?q=echoes", "nothing-found": "/web/search?q=zebra", "vacant": "/web/vacants/agent-01", "hostile": "/web/vacants/hostile",
+		"hidden": "/web/vacants/hidden", "unknown": "/web/vacants/nobody", "keys": "/web/keys", "event": "/web/log/1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			newPage(t, h.url+path).accessible("page-" + name)
+		})
+	}
+}
+
+func TestVacantsAreVerifiedInPlace(t *testing.T) {
+	h := directory(t)
+	for _, name := range []string{"agent-01", "hostile", "hidden"} {
+		tab := newPage(t, h.url+"/web/vacants/"+name)
+		tab.until(`document.getElementById("card-check").textContent === "✓ verified"`)
+		tab.until(`[...document.querySelectorAll(".event-check")].every((e) => e.textContent === "✓ verified")`)
+		var hacked bool
+		if tab.eval(`"hacked" in globalThis`, &hacked); hacked {
+			t.Errorf("%s ran a script", name)
+		}
+	}
+}
+
+// A page of 20 results is small, and so is the page of a vacant with all that it loads.
+func TestPagesAreSmall(t *testing.T) {
+	h := directory(t)
+	if n := len(h.get("/web/search?q=echoes")); n > 60_000 {
+		t.Errorf("a page of results has %d bytes", n)
+	} else {
+		t.Logf("a page of results: %d bytes", n)
+	}
+	tab := newPage(t, h.url+"/web/vacants/agent-01")
+	tab.until(`document.getElementById("card-check").textContent === "✓ verified"`)
+	var loaded struct{ Requests, Bytes int }
+	tab.eval(`(() => {
+		const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+		return { requests: all.length, bytes: all.reduce((n, e) => n + e.decodedBodySize, 0) };
+	})()`, &loaded)
+	t.Logf("a vacant's page: %+v", loaded)
+	if loaded.Requests > 12 || loaded.Bytes > 100_000 || loaded.Requests < 4 {
+		t.Errorf("a vacant's page loads %+v", loaded)
+	}
+}
+
+// Search, vacant and log pages work without JavaScript.
+func TestPagesWorkWithoutJavaScript(t *testing.T) {
+	h := directory(t)
+	tab := newPage(t, h.url+"/web/")
+	call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	tab.visit(h.url + "/web/")
+	tab.fill("#q", "agent-07")
+	tab.follow("form[role=search] button")
+	tab.follow(".hits a")
+	for _, want := range []string{"agent-07", "Echoes agent-07", "Call it from", "✓ verified"} {
+		if text := tab.text("main"); !strings.Contains(text, want) {
+			t.Errorf("the page has no %q:\n%s", want, text)
+		}
+	}
+	tab.visit(h.url + "/web/log")
+	if text := tab.text("main"); !strings.Contains(text, "22 events") || !strings.Contains(text, "vacancy log verify") {
+		t.Errorf("the log's page:\n%s", text)
+	}
+}
+
+// The policy of the pages is the one under which these tests run the module.
+func TestPagesHaveThePolicy(t *testing.T) {
+	h := newHost(t)
+	r, err := http.Get(h.url + "/web/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	for name, want := range map[string]string{
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Set-Cookie": "",
+	} {
+		if got := r.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
