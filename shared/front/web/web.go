@@ -224,6 +224,9 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 		httpapi.Fail(w, problem.New(problem.MethodNotAllowed, "files are read with GET"))
 		return
 	}
+	if ext := path.Ext(name); ext == ".js" || ext == ".css" {
+		b = []byte(compact(string(b)))
+	}
 	h := w.Header()
 	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
