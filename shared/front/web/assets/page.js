@@ -5,6 +5,7 @@
  */
 
 import { cardHash, eventHash, parseCard, parseHex, verifyCard, verifyEvent } from "./vacant.js";
+import "./talk.js";
 
 /** @param {string} path @returns {Promise<string>} */
 async function get(path) {

@@ -1,0 +1,46 @@
+// @ts-check
+/**
+ * Elements that the scripts of several pages have.
+ * @module
+ */
+
+import { visible } from "./text.js";
+
+/**
+ * Makes an element. Texts become text nodes, so they are never read as HTML.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} name @param {Record<string, string>} attributes @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function element(name, attributes, ...children) {
+  const e = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  e.append(...children);
+  return e;
+}
+
+/** @param {string} label @param {() => void} act @param {Record<string, string>} [attributes] @returns {HTMLButtonElement} */
+export function button(label, act, attributes = {}) {
+  const b = element("button", { type: "button", ...attributes }, label);
+  b.addEventListener("click", act);
+  return b;
+}
+
+/** @param {string} text @returns {HTMLElement} a text to copy, with a button */
+export function copyable(text) {
+  const copy = button("Copy", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "Select the text and copy it";
+    }
+  });
+  return element("div", { class: "copy" }, element("pre", { tabindex: "0" }, visible(text)), copy);
+}
+
+/** @param {string} word @returns {string} quoted for a shell */
+export const shellWord = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
+
+/** @param {number} ms Unix milliseconds @returns {string} */
+export const moment = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ") + " UTC";

@@ -1,0 +1,378 @@
+// @ts-check
+/**
+ * The conversation on a vacant's page. Each message is a signed call of caller.js with a key
+ * that was made in this browser.
+ * @module
+ */
+
+import { Book, pairOf } from "./book.js";
+import { CallError, Caller, stream } from "./caller.js";
+import { button, copyable, element, moment, shellWord } from "./dom.js";
+import { visible } from "./text.js";
+import { hasEd25519, messageJSON, newSigner, readProof, shortID, textOf } from "./vacant.js";
+
+/** @typedef {import("./book.js").Call} Call */
+/** @typedef {import("./book.js").Key} Key */
+
+const shownCalls = 20;
+
+/** What helps after a refusal, by its code. @type {Record<string, string>} */
+const helps = {
+  pending: "Try again. The same signed bytes are sent, so the vacant never runs a message twice.",
+  stopped: "Try again. The same signed bytes are sent, so the vacant never runs a message twice.",
+  storage: "A message that is not stored could be lost, so none is sent. Free some space or let this site store data, then try again. An answer that could not be stored comes again.",
+  untrusted: "The chain has not moved. Do not rely on this host before its operator explains this. Trying again asks for the answer again.",
+  moved: "A reset starts the chain between your key and the vacant again. The settled messages stay in your history.",
+  clock: "Set the clock of this computer, then try again.",
+  payment_required: "Pay in one of these ways:",
+  price_above_max: "Allow a higher price, or leave the field empty.",
+  spend_cap_reached: "Try again after 00:00 UTC, or ask the owner of the account to raise the cap.",
+  budget_spent: "Try again after 00:00 UTC.",
+  too_many: "Wait a little, then send the message again.",
+  revoked: "Choose another key.",
+  gone: "Look for another vacant: this one never answers again.",
+  not_accepting: "Try again later: the vacant is asleep.",
+  misdirected: "Look for the vacant in the directory: it is not hosted here any more.",
+  tree_only: "Only the vacant's parent and its other children may call it.",
+  too_large: "Send a shorter message.",
+};
+
+/** @param {any} way of a 402 @returns {string} */
+function payment(way) {
+  const of = typeof way?.of === "string" ? visible(way.of) : "";
+  switch (way?.way) {
+    case "link":
+      return `Link your key to an account of this host, which then pays: export the key on the page “Your keys”, import it in a terminal, and run vacancy account link --host ${location.origin} --as NAME.`;
+    case "key":
+      return "Call the vacant without this page, by A2A with the key of an account of this host.";
+    case "credit":
+      return `Add credit to your account, whose balance is too low: vacancy account pay DOLLARS --host ${location.origin}, or ask the operator of this host.`;
+    case "free":
+      return `Wait: ${Number(way.calls)} ${Number(way.calls) === 1 ? "call is" : "calls are"} free ${of}.`;
+  }
+  return `${visible(String(way?.way))} (${of})`;
+}
+
+/** @param {number} micros @returns {string} */
+const dollars = (micros) => "$" + (micros / 1e6).toFixed(6).replace(/(\.\d\d\d*?)0+$/, "$1");
+
+/** @param {boolean | null} good @param {string} yes @param {string} no @returns {HTMLElement} */
+const check = (good, yes, no) => element("li", { class: good ? "ok" : "muted", "data-state": good ? "verified" : "not checked" }, good ? `✓ ${yes}` : `– not checked: ${no}`);
+
+/** @param {string} text a message @returns {string} */
+const pretty = (text) => JSON.stringify(JSON.parse(text), null, 2);
+
+class Talk {
+  /** @param {HTMLElement} place @param {string} vacant @param {string} name @param {string} send */
+  constructor(place, vacant, name, send) {
+    this.place = place;
+    this.vacant = vacant;
+    this.name = name;
+    this.send = send;
+    this.priced = place.dataset.price !== undefined; // a stream does not tell its receipt
+    this.address = new URL(send.replace(/\/a2a\/message\/send$/, ""), location.href).href;
+    /** @type {Book | null} */
+    this.book = null;
+    /** @type {Key | null} */
+    this.key = null;
+    /** @type {Set<string>} */
+    this.shown = new Set();
+    /** @type {AbortController | null} */
+    this.waiting = null;
+    this.said = element("ol", { class: "said" });
+    this.status = element("p", { id: "talk-state", class: "muted", role: "status" });
+    this.text = element("textarea", { id: "message", rows: "2", required: "", maxlength: "200000" });
+    this.submit = element("button", { id: "send" }, "Send");
+    this.stop = button("Stop waiting", () => this.waiting?.abort(), { id: "stop", class: "quiet", hidden: "" });
+    this.keys = element("select", { id: "key" });
+    this.exportable = element("input", { type: "checkbox", id: "exportable" });
+    this.most = element("input", { type: "number", id: "most", min: "0", step: "any", inputmode: "decimal" });
+  }
+
+  /** @param {string} text @returns {string} the same call in a shell */
+  command(text) {
+    return `vacancy call ${shellWord(this.address)} ${shellWord(text)}`;
+  }
+
+  build() {
+    const form = element(
+      "form", { id: "say" },
+      element("label", { for: "message" }, "Your message"), this.text,
+      element("div", { class: "row" }, this.submit, this.stop, element("span", { class: "muted" }, "Ctrl+Enter sends")),
+      element(
+        "details", {}, element("summary", {}, "Key and price"),
+        element("p", {}, element("label", { for: "key" }, "Sign with "), this.keys),
+        element("p", { id: "new-key" }, this.exportable, element("label", { for: "exportable" }, " The new key may be exported from this browser")),
+        element("p", {}, element("label", { for: "most" }, "Pay at most, in dollars "), this.most),
+      ),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.say(this.text.value);
+    });
+    this.text.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+    });
+    this.keys.addEventListener("change", () => this.choose(this.keys.value));
+    this.place.append(
+      element(
+        "p", { class: "muted" }, "Your browser makes a key, signs each message with it, and verifies each answer. The key stays in this browser. This host serves the page, so it could use the key while the page is open. ",
+        element("a", { href: "/web/keys" }, "Your keys"),
+      ),
+      element("div", { role: "log", "aria-label": `Conversation with ${visible(this.name)}` }, this.said), this.status, form,
+    );
+  }
+
+  /** Lists the keys and chooses the one that called this vacant last. */
+  async load() {
+    this.book = await Book.open();
+    const keys = await this.book.keys();
+    let [best, at] = [keys[0]?.id ?? "", 0];
+    for (const key of keys) {
+      const last = (await this.book.calls(pairOf(key.id, this.vacant))).at(-1);
+      if (last && last.at > at) [best, at] = [key.id, last.at];
+    }
+    await this.list(keys, best);
+  }
+
+  /** @param {Key[]} keys @param {string} chosen */
+  async list(keys, chosen) {
+    this.keys.replaceChildren(...keys.map((k) => element("option", { value: k.id }, `${shortID(k.id)}, made ${moment(k.made)}`)), element("option", { value: "" }, "a new key"));
+    this.keys.value = chosen;
+    await this.choose(chosen);
+  }
+
+  /** Shows the conversation of a key, and finishes its call in hand. @param {string} id */
+  async choose(id) {
+    const book = /** @type {Book} */ (this.book);
+    this.key = (await book.keys()).find((k) => k.id === id) ?? null;
+    const row = document.getElementById("new-key");
+    if (row) row.hidden = this.key !== null;
+    this.said.replaceChildren();
+    this.shown.clear();
+    await this.refresh();
+    const state = this.key && (await book.state(this.key.id, this.vacant));
+    if (state?.job) await this.work(state.job.text, "An earlier message has no answer yet. It is sent again.", (caller, options) => caller.resume(options));
+  }
+
+  /** Shows the settled calls that are not shown yet, also those of other tabs. */
+  async refresh() {
+    if (!this.book || !this.key) return;
+    for (const call of (await this.book.calls(pairOf(this.key.id, this.vacant))).slice(-shownCalls)) {
+      if (this.shown.has(call.requestHash)) continue;
+      this.shown.add(call.requestHash);
+      if (call.fate === "reset") this.add("note", element("p", {}, "The chain was reset."));
+      else this.add("mine", this.body(textOf(call.request))), this.add("theirs", ...this.answer(call));
+    }
+  }
+
+  /** @param {string} kind @param {...Node} children @returns {HTMLElement} */
+  add(kind, ...children) {
+    const who = kind === "mine" ? "You" : kind.startsWith("theirs") ? visible(this.name) : kind === "refused" ? "No answer" : "This page";
+    const item = element("li", { class: kind }, element("h3", { class: "who" }, who), ...children);
+    this.said.append(item);
+    item.scrollIntoView({ block: "nearest" });
+    return item;
+  }
+
+  /** @param {string} text @returns {HTMLElement} */
+  body(text) {
+    return element("p", { class: "text", dir: "auto" }, visible(text));
+  }
+
+  /** @param {Call} call @returns {Node[]} */
+  answer(call) {
+    const out = [];
+    if (call.reply) out.push(this.body(textOf(call.reply) || "(an empty answer)"));
+    else if (call.fate === "text_gone") out.push(element("p", {}, `The vacant answered with number ${call.replySeq}. The host no longer keeps the text.`));
+    else out.push(element("p", { class: "bad" }, `✗ The message has no answer: ${visible(call.detail)}`), element("p", {}, "Send it again as a new message."));
+    if (call.cut) out.push(element("p", { class: "bad" }, `This is only a part of the answer (${visible(call.cut)}). The vacant signed the part.`));
+    if (call.checks) {
+      out.push(
+        element(
+          "ul", { class: "checks", role: "list", "aria-label": "Verified in this browser" },
+          check(call.checks.signature, `signed by ${shortID(call.target)}`, "signature"),
+          check(call.checks.binding, "answers this message", "binding"),
+          check(call.checks.position, `answer ${call.replySeq} of the chain`, "the place in the chain, because another program moved the chain"),
+        ),
+      );
+    }
+    if (call.receipt) out.push(this.receipt(call));
+    /** @type {HTMLElement[]} */
+    const parts = [element("h4", {}, "Signed message"), element("pre", { tabindex: "0" }, visible(pretty(messageJSON(call.request))))];
+    if (call.reply) parts.push(element("h4", {}, "Signed answer"), element("pre", { tabindex: "0" }, visible(pretty(messageJSON(call.reply)))));
+    parts.push(element("h4", {}, "The same call in a terminal"), copyable(this.command(textOf(call.request))));
+    out.push(element("details", {}, element("summary", {}, "Evidence and command"), ...parts));
+    return out;
+  }
+
+  /** @param {Call} call @returns {HTMLElement} the receipt, which is read with a signed request */
+  receipt(call) {
+    const place = element("p", { class: "receipt" }, "Paid. ");
+    place.append(button("Show the receipt", async () => {
+      try {
+        if (!this.key) return;
+        const header = await readProof(this.key, { authority: location.host, method: "GET", target: call.receipt });
+        const response = await fetch(call.receipt, { headers: { "Vacancy-Caller": header }, credentials: "omit", cache: "no-store" });
+        const r = await response.json();
+        if (!response.ok) throw new Error(String(r.detail));
+        const fits = r.request_hash === call.requestHash && r.reply_hash === call.replyHash;
+        place.replaceChildren(
+          element("span", { class: fits ? "ok" : "bad" }, fits ? `Paid ${dollars(Number(r.charge))}. The receipt names this message and this answer.` : "✗ The receipt is of another call."),
+          element("pre", { tabindex: "0" }, visible(JSON.stringify(r, null, 2))),
+        );
+      } catch (err) {
+        place.replaceChildren(`The receipt could not be read: ${visible(err instanceof Error ? err.message : String(err))}`);
+      }
+    }));
+    return place;
+  }
+
+  /** @param {string} text */
+  async say(text) {
+    if (this.waiting || text.trim() === "") return;
+    try {
+      await this.ready();
+    } catch (err) {
+      this.refuse(err, text);
+      return;
+    }
+    this.text.value = "";
+    this.text.focus(); // the button is disabled while a call is under way
+    await this.work(text, "", (caller, options) => caller.call(text, options));
+  }
+
+  /** Makes a key unless one is chosen. */
+  async ready() {
+    const book = /** @type {Book} */ (this.book);
+    if (this.key && (await book.keys()).some((k) => k.id === this.key?.id)) return;
+    this.status.textContent = "Making a key in this browser";
+    const key = { ...(await newSigner({ exportable: this.exportable.checked })), exportable: this.exportable.checked, made: Date.now() };
+    try {
+      await book.addKey(key);
+    } catch (err) {
+      throw new CallError("storage", `The new key could not be stored in this browser: ${err instanceof Error ? err.message : err}`);
+    }
+    await this.list(await book.keys(), key.id);
+  }
+
+  /**
+   * Runs an operation and shows what comes of it.
+   * @param {string} text @param {string} note @param {(caller: Caller, options: import("./caller.js").Options) => Promise<Call | null>} operation
+   */
+  async work(text, note, operation) {
+    if (!this.book || !this.key) return;
+    const mine = this.add("mine", ...(text ? [this.body(text)] : []), ...(note ? [element("p", { class: "muted" }, note)] : []));
+    /** @type {HTMLElement | null} */
+    let provisional = null;
+    const piece = (/** @type {string} */ so) => {
+      provisional ??= this.add("theirs provisional", element("p", { class: "muted" }, "… provisional: not verified until the signed answer comes"), this.body(""));
+      /** @type {HTMLElement} */ (provisional.querySelector(".text")).textContent = visible(so);
+    };
+    this.waiting = new AbortController();
+    const { signal } = this.waiting;
+    this.busy(true);
+    /** @type {unknown} */
+    let failure;
+    try {
+      const most = this.most.value === "" ? undefined : Math.round(Number(this.most.value) * 1e6);
+      const caller = new Caller(this.book, this.key, { id: this.vacant, send: this.send });
+      await operation(caller, { signal, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: this.priced ? undefined : stream(this.address, piece) });
+    } catch (err) {
+      failure = err;
+    }
+    this.waiting = null;
+    this.busy(false);
+    /** @type {HTMLElement | null} */ (provisional)?.remove();
+    mine.remove();
+    await this.refresh();
+    this.status.textContent = "";
+    if (failure) this.refuse(failure, text);
+  }
+
+  /** @param {boolean} busy */
+  busy(busy) {
+    this.submit.disabled = busy;
+    this.keys.disabled = busy;
+    this.stop.hidden = !busy;
+    this.said.setAttribute("aria-busy", String(busy));
+  }
+
+  /** @param {string} state @param {string} [due] */
+  tell(state, due) {
+    const texts = /** @type {Record<string, string>} */ ({
+      locked: "Another tab has a call to this vacant in flight. This call waits for it.",
+      sent: "Signed and sent. Waiting for the answer",
+      retry: "No answer. Sending the same bytes again",
+      ask: "Asking what became of an earlier message",
+      pending: `The vacant takes its time${due ? `: the answer comes until ${moment(Date.parse(due))}` : ""}. You may close this page; the answer waits.`,
+    });
+    if (texts[state] && this.status.textContent !== texts[state]) this.status.textContent = texts[state];
+  }
+
+  /** Shows why a message has no answer, and what helps. @param {unknown} err @param {string} text */
+  refuse(err, text) {
+    const known = err instanceof CallError ? err : new CallError("failed", err instanceof Error ? err.message : String(err));
+    const { code, more } = known;
+    /** @type {HTMLElement[]} */
+    const children = [element("p", { class: "bad" }, `✗ ${visible(known.message)}`)];
+    const help = helps[code] ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
+    if (help) children.push(element("p", { class: "help" }, help, code === "too_many" && more.retry ? ` (${more.retry} seconds)` : ""));
+    if (more.pay?.length) children.push(element("ul", { class: "ways" }, ...more.pay.map((way) => element("li", {}, payment(way)))));
+    const actions = element("p", { class: "row" });
+    const item = this.add("refused", this.body(text), ...children, actions);
+    const then = (/** @type {string} */ label, /** @type {() => void} */ act) => actions.append(button(label, () => {
+      if (this.waiting) return;
+      item.remove();
+      act();
+    }));
+    const kept = ["pending", "stopped", "untrusted", "storage", "clock", "moved"].includes(code) && this.key !== null;
+    if (code === "moved") then("Reset the chain and send again", () => this.work(text, "The chain is reset first.", async (caller, options) => {
+      await caller.reset(options);
+      return caller.call(text, options);
+    }));
+    else if (code === "storage" && !this.key) then("Try again", () => this.say(text));
+    else if (kept) then("Try again", () => this.work(text, "", (caller, options) => caller.call(text, options)));
+    if (kept && code !== "storage") then("Give up on this message", async () => {
+      if (this.book && this.key) await new Caller(this.book, this.key, { id: this.vacant, send: this.send }).giveUp().catch((e) => this.refuse(e, text));
+    });
+    if (!kept) then("Edit the message", () => {
+      this.text.value = text;
+      this.text.focus();
+    });
+    this.said.append(item);
+  }
+}
+
+const place = document.getElementById("talk");
+
+/** @param {HTMLElement} talk */
+async function start(talk) {
+  const article = document.getElementById("vacant");
+  const vacant = talk.dataset.vacant ?? "";
+  const name = article?.dataset.name || shortID(vacant);
+  const endpoint = talk.dataset.endpoint ?? "";
+  talk.append(element("h2", { id: "talk-title" }, `Talk to ${visible(name)}`));
+  talk.setAttribute("aria-labelledby", "talk-title");
+  talk.hidden = false;
+  /** @param {string} why */
+  const instead = (why) => talk.append(element("p", {}, why), ...(endpoint ? [element("p", {}, "You can call it from a terminal:"), copyable(`vacancy call ${shellWord(endpoint)} hello`)] : []));
+  const url = endpoint ? new URL(endpoint, location.href) : null;
+  if (!url) return instead("This vacant has no endpoint, so nobody can call it.");
+  if (url.origin !== location.origin && !article?.dataset.host) return instead("This vacant lives at another host. This page calls vacants of its own host only.");
+  if (!isSecureContext || !navigator.locks || !(await hasEd25519())) {
+    return instead(isSecureContext ? "This browser cannot sign with Ed25519, so it cannot call the vacant from this page. Chromium 137, Firefox 130 and Safari 17 can." : "Browsers make keys only for pages at an https address or on the same machine, so this page cannot call the vacant.");
+  }
+  const t = new Talk(talk, vacant, name, url.pathname);
+  t.build();
+  t.submit.disabled = true; // until the keys are known
+  try {
+    await t.load();
+    t.submit.disabled = false;
+  } catch (err) {
+    talk.replaceChildren(/** @type {HTMLElement} */ (talk.firstElementChild));
+    instead(`This browser lets the page store nothing (${err instanceof Error ? err.message : err}). A message that is not stored could be lost, so this page sends none.`);
+  }
+}
+
+if (place) start(place);

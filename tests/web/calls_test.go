@@ -1,0 +1,569 @@
+package web
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/storage"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// prepared opens a tab whose page runs a script first.
+func (c *chat) prepared(script string) *page {
+	c.t.Helper()
+	p := c.profile.open("about:blank")
+	call(p, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	p.visit(c.url + "/web/vacants/demo")
+	return p
+}
+
+// passed marks a request of forward.
+const passed = "Test-Passed"
+
+// forward lets the host answer a request, and returns the answer.
+func (c *chat) forward(r *http.Request, body []byte) (int, http.Header, []byte) {
+	q, err := http.NewRequestWithContext(r.Context(), r.Method, c.url+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	q.Header = r.Header.Clone()
+	q.Header.Set(passed, "1")
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the page is gone
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return res.StatusCode, res.Header, answer
+}
+
+// noStream refuses calls by A2A, so that the page takes the signed path.
+func noStream(w http.ResponseWriter, r *http.Request) bool {
+	if strings.Contains(r.URL.Path, "/a2a/") {
+		return false
+	}
+	http.Error(w, "{}", http.StatusNotFound)
+	return true
+}
+
+func TestTwoTabsCallOneAfterTheOther(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	a := c.tab()
+	a.say("zero")
+	a.heard(1)
+	b := c.tab()
+	b.heard(1)
+	release := make(chan bool)
+	c.play(func(question string, w http.ResponseWriter) {
+		<-release
+		reply(w, "done "+question)
+	})
+	a.say("one")
+	waitFor(t, "the agent is asked", func() bool { return len(c.questions()) == 2 })
+	b.say("two")
+	b.until(`document.querySelector("#talk-state").textContent.startsWith("Another tab")`)
+	close(release)
+	if got := a.heard(2); got != "done one" {
+		t.Errorf("the first tab shows %q", got)
+	}
+	// The second tab also shows what the first one said meanwhile.
+	if got := b.heard(3); got != "done two" {
+		t.Errorf("the second tab shows %q", got)
+	}
+	if got := c.questions(); !slices.Equal(got, []string{"zero", "one", "two"}) {
+		t.Errorf("the agent was asked %q", got)
+	}
+	a.verified()
+	b.verified()
+}
+
+// waitFor waits until a condition holds.
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hang); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never holds:", what)
+		}
+	}
+}
+
+// A killed tab leaves the signed bytes. The next tab sends the same bytes, and the agent is asked once.
+func TestTheNextTabFinishesTheCallOfAKilledTab(t *testing.T) {
+	for name, script := range map[string]string{
+		"after signing":    `() => {}`,
+		"after sending":    `(real, args) => { real(...args).catch(() => {}); }`,
+		"after the answer": `async (real, args) => { const answer = await real(...args); await answer.text(); }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChat(t, vacants.Spec{})
+			p := c.prepared(`{ const real = window.fetch, act = ` + script + `; window.fetch = async (...args) => {
+				if (args[1]?.method !== "POST") return real(...args);
+				await act(real, args);
+				window.reached = true;
+				return new Promise(() => {});
+			}; }`)
+			p.until(`document.querySelector("#message") !== null`)
+			p.say("once")
+			p.until("window.reached")
+			var kept string
+			p.eval(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => { e.target.result.transaction("pairs").objectStore("pairs").getAll().onsuccess = (r) => done(r.target.result[0].sent[0].signature); }; })`, &kept)
+			if name == "after sending" {
+				waitFor(t, "the agent is asked", func() bool { return len(c.questions()) == 1 })
+			}
+			p.close()
+			next := c.tab()
+			if got := next.heard(1); got != "You said: once" {
+				t.Errorf("the next tab shows %q", got)
+			}
+			next.verified()
+			for i, signature := range c.posts() {
+				if signature != kept {
+					t.Errorf("post %d has signature %s, want the kept %s", i, signature, kept)
+				}
+			}
+			if got := c.questions(); len(got) != 1 || len(c.posts()) == 0 {
+				t.Errorf("the agent was asked %q after %d posts", got, len(c.posts()))
+			}
+		})
+	}
+}
+
+func TestALostAnswerIsAskedForWithTheSameBytes(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	lost := 0
+	c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if r.Header.Get(passed) != "" {
+			return false
+		}
+		if noStream(w, r) {
+			return true
+		}
+		if lost++; lost > 2 {
+			return false
+		}
+		c.forward(r, body)
+		panic(http.ErrAbortHandler)
+	})
+	p := c.tab()
+	p.say("hello")
+	if got := p.heard(1); got != "You said: hello" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+	posts := slices.Compact(c.posts())
+	if len(posts) != 1 || len(c.questions()) != 1 {
+		t.Errorf("%d different posts, %d questions, want one of each", len(posts), len(c.questions()))
+	}
+}
+
+func TestNothingIsSentThatIsNotStored(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	// The browser checks its quota at the first write, and later only now and then: a full database is played.
+	p := c.prepared(`{ const begin = IDBDatabase.prototype.transaction; IDBDatabase.prototype.transaction = function (names, mode, ...more) {
+		if (window.full && mode === "readwrite") throw new DOMException("full", "QuotaExceededError");
+		return begin.call(this, names, mode, ...more);
+	}; }`)
+	none := 1.0
+	call(p, storage.OverrideQuotaForOrigin, storage.OverrideQuotaForOriginParams{Origin: c.url, QuotaSize: &none})
+	p.until(`document.querySelector("#message") !== null`)
+	p.say("first")
+	if got := p.refused(); !strings.Contains(got, "key could not be stored") || !strings.Contains(got, "Free some space") {
+		t.Errorf("the page shows %q", got)
+	}
+	call(p, storage.OverrideQuotaForOrigin, storage.OverrideQuotaForOriginParams{Origin: c.url})
+	p.click(".refused button")
+	if got := p.heard(1); got != "You said: first" {
+		t.Errorf("the page shows %q", got)
+	}
+	before := len(c.posts())
+	p.eval("window.full = true", nil)
+	p.say("never")
+	if got := p.refused(); !strings.Contains(got, "is full") {
+		t.Errorf("the page shows %q", got)
+	}
+	if n := len(c.posts()); n != before {
+		t.Errorf("%d posts were sent with a full storage", n-before)
+	}
+	p.eval(`window.full = false; document.querySelector(".refused").remove()`, nil)
+
+	// An answer that cannot be stored does not move the chain, and comes again.
+	p.eval(`{ const real = window.fetch; window.fetch = async (...a) => { const r = await real(...a); window.full = a[1]?.method === "POST"; return r; }; }`, nil)
+	p.say("second")
+	if got := p.refused(); !strings.Contains(got, "is full") {
+		t.Errorf("the page shows %q", got)
+	}
+	p.visit(c.url + "/web/vacants/demo")
+	if got := p.heard(2); got != "You said: second" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+	if got := c.questions(); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("the agent was asked %q", got)
+	}
+
+	denied := newChat(t, vacants.Spec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open() { throw new DOMException("access is denied", "SecurityError"); } } });`)
+	denied.until(`document.querySelector("#talk .copy") !== null`)
+	if got := denied.text("#talk"); !strings.Contains(got, "access is denied") || !strings.Contains(got, "vacancy call http") || strings.Contains(got, "Your message") {
+		t.Errorf("the page shows %q", got)
+	}
+}
+
+// An answer that does not verify is refused, the chain does not move, and the true answer counts later.
+func TestDamagedAnswersAreRefused(t *testing.T) {
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newChat(t, vacants.Spec{Key: key})
+	p := c.tab()
+	p.say("first")
+	p.heard(1)
+	heard := 1
+	for _, d := range []struct {
+		name, want string
+		damage     func(*envelope.Envelope) identity.Signer
+	}{
+		{"wrong signer", "the vacant did not sign it", func(*envelope.Envelope) identity.Signer { return stranger }},
+		{"changed text", "the vacant did not sign it", func(e *envelope.Envelope) identity.Signer { e.Payload.Parts[0] += "!"; return nil }},
+		{"wrong binding", "it answers another request", func(e *envelope.Envelope) identity.Signer {
+			e.IdempotencyKey = envelope.ReplyKey(identity.Hash{1})
+			return key
+		}},
+		{"another caller", "or another caller", func(e *envelope.Envelope) identity.Signer { e.To = stranger.ID(); return key }},
+		{"gap", "does not follow answer", func(e *envelope.Envelope) identity.Signer { e.Seq++; return key }},
+		{"fork", "does not follow answer", func(e *envelope.Envelope) identity.Signer { e.Prev = identity.Hash{2}; return key }},
+	} {
+		c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			if r.Header.Get(passed) != "" {
+				return false
+			}
+			if noStream(w, r) {
+				return true
+			}
+			status, header, answer := c.forward(r, body)
+			e, err := envelope.DecodeResponse(answer)
+			if err != nil {
+				t.Errorf("%s: the host answered %d: %s", d.name, status, answer)
+				return false
+			}
+			if signer := d.damage(&e); signer != nil {
+				if _, err := e.Sign(t.Context(), signer); err != nil {
+					t.Error(err)
+				}
+			}
+			w.Header().Set("Content-Type", header.Get("Content-Type"))
+			_, _ = w.Write(envelope.AppendResponse(nil, []byte(`"x"`), &e))
+			return true
+		})
+		p.say(d.name)
+		if got := p.refused(); !strings.Contains(got, d.want) {
+			t.Errorf("%s: the page shows %q, want %q", d.name, got, d.want)
+		}
+		c.intercept(nil)
+		p.click(".refused button")
+		heard++
+		if got := p.heard(heard); got != "You said: "+d.name {
+			t.Errorf("%s: the page shows %q after the refusal", d.name, got)
+		}
+	}
+	p.verified()
+}
+
+func TestClocksThatDiffer(t *testing.T) {
+	for name, minutes := range map[string]int{"ahead": 10, "behind": -10} {
+		t.Run(name, func(t *testing.T) {
+			c := newChat(t, vacants.Spec{})
+			p := c.prepared(fmt.Sprintf(`{ const real = Date.now; Date.now = () => real() + %d; }`, minutes*60_000))
+			for i := range 2 {
+				p.until(`document.querySelector("#message") !== null`)
+				p.say("what time is it")
+				if got := p.heard(i + 1); got != "You said: what time is it" {
+					t.Errorf("the page shows %q", got)
+				}
+			}
+			p.verified()
+		})
+	}
+	c := newChat(t, vacants.Spec{})
+	p := c.prepared(`{ const real = Date.now; Date.now = () => real() + 7200_000; }`)
+	p.until(`document.querySelector("#message") !== null`)
+	p.say("hello")
+	if got := p.refused(); !strings.Contains(got, "differ by 7200 seconds") || !strings.Contains(got, "Set the clock") {
+		t.Errorf("the page shows %q", got)
+	}
+}
+
+// Another program with the same key moves the chain. The page asks before it resets the chain.
+func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	p := c.tab()
+	p.eval(`document.querySelector("#talk details").open = true`, nil)
+	p.click("#exportable")
+	p.say("first")
+	p.heard(1)
+	p.say("second")
+	p.heard(2)
+	keys := c.profile.open(c.url + "/web/keys")
+	keys.until(`document.querySelector("#keys button") !== null`)
+	key := keys.exported()
+	target := dispatch.Target{ID: c.id, Name: "demo", URL: c.url + "/v/" + c.id.String() + "/a2a/message/send"}
+	other := dispatch.Caller{Signer: key, Book: new(memorybook.Book), Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), AutoReset: true}
+	if _, err := other.Call(t.Context(), target, envelope.Message{Role: envelope.RoleUser, Parts: []string{"from elsewhere"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.say("third")
+	if got := p.refused(); !strings.Contains(got, "moved by another holder of this key") {
+		t.Errorf("the page shows %q", got)
+	}
+	if slices.Contains(c.questions(), "third") {
+		t.Error("the agent was asked before the reset")
+	}
+	p.click(".refused button")
+	if got := p.heard(3); got != "You said: third" {
+		t.Errorf("the page shows %q", got)
+	}
+	if got := p.text(".note"); !strings.Contains(got, "reset") {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+}
+
+func TestPaidCallsShowReceiptsAndWaysToPay(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100}); err != nil {
+		t.Fatal(err)
+	}
+	p := c.tab()
+	p.say("free")
+	p.heard(1)
+	p.click(".receipt button")
+	p.until(`document.querySelector(".receipt .ok, .receipt .bad") !== null || document.querySelector(".receipt").textContent.includes("could not")`)
+	if got := p.text(".receipt"); !strings.Contains(got, "names this message and this answer") || !strings.Contains(got, `"payment": "free"`) {
+		t.Errorf("the receipt is %q", got)
+	}
+	p.say("paid")
+	got := p.refused()
+	for _, want := range []string{"402", "vacancy account link --host " + c.url, "1 call is free a UTC day", "by A2A with the key of an account"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page shows %q, want %q", got, want)
+		}
+	}
+	p.accessible("talk-402")
+}
+
+func TestASlowVacantIsWaitedFor(t *testing.T) {
+	c := newChat(t, vacants.Spec{Work: 5 * time.Minute})
+	c.intercept(func(w http.ResponseWriter, r *http.Request, _ []byte) bool { return noStream(w, r) })
+	release := make(chan bool)
+	c.play(func(question string, w http.ResponseWriter) {
+		<-release
+		reply(w, "I thought about "+question)
+	})
+	p := c.tab()
+	p.say("life")
+	p.until(`document.querySelector("#talk-state").textContent.includes("takes its time")`)
+	p.click("#stop")
+	if got := p.refused(); !strings.Contains(got, "You stopped waiting") {
+		t.Errorf("the page shows %q", got)
+	}
+	p.click(".refused button")
+	p.until(`document.querySelector("#talk-state").textContent.includes("takes its time")`)
+	close(release)
+	if got := p.heard(1); got != "I thought about life" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+	if n := len(slices.Compact(c.posts())); n != 1 || len(c.questions()) != 1 {
+		t.Errorf("%d different posts, questions %q", n, c.questions())
+	}
+}
+
+// A failed call is told once, and the next one goes on.
+func TestAFailedCall(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	c.play(func(_ string, w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) })
+	p := c.tab()
+	p.say("fail")
+	p.until(`document.querySelector(".theirs .bad") !== null && document.querySelector("#stop").hidden`)
+	if got := p.text(".theirs:last-child"); !strings.Contains(got, "The message has no answer") {
+		t.Errorf("the page shows %q", got)
+	}
+	c.play(nil)
+	p.say("again")
+	if got := p.heard(1); got != "You said: again" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+}
+
+func TestAStreamIsProvisionalUntilTheSignedAnswer(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	release := make(chan bool)
+	c.play(func(_ string, w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "event: delta\ndata: {\"text\":\"one \"}\n\n")
+		w.(http.Flusher).Flush()
+		<-release
+		fmt.Fprint(w, "event: delta\ndata: {\"text\":\"two\"}\n\nevent: done\ndata: {}\n\n")
+	})
+	p := c.tab()
+	p.say("count")
+	p.until(`document.querySelector(".provisional .text")?.textContent === "one "`)
+	if got := p.text(".provisional"); !strings.Contains(got, "not verified until the signed answer comes") {
+		t.Errorf("the page shows %q", got)
+	}
+	close(release)
+	if got := p.heard(1); got != "one two" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+	var left int
+	p.eval(`document.querySelectorAll(".provisional").length`, &left)
+	if left != 0 || len(c.posts()) != 1 {
+		t.Errorf("%d provisional answers are left, %d posts", left, len(c.posts()))
+	}
+}
+
+// Texts of vacants are texts, whatever they contain.
+func TestHostileAnswers(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	long := strings.Repeat("w", 16<<10)
+	texts := map[string]string{
+		"script": `<script>document.title = "ran"</script><img src=x onerror="document.title='ran'">`,
+		"link":   "javascript:alert(1) {{.}} ${alert(1)}",
+		"turned": "safe \u202egnp.exe\u2066\u200f",
+		"long":   long,
+		"nul":    "a\x00b\x1b[31m",
+	}
+	shown := map[string]string{
+		"script": texts["script"], "link": texts["link"], "turned": "safe ⟨U+202E⟩gnp.exe⟨U+2066⟩⟨U+200F⟩", "long": long, "nul": "a⟨U+0000⟩b⟨U+001B⟩[31m",
+	}
+	c.play(func(question string, w http.ResponseWriter) { reply(w, texts[question]) })
+	p := c.tab()
+	p.view(320, "light")
+	n := 0
+	for _, name := range []string{"script", "link", "turned", "long", "nul"} {
+		p.say(name)
+		n++
+		if got := p.heard(n); got != shown[name] {
+			t.Errorf("%s is shown as %.200q", name, got)
+		}
+	}
+	var state struct {
+		Title   string
+		Foreign int
+		Wide    bool
+	}
+	p.eval(`({title: document.title, foreign: document.querySelectorAll(".said script, .said img, .said a").length, wide: document.documentElement.scrollWidth > document.documentElement.clientWidth})`, &state)
+	if state.Title != "demo · Vacancy" || state.Foreign != 0 || state.Wide {
+		t.Errorf("the page is %+v", state)
+	}
+	p.verified()
+}
+
+func TestPagesThatCannotCallShowTheCommand(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	p := c.profile.open(c.url + "/web/vacants/elsewhere")
+	p.until(`document.querySelector("#talk .copy") !== null`)
+	if got := p.text("#talk"); !strings.Contains(got, "lives at another host") || !strings.Contains(got, `vacancy call 'https://example.org/$(touch%20x)/a2a/message/send' hello`) && !strings.Contains(got, `vacancy call 'https://example.org/$(touch x)/a2a/message/send' hello`) {
+		t.Errorf("the page shows %q", got)
+	}
+	without := c.prepared(`SubtleCrypto.prototype.importKey = () => Promise.reject(new DOMException("no Ed25519", "NotSupportedError"));`)
+	without.until(`document.querySelector("#talk .copy") !== null`)
+	if got := without.text("#talk"); !strings.Contains(got, "cannot sign with Ed25519") || !strings.Contains(got, "vacancy call "+c.url) {
+		t.Errorf("the page shows %q", got)
+	}
+}
+
+// exported exports the only key of the page of keys.
+func (p *page) exported() *identity.Key {
+	p.t.Helper()
+	p.click("#keys .row button")
+	p.until(`document.querySelector("#keys a[download]") !== null`)
+	folder := p.t.TempDir()
+	p.save("#keys a[download]", folder)
+	files, err := filepath.Glob(filepath.Join(folder, "*"))
+	if err != nil || len(files) != 1 {
+		p.t.Fatalf("saved %q, %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	key, err := identity.KeyFromSeed(seed)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return key
+}
+
+func TestThePageOfKeys(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	keys := c.profile.open(c.url + "/web/keys")
+	keys.until(`document.querySelector("#keys").textContent.includes("has no keys")`)
+	p := c.tab()
+	p.say("first")
+	p.heard(1)
+	p.eval(`document.querySelector("#talk details:has(#key)").open = true`, nil)
+	p.eval(`{ const s = document.querySelector("#key"); s.value = ""; s.dispatchEvent(new Event("change")); }`, nil)
+	p.until(`!document.querySelector("#new-key").hidden`)
+	p.click("#exportable")
+	p.say("second")
+	p.until(`document.querySelectorAll(".theirs").length === 1 && document.querySelector(".theirs .text").textContent === "You said: second"`)
+	var ids []string
+	p.eval(`[...document.querySelectorAll("#key option")].map((o) => o.value)`, &ids)
+	if len(ids) != 3 || ids[2] != "" {
+		t.Fatalf("the keys are %q", ids)
+	}
+	keys.visit(c.url + "/web/keys")
+	keys.until(`document.querySelectorAll("#keys article").length === 2`)
+	keys.accessible("keys")
+	if key := keys.exported(); key.ID().String() != ids[0] {
+		t.Errorf("exported %s, want %s", key.ID(), ids[0])
+	}
+	if got := keys.text("#keys"); !strings.Contains(got, "vacancy init NAME --import vacant-"+ids[0][:12]+".seed") || !strings.Contains(got, "no script can read it") {
+		t.Errorf("the page shows %q", got)
+	}
+	keys.click("#keys article:last-child .row button")
+	keys.until(`document.querySelector("#keys [role=alert]") !== null`)
+	if got := keys.text("#keys article:last-child"); !strings.Contains(got, "Its chains with 1 vacant end") || !strings.Contains(got, "there is no copy") {
+		t.Errorf("the page shows %q", got)
+	}
+	keys.click("#keys article:last-child button.danger")
+	keys.until(`document.querySelectorAll("#keys article").length === 1`)
+	// The tab that still has the deleted key makes no call with it.
+	p.eval(`{ const s = document.querySelector("#key"); s.value = "`+ids[1]+`"; s.dispatchEvent(new Event("change")); }`, nil)
+	var left []string
+	keys.eval(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => { e.target.result.transaction("pairs").objectStore("pairs").getAllKeys().onsuccess = (r) => done(r.target.result); }; })`, &left)
+	if len(left) != 1 || !strings.HasPrefix(left[0], ids[0]) {
+		t.Errorf("the chains left are %q", left)
+	}
+}

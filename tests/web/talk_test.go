@@ -1,0 +1,229 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// chat is a host with one vacant, whose agent the test plays.
+type chat struct {
+	*hosted
+	id      identity.ID
+	profile *profile
+
+	mu      sync.Mutex
+	asked   []string                                                    // questions that the agent got
+	agent   func(question string, w http.ResponseWriter)                // nil echoes
+	between func(w http.ResponseWriter, r *http.Request, b []byte) bool // before the host, for posts of calls; reports whether it answered
+	signed  []string                                                    // signatures of posted calls, in the order of arrival
+}
+
+// newChat serves a chat until the test ends.
+func newChat(t *testing.T, spec vacants.Spec) *chat {
+	t.Helper()
+	c := &chat{hosted: newHost(t)}
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct{ Message string }
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		c.mu.Lock()
+		c.asked = append(c.asked, q.Message)
+		answer := c.agent
+		c.mu.Unlock()
+		if answer == nil {
+			answer = func(question string, w http.ResponseWriter) { reply(w, "You said: "+question) }
+		}
+		answer(q.Message, w)
+	}))
+	t.Cleanup(agent.Close)
+	spec.Name, spec.Capability, spec.Substrate = "demo", "Repeats what you say", "http:"+agent.URL
+	made, err := c.Vacants.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.id = made.ID
+	f := c.answer
+	c.hosted.between.Store(&f)
+	c.profile = newProfile(t, c.url)
+	return c
+}
+
+// reply is an agent's answer.
+func reply(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{"text": text})
+}
+
+// answer lets the test stand between the page and the host, and serves the page of a vacant of another host.
+func (c *chat) answer(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path == "/web/vacants/elsewhere" {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", policy)
+		fmt.Fprintf(w, `<!doctype html><html lang="en"><title>elsewhere</title><main><article id="vacant" data-name="elsewhere" data-host=""><h1>elsewhere</h1>
+			<section id="talk" data-vacant="%s" data-endpoint="https://example.org/$(touch x)/a2a/message/send" hidden></section></article></main><script type="module" src="/web/assets/h/talk.js"></script></html>`, c.id)
+		return true
+	}
+	if r.Method != http.MethodPost {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	c.mu.Lock()
+	if _, after, ok := strings.Cut(string(body), `"caller_signature":"`); ok && r.Header.Get(passed) == "" {
+		c.signed = append(c.signed, after[:128])
+	}
+	between := c.between
+	c.mu.Unlock()
+	return between != nil && between(w, r, body)
+}
+
+// play replaces the agent.
+func (c *chat) play(f func(question string, w http.ResponseWriter)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.agent = f
+}
+
+// intercept replaces what stands between the page and the host.
+func (c *chat) intercept(f func(w http.ResponseWriter, r *http.Request, body []byte) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.between = f
+}
+
+// questions returns the questions that the agent got so far.
+func (c *chat) questions() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.asked)
+}
+
+// posts returns the signatures of the posted calls, in the order of arrival.
+func (c *chat) posts() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.signed)
+}
+
+// tab opens the page of the vacant.
+func (c *chat) tab() *page {
+	c.t.Helper()
+	p := c.profile.open(c.url + "/web/vacants/demo")
+	p.until(`document.querySelector("#message") !== null`)
+	return p
+}
+
+// say sends a message, and does not wait for the answer.
+func (p *page) say(text string) {
+	p.t.Helper()
+	p.until(`!document.querySelector("#send").disabled`)
+	p.fill("#message", text)
+	p.click("#send")
+}
+
+// heard waits for the n-th answer, counted from 1, and returns its text.
+func (p *page) heard(n int) (text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`document.querySelectorAll(".theirs:not(.provisional) .text").length >= %d && document.querySelector("#stop").hidden`, n))
+	p.eval(fmt.Sprintf(`document.querySelectorAll(".theirs:not(.provisional) .text")[%d].textContent`, n-1), &text)
+	return text
+}
+
+// refused waits for a refusal, and returns its text.
+func (p *page) refused() string {
+	p.t.Helper()
+	p.until(`document.querySelector(".refused") !== null && document.querySelector("#stop").hidden`)
+	return p.text(".refused:last-child")
+}
+
+// verified fails unless each shown answer has three checks that verified.
+func (p *page) verified() {
+	p.t.Helper()
+	var states [][]string
+	p.eval(`[...document.querySelectorAll(".checks")].map((list) => [...list.children].map((c) => c.dataset.state))`, &states)
+	for i, s := range states {
+		if strings.Join(s, " ") != "verified verified verified" {
+			p.t.Errorf("the checks of answer %d are %v", i+1, s)
+		}
+	}
+	if len(states) == 0 {
+		p.t.Error("no answer shows checks")
+	}
+}
+
+func TestTalkCallsAndVerifies(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	p := c.tab()
+	p.say("hello")
+	if got := p.heard(1); got != "You said: hello" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.say("it's me")
+	if got := p.heard(2); got != "You said: it's me" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+	var evidence []string
+	p.eval(`[...document.querySelectorAll(".said details pre")].map((e) => e.textContent)`, &evidence)
+	if len(evidence) != 6 || !strings.Contains(evidence[0], `"sequence_no": 1`) || !strings.Contains(evidence[4], `"idempotency_key": "re:`) {
+		t.Errorf("the evidence is %q", evidence)
+	}
+	want := "vacancy call " + c.url + "/v/" + c.id.String() + ` 'it'\''s me'`
+	if last := evidence[len(evidence)-1]; last != want {
+		t.Errorf("the command is %s, want %s", last, want)
+	}
+	// The key cannot leave the browser.
+	var taken string
+	p.eval(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => { e.target.result.transaction("keys").objectStore("keys").getAll().onsuccess = (r) =>
+		crypto.subtle.exportKey("pkcs8", r.target.result[0].key).then(() => done("exported"), (err) => done(err.name)); }; })`, &taken)
+	if taken != "InvalidAccessError" {
+		t.Errorf("exporting the key: %s", taken)
+	}
+	// The next tab shows what was said.
+	next := c.tab()
+	if got := next.heard(2); got != "You said: it's me" {
+		t.Errorf("the next tab shows %q", got)
+	}
+	next.verified()
+	p.accessible("talk")
+}
+
+// A vacant's page with its scripts has at most 100 KB in 12 requests.
+func TestThePageOfAVacantIsSmall(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	if _, _, err := c.Vacants.Publish(t.Context(), c.id, vacants.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := c.tab()
+	p.until(`document.querySelector("#card-check").className === "ok" && document.querySelector("li[data-seq] .ok") !== null`)
+	var loaded []struct {
+		Name  string
+		Bytes int
+	}
+	// The icon is the picture of the header and of the tab.
+	p.eval(`[...new Map([...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].map((r) => [r.name, r])).values()].map((r) => ({name: r.name, bytes: r.decodedBodySize}))`, &loaded)
+	total := 0
+	for _, r := range loaded {
+		total += r.Bytes
+	}
+	t.Logf("%d bytes in %d requests", total, len(loaded))
+	if total > 100<<10 || len(loaded) > 12 || len(loaded) < 8 {
+		t.Errorf("the page has %d bytes in %d requests, want at most 102400 in 12: %v", total, len(loaded), loaded)
+	}
+	p.accessible("vacant")
+}
