@@ -86,6 +86,7 @@ func exported(t *testing.T, entries int) []byte {
 }
 
 func TestExportsAreJudgedAsByGo(t *testing.T) {
+	t.Parallel()
 	whole := string(exported(t, 3))
 	self, other, target := keyOf(t, 1).ID().String(), keyOf(t, 2).ID().String(), keyOf(t, 10).ID().String()
 	files := []string{whole}
@@ -184,6 +185,7 @@ func history(t *testing.T) []string {
 }
 
 func TestHistoriesAreVerified(t *testing.T) {
+	t.Parallel()
 	lines := history(t)
 	whole := strings.Join(lines, "") + "\n"
 	if len(lines) < 12 {

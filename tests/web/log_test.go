@@ -97,6 +97,7 @@ func expect(t *testing.T, what, got string, want ...string) {
 }
 
 func TestALogIsVerifiedFromVisitToVisit(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.seal(0)
 	someone := newProfile(t, h.url)
@@ -141,6 +142,7 @@ func forged(t *testing.T, key byte, size uint64, root string) string {
 }
 
 func TestALogThatContradictsItselfIsAnAlarm(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	for _, name := range []string{"a", "b", "c"} {
 		h.publish(name)
@@ -205,6 +207,7 @@ func TestALogThatContradictsItselfIsAnAlarm(t *testing.T) {
 }
 
 func TestALogThatCannotBeComparedIsNotAnAlarm(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.publish("a")
 	h.seal(1)
@@ -252,6 +255,7 @@ func TestALogThatCannotBeComparedIsNotAnAlarm(t *testing.T) {
 
 // The links of an alarm save both notes as they were signed, and after forgetting, the next visit is the first again.
 func TestAnAlarmSavesBothNotes(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.publish("a")
 	h.seal(1)

@@ -56,6 +56,7 @@ func keyOf(t *testing.T, n byte) *identity.Key {
 }
 
 func TestNotesOpenAsByGo(t *testing.T) {
+	t.Parallel()
 	host, witness, other := keyOf(t, 1), keyOf(t, 2), keyOf(t, 3)
 	c := translog.Checkpoint{Host: host.ID(), Size: 7, Root: sha256.Sum256([]byte("root"))}
 	good := noteOf(t, c.Text(), host)
@@ -174,6 +175,7 @@ func (d tree) since(m int, whole bool) [][]byte {
 }
 
 func TestProofsAreVerifiedAsByGo(t *testing.T) {
+	t.Parallel()
 	r, m := rand.New(rand.NewPCG(9, 10)), newModule(t)
 	all := make(tree, 70)
 	for i := range all {

@@ -112,6 +112,7 @@ func each[C, I any](cases []C, input func(C) I) []I {
 }
 
 func TestVectorsOfCanonicalJSON(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		Name  string
 		Input struct{ JSON string }
@@ -152,6 +153,7 @@ func compareJSON(t *testing.T, m *module, docs [][]byte) (accepted int) {
 }
 
 func TestVectorsOfTimes(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		Name   string
 		Input  struct{ Text string }
@@ -166,6 +168,7 @@ func TestVectorsOfTimes(t *testing.T) {
 }
 
 func TestVectorsOfIDs(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		Name  string
 		Input struct {
@@ -218,6 +221,7 @@ type signatureInput struct {
 }
 
 func TestVectorsOfSignatures(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		Name  string
 		Input struct {
@@ -293,6 +297,7 @@ func unhex(t *testing.T, s string) []byte {
 }
 
 func TestVectorsOfHashes(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		Name   string
 		Input  struct{ Message string }
@@ -307,6 +312,7 @@ func TestVectorsOfHashes(t *testing.T) {
 }
 
 func TestVectorsOfEnvelopes(t *testing.T) {
+	t.Parallel()
 	type fields struct {
 		Seed      string          `json:"seed"`
 		From      string          `json:"from"`
@@ -365,6 +371,7 @@ func TestVectorsOfEnvelopes(t *testing.T) {
 // The module accepts, refuses, hashes and verifies bodies of requests and answers as Go does:
 // every body of the vectors, as it is and with one byte changed at random.
 func TestVectorsOfBodies(t *testing.T) {
+	t.Parallel()
 	type body struct {
 		Name  string
 		Input struct {
@@ -452,6 +459,7 @@ func damaged(r *rand.Rand, b []byte) []byte {
 }
 
 func TestVectorsOfCards(t *testing.T) {
+	t.Parallel()
 	type fields struct {
 		Seed       string   `json:"seed"`
 		Capability string   `json:"capabilityText"`
@@ -535,6 +543,7 @@ func TestVectorsOfCards(t *testing.T) {
 }
 
 func TestVectorsOfEventsAndEpochs(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		Name  string
 		Input struct {
@@ -608,6 +617,7 @@ func TestVectorsOfEventsAndEpochs(t *testing.T) {
 const series = 10_000
 
 func TestRandomJSONIsReadAsByGo(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	docs := make([][]byte, series)
 	for i := range docs {
@@ -622,6 +632,7 @@ func TestRandomJSONIsReadAsByGo(t *testing.T) {
 }
 
 func TestRandomBytesHashAsByGo(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	inputs := make([][]byte, series)
 	for i := range inputs {
@@ -722,6 +733,7 @@ func randomString(r *rand.Rand, dst []byte) []byte {
 }
 
 func TestReadsAreSignedAsByGo(t *testing.T) {
+	t.Parallel()
 	type request struct {
 		Authority string `json:"authority"`
 		Method    string `json:"method"`

@@ -43,6 +43,7 @@ func directory(t *testing.T) *hosted {
 }
 
 func TestPagesAreAccessible(t *testing.T) {
+	t.Parallel()
 	h := directory(t)
 	for name, path := range map[string]string{
 		"home": "/web/", "search": "/web/search?q=echoes", "nothing-found": "/web/search?q=zebra", "vacant": "/web/vacants/agent-01", "hostile": "/web/vacants/hostile",
@@ -55,6 +56,7 @@ func TestPagesAreAccessible(t *testing.T) {
 }
 
 func TestVacantsAreVerifiedInPlace(t *testing.T) {
+	t.Parallel()
 	h := directory(t)
 	for _, name := range []string{"agent-01", "hostile", "hidden"} {
 		tab := newPage(t, h.url+"/web/vacants/"+name)
@@ -69,6 +71,7 @@ func TestVacantsAreVerifiedInPlace(t *testing.T) {
 
 // A page of 20 results is small, and so is the page of a vacant with all that it loads.
 func TestPagesAreSmall(t *testing.T) {
+	t.Parallel()
 	h := directory(t)
 	if n := len(h.get("/web/search?q=echoes")); n > 60_000 {
 		t.Errorf("a page of results has %d bytes", n)
@@ -90,6 +93,7 @@ func TestPagesAreSmall(t *testing.T) {
 
 // Search, vacant and log pages work without JavaScript.
 func TestPagesWorkWithoutJavaScript(t *testing.T) {
+	t.Parallel()
 	h := directory(t)
 	tab := newPage(t, h.url+"/web/")
 	call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
@@ -110,6 +114,7 @@ func TestPagesWorkWithoutJavaScript(t *testing.T) {
 
 // The policy of the pages is the one under which these tests run the module.
 func TestPagesHaveThePolicy(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	r, err := http.Get(h.url + "/web/")
 	if err != nil {
