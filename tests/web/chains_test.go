@@ -251,3 +251,77 @@ func TestFilesOf200MBAreVerified(t *testing.T) {
 		}
 	}
 }
+
+// The calls of a browser are verified, and each damage of what it stored is named.
+func TestOwnCallsAreVerified(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	id := h.publish("a")
+	tab := newPage(t, h.url+"/web/chains")
+	own := func() string {
+		t.Helper()
+		tab.visit(h.url + "/web/chains")
+		tab.until(`document.getElementById("own")?.getAttribute("aria-busy") === "false"`)
+		return tab.text("#own")
+	}
+	expect(t, "before a call", own(), "This browser has not called a vacant of this host yet.")
+	tab.eval(fmt.Sprintf(`(async () => {
+		const base = document.querySelector("script[type=module]").src.replace(/[^/]*$/, "");
+		const [{ Book }, { Caller }, { newSigner }] = await Promise.all(["book", "caller", "vacant"].map((name) => import(base + name + ".js")));
+		const [book, signer] = [await Book.open(), await newSigner()];
+		await book.addKey({ ...signer, exportable: false, made: Date.now() });
+		const caller = new Caller(book, signer, { id: %[1]q, send: location.origin + "/v/%[1]s/a2a/message/send" });
+		await caller.call("one");
+		await caller.call("two");
+		await caller.reset();
+		await caller.call("three");
+		await caller.call("four");
+	})()`, id), nil)
+	expect(t, "five calls", own(), "to "+id.Short(), "calls: verified — calls: 5, signed, bound and linked", "not failed")
+	tab.accessible("chains")
+
+	// change runs a script on the stored calls c, and puts them back.
+	change := func(script string) {
+		t.Helper()
+		tab.eval(`new Promise((resolve, reject) => {
+			indexedDB.open("vacancy").onsuccess = ({ target }) => {
+				const tx = target.result.transaction("calls", "readwrite");
+				const store = tx.objectStore("calls");
+				store.getAll().onsuccess = (e) => {
+					let c = e.target.result;
+					globalThis.kept ??= structuredClone(c);
+					`+script+`
+					store.clear();
+					for (const call of c) store.put(call);
+				};
+				tx.oncomplete = () => { target.result.close(); resolve(true); };
+				tx.onabort = () => reject(tx.error);
+			};
+		})`, nil)
+	}
+	var kept string
+	for _, damage := range []struct{ script, want string }{
+		{`c[0].request.payload.parts[0] = "One"`, "signatures: failed — call 0.1: the signature of the request does not verify"},
+		{`c[0].request.signature = c[1].request.signature`, "signatures: failed — call 0.1"},
+		{`c[0].reply.payload.parts[0] += "!"`, "signatures: failed — call 0.1: the signature of the answer does not verify"},
+		{`c[0].reply.signature = c[1].reply.signature`, "signatures: failed — call 0.1: the signature of the answer"},
+		{`c[1].reply = c[0].reply`, "bindings: failed — call 0.2: the answer is not bound to the request"},
+		{`c[1].reply = null`, "bindings: failed — call 0.2: its answer is missing"},
+		{`c[1].requestHash = c[0].requestHash`, "links: failed — call 0.2: the hash of the request"},
+		{`c[1].replyHash = c[0].replyHash`, "links: failed — call 0.2: the answer is not the one"},
+		{`c.splice(0, 1)`, "numbers: failed — call 0.2: expected call 0.1, so calls are missing"},
+		{`c.splice(3, 1)`, "numbers: failed — call 1.2: expected call 1.1"},
+		{`c[2].request.ts = c[0].request.ts`, "signatures: failed — reset 1"},
+		{`c[4].target = c[4].self; c[4].request.to = c[4].self`, "signatures: failed — call 1.2"},
+		{`c[4].self = c[4].target`, "bindings: failed — call 1.2: it is a call of another pair"},
+	} {
+		if kept == "" {
+			change("")
+			tab.eval(`JSON.stringify(kept)`, &kept)
+		}
+		change(damage.script)
+		expect(t, damage.script, own(), damage.want)
+		change(`c = ` + kept)
+	}
+	expect(t, "repaired", own(), "calls: verified — calls: 5", "not failed")
+}

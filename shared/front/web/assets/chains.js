@@ -1,14 +1,17 @@
 // @ts-check
 /**
- * Verifies a file of "vacancy export" or "vacancy chain --json" in the browser, part by part,
- * and names each broken part as "vacancy verify FILE" does. The file never leaves the browser.
+ * Verifies the calls of this browser, and files of "vacancy export" or "vacancy chain --json",
+ * part by part, and names each broken part as "vacancy verify FILE" does. A file never leaves
+ * the browser.
  * @module
  */
 
 import {
-  canonical, canonicalTime, checkID, compareKeys, concat, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, shortID, signerFromSeed,
+  canonical, canonicalTime, checkID, compareKeys, concat, envelopeHash, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, replyKey, shortID, signerFromSeed,
   utf8, VacantError, verify, verifyCard, verifyEnvelope, ZERO_HASH,
 } from "./vacant.js";
+import { Book } from "./book.js";
+import { element } from "./dom.js";
 import { visible } from "./text.js";
 
 /** @typedef {import("./vacant.js").Value} Value */
@@ -16,6 +19,7 @@ import { visible } from "./text.js";
 /** @typedef {import("./vacant.js").Envelope} Envelope */
 /** @typedef {{part: string, ok: boolean | null, detail: string}} Finding ok is null if the file has nothing to check it by */
 /** @typedef {{format: string, name: string, parts: Finding[]}} Report */
+/** @typedef {import("./book.js").Call} Call */
 
 /** The largest file in bytes. */
 const maxFile = 256 << 20;
@@ -408,28 +412,75 @@ export async function verifyFile(file, progress = () => {}) {
   }
 }
 
+// ---- Calls of this browser -------------------------------------------------------------
+
+/**
+ * Verifies the settled calls of one pair, oldest first: signatures, hashes, bindings, and the
+ * links of both chains from reset to reset.
+ * @param {Call[]} calls
+ * @returns {Promise<Finding[]>}
+ */
+export async function verifyCalls(calls) {
+  /** @type {Finding[]} */
+  const findings = [];
+  const start = { seq: 0, hash: ZERO_HASH };
+  let [request, response, reset] = [start, start, ""];
+  let late = 0;
+  for (const call of calls) {
+    const { request: e, reply, epoch } = call;
+    const name = call.fate === "reset" ? `reset ${epoch + 1}` : `call ${epoch}.${e.seq}`;
+    const fail = (/** @type {string} */ part, /** @type {string} */ detail) => findings.push({ part, ok: false, detail: `${name}: ${detail}` });
+    const digest = envelopeHash(e);
+    if (e.from !== call.self || e.to !== call.target) fail("bindings", "it is a call of another pair");
+    if (digest !== call.requestHash) fail("links", `the hash of the request is ${digest}, the browser kept ${call.requestHash}`);
+    if (!(await verifyEnvelope(e, call.self))) fail("signatures", "the signature of the request does not verify");
+    if (reply) {
+      if (!(await verifyEnvelope(reply, call.target))) fail("signatures", "the signature of the answer does not verify");
+      if (reply.from !== call.target || reply.to !== call.self || reply.idem !== replyKey(digest)) fail("bindings", "the answer is not bound to the request");
+      if (envelopeHash(reply) !== call.replyHash || reply.seq !== call.replySeq) fail("links", "the answer is not the one that the browser kept a hash of");
+    } else if (call.fate === "answered") {
+      fail("bindings", "its answer is missing");
+    }
+    if (call.fate === "reset") {
+      if (reset && e.ts <= reset) fail("epochs", `the reset is signed at ${e.ts}, and the one before at ${reset}`);
+      [request, response, reset] = [start, start, e.ts];
+      continue;
+    }
+    // An overtaken message whose fate was learnt later has no place in the chain.
+    if ((reset && e.ts <= reset) || e.seq <= request.seq || call.checks?.position === null) {
+      late++;
+      continue;
+    }
+    if (e.seq !== request.seq + 1) fail("numbers", `expected call ${epoch}.${request.seq + 1}, so calls are missing`);
+    else if (e.prev !== request.hash) fail("links", `it names ${e.prev} as the call before, expected ${request.hash}`);
+    request = { seq: e.seq, hash: digest };
+    if (call.replySeq === 0) continue;
+    if (call.replySeq !== response.seq + 1) fail("numbers", `expected answer ${epoch}.${response.seq + 1}, got ${epoch}.${call.replySeq}`);
+    else if (reply && reply.prev !== response.hash) fail("links", `its answer names ${reply.prev} as the answer before, expected ${response.hash}`);
+    response = { seq: call.replySeq, hash: call.replyHash };
+  }
+  const detail = `calls: ${calls.length}, signed, bound and linked${late ? `; ${late} of them out of the chain, because their fate was learnt later` : ""}`;
+  return findings.length > 0 ? findings : [{ part: "calls", ok: true, detail }];
+}
+
 // ---- The page --------------------------------------------------------------------------
+
+/** @param {Finding} finding @returns {HTMLElement} */
+function line({ part, ok, detail }) {
+  const state = ok === null ? "not checked" : ok ? "verified" : "failed";
+  const kind = ok === null ? "muted" : ok ? "ok" : "bad";
+  return element("li", { class: kind, "data-state": state }, element("strong", {}, `${part}: ${state}`), ` — ${visible(detail)}`);
+}
 
 /** @param {HTMLElement} place @param {string} title @param {Report} report */
 function show(place, title, report) {
-  const heading = document.createElement("h2");
   const whole = report.parts.every((p) => p.ok !== false);
-  heading.className = whole ? "ok" : "bad";
-  heading.textContent = `${visible(title)}: ${whole ? "whole" : "broken"}`;
-  const about = document.createElement("p");
-  about.textContent = `${report.format}${report.name ? ` of ${visible(report.name)}` : ""}`;
-  const list = document.createElement("ul");
-  for (const { part, ok, detail } of report.parts) {
-    const item = document.createElement("li");
-    item.className = ok === null ? "muted" : ok ? "ok" : "bad";
-    item.dataset.part = part;
-    item.dataset.state = ok === null ? "not checked" : ok ? "verified" : "failed";
-    const name = document.createElement("strong");
-    name.textContent = `${part}: ${item.dataset.state}`;
-    item.append(name, ` — ${visible(detail)}`);
-    list.append(item);
-  }
-  place.replaceChildren(heading, about, list);
+  const name = report.name ? ` of ${visible(report.name)}` : "";
+  place.replaceChildren(
+    element("h2", { class: whole ? "ok" : "bad" }, `${visible(title)}: ${whole ? "whole" : "broken"}`),
+    element("p", {}, report.format + name),
+    element("ul", {}, ...report.parts.map(line)),
+  );
   place.setAttribute("aria-busy", "false");
 }
 
@@ -448,6 +499,25 @@ async function verifyDropped(place, file) {
   }
 }
 
+/** Shows the verdict on the calls of each pair. @param {HTMLElement} place */
+async function showOwn(place) {
+  const own = element("section", { id: "own", "aria-labelledby": "own-title", "aria-busy": "true" }, element("h2", { id: "own-title" }, "Calls of this browser"));
+  place.append(own);
+  try {
+    const book = await Book.open();
+    const pairs = Map.groupBy(await book.calls(), (call) => call.pair);
+    if (pairs.size === 0) own.append(element("p", {}, "This browser has not called a vacant of this host yet."));
+    for (const calls of pairs.values()) {
+      const findings = await verifyCalls(calls);
+      own.append(element("h3", {}, `${shortID(calls[0].self)} to ${shortID(calls[0].target)}`), element("ul", {}, ...findings.map(line)));
+      await pause();
+    }
+  } catch (err) {
+    own.append(element("p", { class: "muted" }, `not checked: this browser stores nothing for this site (${err instanceof Error ? err.message : err})`));
+  }
+  own.setAttribute("aria-busy", "false");
+}
+
 const section = document.getElementById("chains");
 const input = section?.querySelector("input[type=file]");
 const verdict = document.getElementById("verdict");
@@ -461,4 +531,5 @@ if (section && input instanceof HTMLInputElement && verdict) {
     const file = event.dataTransfer?.files[0];
     if (file) verifyDropped(verdict, file);
   };
+  showOwn(section);
 }

@@ -8,23 +8,11 @@
 
 import { eventHash, shortID, VacantError, verifyEvent } from "./vacant.js";
 import { openCheckpoint, verifyConsistency, verifyInclusion } from "./merkle.js";
+import { element } from "./dom.js";
 import { visible } from "./text.js";
 
 /** @typedef {Awaited<ReturnType<typeof openCheckpoint>>} Opened */
 /** @typedef {{key: string, host: string, size: number, root: string, note: string}} Seen the last checkpoint of an origin, with its signed note */
-
-/**
- * Makes an element. Texts become text nodes, so they are never read as HTML.
- * @template {keyof HTMLElementTagNameMap} K
- * @param {K} name @param {Record<string, string>} attributes @param {...(Node | string)} children
- * @returns {HTMLElementTagNameMap[K]}
- */
-function element(name, attributes, ...children) {
-  const e = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
-  e.append(...children);
-  return e;
-}
 
 // ---- The last checkpoint that this browser saw -----------------------------------------
 
