@@ -28,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
-	"github.com/vacancy-host/vacancy/shared/front/web"
+	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -100,10 +100,10 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return NotFound
 	case message.IsPath(path):
 		return d.Message
-	case d.Web != nil && (web.IsPath(path) || path == "/" && web.IsRead(r)):
+	case d.Web != nil && (webpath.IsPath(path) || path == "/" && webpath.IsRead(r)):
 		return d.Web
-	case d.Web != nil && d.A2A != nil && web.IsVacant(path) && web.IsRead(r):
-		return web.ToPage(d.A2A)
+	case d.Web != nil && d.A2A != nil && webpath.IsVacant(path) && webpath.IsRead(r):
+		return webpath.ToPage(d.A2A)
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):
 		return d.AGP
 	case d.MCP != nil && message.IsMCP(path):

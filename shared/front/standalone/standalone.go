@@ -334,7 +334,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
 		Resource: h.ResourceHandler(), Challenge: h.Challenge(),
 	}
-	handlers.Web = web.Handler(web.Config{API: handlers.Public(), URL: h.Vacants.Base, Log: h.config.Log, Now: h.config.Now})
+	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: h.config.Log, Now: h.config.Now})
 	public := h.checked(handlers.Public())
 	if !h.config.OwnMachine {
 		public = h.room.spare(public)

@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/hex"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
@@ -35,6 +37,7 @@ type vacantData struct {
 	Parents    []identity.ID
 	Children   []identity.ID
 	Events     []event
+	Host       string          // base URL of this host, "" for a vacant of another host
 	Handout    snippet.Handout // empty for a vacant of another host
 	Programs   []program
 }
@@ -74,7 +77,7 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	}
 	d.CardHash, d.Signature = d.Card.Hash().String(), hex.EncodeToString(d.Card.Signature)
 	if own != nil {
-		if err := d.callable(s, r, own); err != nil {
+		if err := d.callable(own); err != nil {
 			return nil, err
 		}
 	}
@@ -126,13 +129,12 @@ func (d *vacantData) published(r *reader, m *registryclient.HaloMatch) (err erro
 }
 
 // callable adds the ways to call a vacant of this host.
-func (d *vacantData) callable(s *site, r *reader, c *agents.Card) error {
-	base, err := s.URL(r.ctx)
-	if err != nil {
+func (d *vacantData) callable(c *agents.Card) (err error) {
+	if d.Host, err = hostOf(c); err != nil {
 		return err
 	}
 	d.Name, d.Price = c.Name, c.Terms.String()
-	d.Handout = snippet.OfCard(base, c.Name, c)
+	d.Handout = snippet.OfCard(d.Host, c.Name, c)
 	d.Programs = []program{{"vacancy", "vacancy call " + snippet.ShellWord(d.Handout.Address) + ` "hello"`}}
 	if d.Handout.Curl == "" {
 		return nil // stock clients send no signed calls
@@ -145,6 +147,16 @@ func (d *vacantData) callable(s *site, r *reader, c *agents.Card) error {
 		d.Programs = append(d.Programs, program{labels[l.Name], text})
 	}
 	return nil
+}
+
+// hostOf returns the base URL of the host in the card of a vacant of this host.
+func hostOf(c *agents.Card) (string, error) {
+	base, ok := strings.CutSuffix(c.Interfaces[0].URL, "/v/"+c.VacantID.String())
+	u, err := url.Parse(base)
+	if !ok || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", problem.New(problem.Untrusted, "the card of the vacant names no URL of its host")
+	}
+	return u.String(), nil
 }
 
 // labels are the languages of programs for people.

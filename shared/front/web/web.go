@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -31,20 +32,12 @@ import (
 )
 
 // Path is the address of the first page.
-const Path = "/web/"
-
-// VacantPath is the address of the page of a vacant, by name or id.
-func VacantPath(vacant string) string { return Path + "vacants/" + vacant }
-
-// IsPath reports whether a path is of a page.
-func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
+const Path = webpath.Path
 
 // Config configures the pages of a host.
 type Config struct {
 	// API answers the public operations of the host.
 	API http.Handler
-	// URL returns the host's base URL.
-	URL func(context.Context) (string, error)
 	Log *slog.Logger
 	Now func() time.Time
 }
@@ -61,7 +54,7 @@ func Handler(c Config) http.Handler {
 		mux.HandleFunc(pattern, s.page(f))
 	}
 	mux.HandleFunc(assetPath+"{name}", s.asset)
-	mux.Handle("/{$}", http.RedirectHandler(Path, http.StatusSeeOther))
+	mux.Handle("/{$}", webpath.Root)
 	return mux
 }
 
@@ -85,7 +78,6 @@ type page struct {
 type view struct {
 	*page
 	Assets string // the address of the assets
-	URL    string // of the host
 }
 
 // page serves one page.
@@ -126,11 +118,8 @@ func (s *site) make(f func(*http.Request, *reader) (*page, error), r *http.Reque
 
 // send renders a page and returns its status.
 func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) int {
-	url, err := s.URL(r.Context())
 	var body bytes.Buffer
-	if err == nil {
-		err = templates.ExecuteTemplate(&body, p.file, view{p, assetPath, url})
-	}
+	err := templates.ExecuteTemplate(&body, p.file, view{p, assetPath})
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
@@ -181,7 +170,7 @@ var assetFiles embed.FS
 var pageFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"show": show, "short": short, "moment": moment, "has": hasAsset, "vacantPath": VacantPath,
+	"show": show, "short": short, "moment": moment, "has": hasAsset, "vacantPath": webpath.VacantPath,
 }).ParseFS(pageFiles, "pages/*.html"))
 
 // assetPath has the hash of all assets, so a changed file has another address, and the modules find each

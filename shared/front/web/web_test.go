@@ -327,7 +327,7 @@ func TestARegistryMayLie(t *testing.T) {
 				_, _ = io.WriteString(w, `{"detail":"no","code":"not_found"}`)
 			}
 		})
-		pages := web.Handler(web.Config{API: api, URL: func(context.Context) (string, error) { return "http://x.example", nil }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		pages := web.Handler(web.Config{API: api, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		w := httptest.NewRecorder()
 		pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/vacants/"+id, nil))
 		body := w.Body.String()

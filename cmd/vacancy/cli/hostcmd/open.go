@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/front/web"
+	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -53,17 +53,17 @@ func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string
 	at, isURL := what, kit.IsURL(what)
 	if isURL {
 		if host, vacant, ok := strings.Cut(strings.TrimRight(what, "/"), "/v/"); ok {
-			at = host + web.VacantPath(vacant)
+			at = host + webpath.VacantPath(vacant)
 		} else {
-			at = strings.TrimRight(what, "/") + web.Path
+			at = strings.TrimRight(what, "/") + webpath.Path
 		}
 	} else {
 		base, err := baseOfHost(a, ctx, w)
 		if err != nil {
 			return "", err
 		}
-		if at = base + web.Path; what != "" {
-			at = base + web.VacantPath(what)
+		if at = base + webpath.Path; what != "" {
+			at = base + webpath.VacantPath(what)
 		}
 	}
 	status, _, err := a.HTTP(0).Get(ctx, at)

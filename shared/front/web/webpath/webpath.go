@@ -1,4 +1,6 @@
-package web
+// Package webpath has the addresses of the pages for browsers, and leads browsers to them. It is apart from the pages
+// themselves, so that functions of AWS which only lead to a page do not contain the pages.
+package webpath
 
 import (
 	"mime"
@@ -8,6 +10,18 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
 )
+
+// Path is the address of the first page.
+const Path = "/web/"
+
+// VacantPath is the address of the page of a vacant, by name or id.
+func VacantPath(vacant string) string { return Path + "vacants/" + vacant }
+
+// IsPath reports whether a path is of a page.
+func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
+
+// Root leads from the root of a host to its first page.
+var Root http.Handler = http.RedirectHandler(Path, http.StatusSeeOther)
 
 // IsRead reports whether a request reads.
 func IsRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
