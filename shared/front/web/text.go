@@ -10,7 +10,7 @@ import (
 )
 
 // show makes the characters of a foreign text visible that would hide or turn around what follows them. Joiners stay,
-// because letters and emoji are built with them. The scripts follow the same rule (assets/text.js).
+// because letters and emoji are built with them. The scripts follow the same rule (assets/dom.js).
 func show(text string) string {
 	hides := func(c rune) bool {
 		return c != '\n' && c != '\t' && c != '\u200c' && c != '\u200d' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c) || c == unicode.ReplacementChar)

@@ -182,7 +182,7 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 	total := len(page)
 	at := page[strings.Index(page, "/web/assets/"):]
 	at = at[:strings.LastIndex(at[:strings.IndexByte(at, '"')], "/")+1]
-	for _, name := range []string{"style.css", "icon.svg", "page.js", "vacant.js", "talk.js", "caller.js", "book.js", "dom.js", "text.js"} {
+	for _, name := range []string{"style.css", "icon.svg", "page.js", "vacant.js", "talk.js", "caller.js", "book.js", "dom.js"} {
 		file := do(t, "GET", h.url+at+name)
 		if file.status != 200 || file.header.Get("Cache-Control") != "public, max-age=31536000, immutable" || file.header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s: %d %v", name, file.status, file.header)

@@ -11,8 +11,7 @@ import {
   utf8, VacantError, verify, verifyCard, verifyEnvelope, ZERO_HASH,
 } from "./vacant.js";
 import { Book } from "./book.js";
-import { element } from "./dom.js";
-import { visible } from "./text.js";
+import { element, visible } from "./dom.js";
 
 /** @typedef {import("./vacant.js").Value} Value */
 /** @typedef {import("./vacant.js").JSONObject} JSONObject */

@@ -1,10 +1,17 @@
 // @ts-check
 /**
- * Elements that the scripts of several pages have.
+ * Elements and texts that the scripts of several pages show.
  * @module
  */
 
-import { visible } from "./text.js";
+/**
+ * Shows control and format characters by their numbers, because some of them change how the
+ * text around them is shown. Joiners stay: letters and emoji are built with them. So do
+ * new lines and tabs. The server shows texts by the same rule.
+ * @param {string} text
+ * @returns {string}
+ */
+export const visible = (text) => text.replace(/(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\ufffd]/gu, (c) => `⟨U+${(c.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 
 /**
  * Makes an element. Texts become text nodes, so they are never read as HTML.

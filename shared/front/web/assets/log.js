@@ -8,8 +8,7 @@
 
 import { eventHash, shortID, VacantError, verifyEvent } from "./vacant.js";
 import { openCheckpoint, verifyConsistency, verifyInclusion } from "./merkle.js";
-import { element } from "./dom.js";
-import { visible } from "./text.js";
+import { element, visible } from "./dom.js";
 
 /** @typedef {Awaited<ReturnType<typeof openCheckpoint>>} Opened */
 /** @typedef {{key: string, host: string, size: number, root: string, note: string}} Seen the last checkpoint of an origin, with its signed note */

@@ -47,7 +47,7 @@ async function checkEvents(page) {
   for (const e of events) {
     const at = page.querySelector(`li[data-seq="${Number(e.seq)}"] .event-check`);
     const event = {
-      type: e.event_type, actor: e.actor_vacant_id, payload: e.payload_json, key: e.idempotency_key,
+      type: e.event_type, actor: e.actor_vacant_id, payload: e.payload_json, key: e.idempotency_key ?? "",
       time: e.ts, actorSeq: e.actor_seq, signature: e.signature_hex,
     };
     const good = e.actor_vacant_id === page.dataset.id && (await verifyEvent(event)) && eventHash(event, e.prev_event_hash_hex) === e.event_hash_hex;

@@ -7,8 +7,7 @@
 
 import { Book, pairOf } from "./book.js";
 import { CallError, Caller, stream } from "./caller.js";
-import { button, copyable, element, moment, shellWord } from "./dom.js";
-import { visible } from "./text.js";
+import { button, copyable, element, moment, shellWord, visible } from "./dom.js";
 import { hasEd25519, messageJSON, newSigner, readProof, shortID, textOf } from "./vacant.js";
 
 /** @typedef {import("./book.js").Call} Call */
