@@ -30,7 +30,7 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in), "completions": completionRequests(s, in), "tenants": tenantRequests(s, in),
 		},
 		kept: map[string]awscloudfront.ICachePolicy{
-			functions.Keyed: agentCache(s, in), "found": searchCache(s, in), "log": logCache(s, in), "pages": pageCache(s, in), "cards": cardCache(s, in),
+			functions.Keyed: agentCache(s, in), "found": searchCache(s, in), "log": logCache(s, in), "pages": pageCache(s, in), "cards": cardCache(s, in), "web": webCache(s, in),
 		},
 	}
 	props := &awscloudfront.DistributionProps{
@@ -117,10 +117,10 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 // agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
 // and that for a second. It is a cache policy because CloudFront passes Authorization of a
 // GET to an origin only if it is part of a cache key, which only a policy that caches has.
-// The card depends on the next two. The headers of MCP, on which nothing depends that is kept,
+// The card depends on the next three, because a browser is led to a page. The headers of MCP, on which nothing depends that is kept,
 // are here because agentRequests has as many headers as a policy may have.
 func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	headers := append([]string{"Authorization", "A2A-Version", "User-Agent"}, mcpHeaders...)
+	headers := append([]string{"Authorization", "Accept", "A2A-Version", "User-Agent"}, mcpHeaders...)
 	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1, headers...)
 }
 
@@ -150,6 +150,12 @@ func searchCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 // answers that change say so.
 func logCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "log", "the transparency log, as long as Cache-Control allows", 86400)
+}
+
+// webCache caches pages for browsers and their files as long as they allow. A file has its hash in
+// its path and never changes.
+func webCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return cachePolicy(s, in, "web", "pages for browsers and their files, as long as Cache-Control allows", 365*86400)
 }
 
 // cachePolicy caches answers that allow it, for at most most seconds, by the query and

@@ -36,6 +36,7 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 		"/v1/graduations*":  "graduate, nothing kept, ${Reads}, 7 methods",
 		"/v1/admin/export*": "export, nothing kept, ${Admin}, 7 methods",
 		"/v1/search*":       "search, ${Found}, ${Reads}, 3 methods", "/v1/query_capability": "search, nothing kept, ${Reads}, 7 methods",
+		"/web/*":         "web, ${Web}, ${Calls}, 3 methods",
 		"/v1/checkpoint": "registry, ${Log}, ${Reads}, 3 methods", "/v1/proof/*": "registry, ${Log}, ${Reads}, 3 methods",
 		"/v1/log/*": "registry, ${Log}, ${Reads}, 3 methods",
 		"/a2a/v1*":  "gateway, ${Agents}, ${Tenants}, 7 methods", "/v1/account*": "gateway, ${Agents}, ${Tenants}, 7 methods", "/v1/keys*": "gateway, ${Agents}, ${Tenants}, 7 methods",
@@ -48,7 +49,7 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("behaviours (-want +got):\n%s", diff)
 	}
-	for policy, most := range map[string]float64{"Pages": 60, "Found": 2, "Log": 86400, "Cards": 60, "Agents": 1} {
+	for policy, most := range map[string]float64{"Pages": 60, "Found": 2, "Log": 86400, "Cards": 60, "Agents": 1, "Web": 31536000} {
 		kept := at(edge.Resources[policy].Properties, "CachePolicyConfig")
 		if diff := cmp.Diff([]any{0.0, 0.0, most}, []any{at(kept, "MinTTL"), at(kept, "DefaultTTL"), at(kept, "MaxTTL")}); diff != "" {
 			t.Errorf("seconds by %s (-want +got):\n%s", policy, diff)
@@ -98,7 +99,7 @@ func TestASignedReadReachesTheRegistryAndNothingElse(t *testing.T) {
 // /card?vacant=X, requested by a stranger, would become everybody's /card.
 func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 	edge := synth(t, standard).template(t, "edge")
-	for _, kept := range []string{"Pages", "Found", "Log", "Cards", "Agents"} {
+	for _, kept := range []string{"Pages", "Found", "Log", "Cards", "Agents", "Web"} {
 		key := at(edge.Resources[kept].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "QueryStringsConfig", "QueryStringBehavior")
 		for _, policy := range []string{"Calls", "Reads", "Tasks"} {
 			passed := at(edge.Resources[policy].Properties, "OriginRequestPolicyConfig", "QueryStringsConfig", "QueryStringBehavior")
@@ -156,8 +157,9 @@ func TestWhatAgentIsToldIsInAKeyOrPassedOn(t *testing.T) {
 	}
 	card := []any{"A2A-Version", "User-Agent"}
 	mcp := []any{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"}
-	if diff := cmp.Diff([]any{slices.Concat([]any{"Authorization"}, card, mcp), card}, []any{key("Agents"), key("Cards")}); diff != "" {
-		t.Errorf("keys of all of A2A, and of cards (-want +got):\n%s", diff)
+	all := slices.Concat([]any{"Authorization", "Accept"}, card, mcp) // Accept tells browsers, which are led to pages
+	if diff := cmp.Diff([]any{all, card}, []any{key("Agents"), key("Cards")}); diff != "" || len(all) > 10 {
+		t.Errorf("keys of all of A2A, and of cards, ten headers at most (-want +got):\n%s", diff)
 	}
 	passed := at(edge.Resources["Tasks"].Properties, "OriginRequestPolicyConfig", "HeadersConfig", "Headers").([]any)
 	want := []any{"Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller", "Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions", "Sec-Fetch-Site", "Vacancy-Max-Price"}

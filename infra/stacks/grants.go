@@ -140,6 +140,7 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 			{"Docs", []string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
 		}},
 		functions.Search: {docs: []access{{"Registrations", []string{"GetItem"}, of{registry.RegistrationDocs}}}, listed: true, snapshots: []string{"GetObject"}},
+		functions.Web:    {},
 		functions.Graduate: {rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
 			{"Attempts", []string{"PutItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs}},
 			{"Docs", []string{"GetItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs, registry.RegistrationDocs, registry.RevokedDocs, vacants.SelfDocs, vacants.RecordDocs}},

@@ -165,8 +165,8 @@ func TestOutputsAreWhatTheCommandLineReads(t *testing.T) {
 	}{
 		{"data", standard, []string{"Blobs", "Docs", "DocsStream", "HostKey", "Rows", "RowsStream", "SealKey", "Version"}},
 		{"data", bare, []string{"Blobs", "Docs", "DocsStream", "Rows", "RowsStream", "SealKey", "Version"}},
-		{"functions", standard, []string{"AdminUrl", "AgentUrl", "EdgeSecret", "ExportUrl", "Gate", "GatewayUrl", "GraduateUrl", "MessageUrl", "RegistryUrl", "SearchUrl", "Version"}},
-		{"functions", bare, []string{"AdminUrl", "AgentUrl", "ExportUrl", "Gate", "GatewayUrl", "GraduateUrl", "MessageUrl", "RegistryUrl", "SearchUrl", "Version"}},
+		{"functions", standard, []string{"AdminUrl", "AgentUrl", "EdgeSecret", "ExportUrl", "Gate", "GatewayUrl", "GraduateUrl", "MessageUrl", "RegistryUrl", "SearchUrl", "Version", "WebUrl"}},
+		{"functions", bare, []string{"AdminUrl", "AgentUrl", "ExportUrl", "Gate", "GatewayUrl", "GraduateUrl", "MessageUrl", "RegistryUrl", "SearchUrl", "Version", "WebUrl"}},
 		{"edge", standard, []string{"Url", "Version"}},
 		{"watch", standard, []string{"AlarmTopic", "Dashboard", "Version"}},
 		{"watch", bare, []string{"AlarmTopic", "Version"}},

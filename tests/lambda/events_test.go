@@ -355,6 +355,9 @@ func samples() map[string]any {
 	maps.Copy(all, thinkEvents())
 	maps.Copy(all, agentEvents())
 	maps.Copy(all, gatewayEvents())
+	maps.Copy(all, map[string]any{
+		"web-home.json": NewEvent("/web/", nil), "web-vacant.json": NewEvent("/web/vacants/"+sampleVacant.ID().String(), nil),
+	})
 	return all
 }
 

@@ -45,6 +45,7 @@ func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) 
 		"export":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: "},
 		"registry":     {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_RATE: ", "VACANCY_URL: "},
 		"search":       {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: ", "VACANCY_RATE: "},
+		"web":          {"VACANCY_STAGE: ", "VACANCY_RATE: ", "VACANCY_AGENT_URL: ", "VACANCY_MESSAGE_URL: ", "VACANCY_REGISTRY_URL: ", "VACANCY_SEARCH_URL: "},
 		"graduate":     {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_RATE: ", "VACANCY_URL: ", "VACANCY_GATE: "},
 		"consent":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
 		"ratelimit":    {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},

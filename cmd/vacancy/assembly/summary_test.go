@@ -27,7 +27,7 @@ func project(t *testing.T, name string) assembly.Template {
 
 func TestTheProjectOpensFunctionURLsAndNothingElseWithoutACondition(t *testing.T) {
 	var want []assembly.Opening
-	for _, f := range []string{"vacancy-dev-admin", "vacancy-dev-agent", "vacancy-dev-export", "vacancy-dev-gateway", "vacancy-dev-graduate", "vacancy-dev-message", "vacancy-dev-registry", "vacancy-dev-search"} {
+	for _, f := range []string{"vacancy-dev-admin", "vacancy-dev-agent", "vacancy-dev-export", "vacancy-dev-gateway", "vacancy-dev-graduate", "vacancy-dev-message", "vacancy-dev-registry", "vacancy-dev-search", "vacancy-dev-web"} {
 		want = append(want, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunction"}, ByURL: true}, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunctionUrl"}, ByURL: true})
 	}
 	stack := project(t, "functions")

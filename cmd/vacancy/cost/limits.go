@@ -62,7 +62,7 @@ func mostThinking(message int) int { return max(1, message-2) }
 
 // shares divide the worst day.
 func shares() []share {
-	all := []share{{callsASecond, 1, 43}}
+	all := []share{{callsASecond, 1, 42}}
 	for _, f := range functions.All() {
 		if f.Instances > 0 {
 			all = append(all, share{f.Name, f.Instances, f.Share})

@@ -18,6 +18,7 @@ type Report struct {
 	Tasks     Lines    `json:"a2a_tasks"`     // that are waited for; empty without agent
 	Queued    Lines    `json:"a2a_queued"`    // in the background
 	Slow      Lines    `json:"slow_1000"`     // signed calls of a vacant that takes a minute; empty without worker
+	Pages     Lines    `json:"pages"`         // views that CloudFront has not kept; empty without an edge
 	Priced    Lines    `json:"priced"`        // calls with a flat price, by Function URL
 	Booked    Lines    `json:"bookings_1000"` // by AGP; empty without gateway
 	Graduated Lines    `json:"graduation"`    // for one, with AWS's state machine; empty without a gate
@@ -46,6 +47,7 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
 		Thinking: sum(DefaultThinking().Calls(s, l, 1000)),
 		Slow:     sum(DefaultSlow().Calls(s, l, 1000)),
+		Pages:    sum(DefaultPage().Views(s, l, n)),
 		Priced:   sum(DefaultPriced().Calls(s, l, n)), Booked: sum(DefaultBooking().Bookings(s, l, 1000)),
 		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(append(Month(s, l), Scheduled(s, l)...)), WorstDay: WorstDay(s, l, DefaultBounds()),
 		Capacity: Buys(s, l, DefaultBounds()), Real: real,

@@ -56,6 +56,15 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 	})
 }
 
+// Forward adds to the header of a request what CloudFront adds, so that Guard accepts the request and takes viewer for
+// its sender. An invalid address is left out.
+func Forward(h http.Header, secret string, viewer netip.Addr) {
+	h.Set(SecretHeader, secret)
+	if h.Del(viewerHeader); viewer.IsValid() {
+		h.Set(viewerHeader, netip.AddrPortFrom(viewer, 0).String())
+	}
+}
+
 // opens compares hashes of all secrets in constant time, so that the timing
 // reveals neither length nor prefix of a secret.
 func opens(known [][sha256.Size]byte, given []string) bool {

@@ -86,14 +86,27 @@ type front struct {
 }
 
 func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
-	f := &front{log: env.Log, after: func() {}}
+	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, ExemptKeys: env.keyed, Bytes: env.Bytes, Now: now}
+	f := newGuarded(env.Log, env.Secrets, limits, handler)
 	if env.Server != nil {
 		f.after = env.Server.Vacants.Sweep // at the end of a request, because nothing runs between requests
 	}
-	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, ExemptKeys: env.keyed, Bytes: env.Bytes, Now: now}
-	f.handler = edge.Guard(env.Secrets, edge.Limit(limits, handler))
+	return f
+}
+
+// newGuarded returns a front that keeps the limits behind the edge.
+func newGuarded(log *slog.Logger, secrets []string, limits edge.Config, handler http.Handler) *front {
+	f := &front{log: log, after: func() {}, handler: edge.Guard(secrets, edge.Limit(limits, handler))}
 	f.proxy = httpadapter.NewV2(writeStatus(f.handler))
 	return f
+}
+
+// ServeWithoutHost serves a handler behind a Function URL, for a function that opens no host: its program contains neither
+// the host nor clients of AWS. It does not return.
+func ServeWithoutHost(f functions.Function, handler func(Settings, *slog.Logger) http.Handler) {
+	s, lines := configure(f, os.Stdout)
+	log := slog.New(lines)
+	lambda.Start(newGuarded(log, s.Secrets, edge.Config{Rate: s.Rate, PairRate: s.PairRate, Now: wall}, handler(s, log)).invoke)
 }
 
 // revokes reports whether r revokes a key, which no flood may delay.

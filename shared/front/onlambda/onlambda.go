@@ -156,19 +156,31 @@ func version() string {
 // begin reads the environment and opens the host. If that fails, it logs one
 // line and ends the process.
 func begin(f functions.Function, out io.Writer, parts ...Part) (*Env, slog.Handler) {
+	s, lines := configure(f, out)
+	h := slog.New(lines)
+	env, err := open(context.Background(), f, s, h, parts...)
+	if err != nil {
+		fail(h, err)
+	}
+	return env, lines
+}
+
+// configure reads the environment and returns the settings of f and the handler of its log. If a
+// variable is wrong, it logs one line and ends the process.
+func configure(f functions.Function, out io.Writer) (Settings, slog.Handler) {
 	s, err := Read(f, os.Getenv)
 	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: f.Name, Version: version(), Units: f == functions.Message, Public: f.Logs()})
-	h := slog.New(lines)
 	// Lines of libraries get the same format.
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(lines, slog.LevelWarn).Writer())
-	var env *Env
-	if err == nil {
-		env, err = open(context.Background(), f, s, h, parts...)
-	}
 	if err != nil {
-		h.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.Of(err).Error()))
-		os.Exit(1)
+		fail(slog.New(lines), err)
 	}
-	return env, lines
+	return s, lines
+}
+
+// fail logs why the function does not start, and ends the process.
+func fail(log *slog.Logger, err error) {
+	log.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.Of(err).Error()))
+	os.Exit(1)
 }

@@ -36,7 +36,10 @@ type Settings struct {
 	Turns         int           // VACANCY_TURNS: turns that worker runs at once, in all its instances
 	RowsStream    string        // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
 	Searcher      string        // VACANCY_SEARCH: the ARN of the function search
-	Machine       string        // VACANCY_GATE: the ARN of the gate's state machine; if "", the status has no current step
+	// Handlers are the base URLs of functions, by name: VACANCY_AGENT_URL, VACANCY_MESSAGE_URL, VACANCY_REGISTRY_URL and
+	// VACANCY_SEARCH_URL.
+	Handlers map[string]string
+	Machine  string // VACANCY_GATE: the ARN of the gate's state machine; if "", the status has no current step
 }
 
 // variable is one environment variable.
@@ -93,7 +96,20 @@ func variables() []variable {
 	return []variable{
 		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads,
 		tasks, pushes, turns, machine, thinkARN, workerARN, rowsStream, searcher,
+		handlerURL(functions.Agent), handlerURL(functions.Message), handlerURL(functions.Registry), handlerURL(functions.Search),
 	}
+}
+
+// handlerURL is the variable with the URL of f.
+func handlerURL(f functions.Function) variable {
+	return variable{name: "VACANCY_" + strings.ToUpper(f.Name) + "_URL", want: "the URL of the function " + f.Name,
+		set: func(s *Settings, v string) bool {
+			if s.Handlers == nil {
+				s.Handlers = map[string]string{}
+			}
+			s.Handlers[f.Name] = strings.TrimRight(v, "/")
+			return isBase(v)
+		}}
 }
 
 // leastSecret is the shortest secret of the edge, too long to guess.

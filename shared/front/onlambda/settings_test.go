@@ -38,6 +38,8 @@ func full() map[string]string {
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
 		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL, "VACANCY_TURNS": "6",
+		"VACANCY_AGENT_URL": "https://agent.lambda-url.us-east-1.on.aws/", "VACANCY_MESSAGE_URL": "https://message.lambda-url.us-east-1.on.aws/",
+		"VACANCY_REGISTRY_URL": "https://registry.lambda-url.us-east-1.on.aws/", "VACANCY_SEARCH_URL": "https://search.lambda-url.us-east-1.on.aws/",
 		"VACANCY_THINK": thinkerARN, "VACANCY_WORKER": handARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
 		"VACANCY_ROWS_STREAM": streamARN, "VACANCY_SEARCH": searchARN, "VACANCY_FEE": "250", "VACANCY_BOOKING_PRICE": "0.5", "VACANCY_KEY_PREFIX": "acme", "VACANCY_AGP_KEY_PREFIX": "acmeagp",
 	}
@@ -67,14 +69,18 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		functions.Sweeper:      {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour}, Tables: tables, Tasks: tasksURL},
 		functions.Meter:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
 		functions.Gateway:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Tasks: tasksURL, Searcher: searchARN},
-		functions.Prober:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}},
-		functions.Tamper:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}},
-		functions.Graduate:     {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Machine: gateARN},
-		functions.Consent:      {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
-		functions.RateLimit:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
-		functions.Collusion:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN},
-		functions.Commit:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org"},
-		functions.Record:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
+		functions.Web: {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Secrets: secrets, Handlers: map[string]string{
+			"agent": "https://agent.lambda-url.us-east-1.on.aws", "message": "https://message.lambda-url.us-east-1.on.aws",
+			"registry": "https://registry.lambda-url.us-east-1.on.aws", "search": "https://search.lambda-url.us-east-1.on.aws",
+		}},
+		functions.Prober:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}},
+		functions.Tamper:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}},
+		functions.Graduate:  {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Machine: gateARN},
+		functions.Consent:   {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
+		functions.RateLimit: {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
+		functions.Collusion: {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN},
+		functions.Commit:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org"},
+		functions.Record:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
 	} {
 		got, err := read(f, full())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -148,6 +154,8 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_ROWS_STREAM", hostARN, "VACANCY_ROWS_STREAM: expected"},
 		{"VACANCY_SEARCH", "", "VACANCY_SEARCH: expected the ARN of a Lambda function, got nothing"},
 		{"VACANCY_SEARCH", "search", `VACANCY_SEARCH: expected the ARN of a Lambda function, got "search"`},
+		{"VACANCY_AGENT_URL", "", "VACANCY_AGENT_URL: expected the URL of the function agent, got nothing"},
+		{"VACANCY_SEARCH_URL", "search", `VACANCY_SEARCH_URL: expected the URL of the function search, got "search"`},
 		{"VACANCY_BOOKING_PRICE", "0.255", `VACANCY_BOOKING_PRICE: expected USD in whole cents such as 0.25, 0.01 to 1000, got "0.255"`},
 		{"VACANCY_BOOKING_PRICE", "0", `got "0"`},
 		{"VACANCY_KEY_PREFIX", "Acme", `VACANCY_KEY_PREFIX: expected 1 to 12 characters of a-z and 0-9, got "Acme"`},
@@ -170,6 +178,9 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		}
 		if tt.name == "VACANCY_SEARCH" || tt.name == "VACANCY_BOOKING_PRICE" {
 			f = functions.Gateway
+		}
+		if tt.name == "VACANCY_AGENT_URL" || tt.name == "VACANCY_SEARCH_URL" {
+			f = functions.Web
 		}
 		if tt.name == "VACANCY_WORKER" {
 			f = functions.Message
@@ -195,6 +206,9 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	delete(env, "VACANCY_ROWS_STREAM")
 	delete(env, "VACANCY_SEARCH")
 	delete(env, "VACANCY_BOOKING_PRICE")
+	for _, name := range []string{"VACANCY_AGENT_URL", "VACANCY_MESSAGE_URL", "VACANCY_REGISTRY_URL", "VACANCY_SEARCH_URL"} {
+		delete(env, name)
+	}
 	for name := range env {
 		env[name] = "wrong, " + name
 	}

@@ -210,6 +210,7 @@ func (r costResult) Print(w io.Writer) {
 		{fmt.Sprintf("%s by A2A, each a task", plural(r.CallCount)), r.Tasks, " before transfer out"},
 		{"the same in the background", r.Queued, " before transfer out, without reading or pushing their ends"},
 		{"1,000 signed calls of a vacant that takes a minute", r.Slow, " before transfer out"},
+		{fmt.Sprintf("%s of a page that CloudFront has not kept", views(r.CallCount)), r.Pages, ""},
 		{fmt.Sprintf("%s with a price by Function URL", plural(r.CallCount)), r.Priced, " before transfer out"},
 		{"1,000 bookings by AGP", r.Booked, " before transfer out"},
 		{"what a paid model adds to 1,000 calls of one turn", r.Thinking, ", and the provider's price of their tokens"},
@@ -281,6 +282,10 @@ func assumed(s string) string {
 // plural is a number of calls with its noun.
 func plural(n float64) string {
 	return grouped(n) + map[bool]string{true: " call", false: " calls"}[n == 1]
+}
+
+func views(n float64) string {
+	return grouped(n) + map[bool]string{true: " view", false: " views"}[n == 1]
 }
 
 // grouped is a whole number with commas.

@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 )
 
@@ -24,6 +25,10 @@ func Serve() {
 		if env.Searcher != "" {
 			servers.Search = env.Server.SearchHandler(finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry))
 		}
-		return serve.Handlers{Message: env.Server.MessageHandler(), A2A: agents, MCP: mcpserver.Handler(servers), Resource: env.Server.ResourceHandler(), Challenge: env.Server.Challenge()}.Public(), agents.Tasks.Wait
+		handlers := serve.Handlers{Message: env.Server.MessageHandler(), A2A: agents, MCP: mcpserver.Handler(servers), Resource: env.Server.ResourceHandler(), Challenge: env.Server.Challenge()}
+		if len(env.Secrets) > 0 { // the edge leads pages to functions/web
+			handlers.Web = webpath.Root
+		}
+		return handlers.Public(), agents.Tasks.Wait
 	}, thinkclient.Part, func(_ *onlambda.Env, c *serve.Config) { c.Tokens = tokens.ForBilling })
 }

@@ -43,8 +43,10 @@ type Function struct {
 	Share     float64
 	Idle      Idle
 
-	Alarm Alarm
-	Check Check
+	// Patient reports that throttled requests of f raise no alarm, because a reader tries again.
+	Patient bool
+	Alarm   Alarm
+	Check   Check
 }
 
 // Idle is the cost of one run in a stage where nothing is due.
@@ -127,7 +129,7 @@ func (f Function) Logs() bool { return f.URL || f.Invoked() || f.Queues != "" }
 // AlarmsOnThrottle reports whether refused requests of f raise the alarm functions-throttled. Functions of the gate are retried.
 // An alarm takes at most ten metrics: Think and Worker have alarms of their own, and jobs end long before their next run.
 func (f Function) AlarmsOnThrottle() bool {
-	return f.Instances > 0 && !f.Scheduled() && !f.Invoked() && f.Queues == ""
+	return f.Instances > 0 && !f.Scheduled() && !f.Invoked() && f.Queues == "" && !f.Patient
 }
 
 // RuleName is the name of the rule that starts f.

@@ -94,3 +94,20 @@ func TestEveryHandlerHasAPath(t *testing.T) {
 		}
 	}
 }
+
+// Functions read each other at the paths that CloudFront leads to them.
+func TestAPathLeadsWhereCloudFrontLeadsIt(t *testing.T) {
+	for path, want := range map[string]functions.Function{
+		"/": functions.Agent, "/v/clerk": functions.Agent, "/v/web": functions.Agent, "/v/v1": functions.Agent, "/v/keys/": functions.Agent, "/web": functions.Agent,
+		"/web/": functions.Web, "/web/vacants/card": functions.Web, "/web/vacants/web": functions.Web, "/web/log/1": functions.Web, "/web/assets/00/vacant.js": functions.Web,
+		"/web/a2a/message/send": functions.Message, "/v/clerk/a2a/message/send": functions.Message, "/v/web/a2a/chain/reset": functions.Message,
+		"/v/clerk/card": functions.Message, "/card": functions.Message, "/v/clerk/.well-known/agent-card.json": functions.Agent,
+		"/v1/search": functions.Search, "/v1/search_capability": functions.Search, "/v1/query_capability": functions.Search, "/v1/capability_card/00": functions.Registry,
+		"/v1/event_log/00": functions.Registry, "/v1/lineage/00": functions.Registry, "/v1/checkpoint": functions.Registry, "/v1/openapi.json": functions.Registry,
+		"/v1/admin/vacants": functions.Admin, "/v1/admin/export/streams": functions.Export, "/v/clerk/v1/chat/completions": functions.Agent, "/v1/usage": functions.Gateway,
+	} {
+		if got := functions.Route(path); got != want {
+			t.Errorf("Route(%s) = %s, want %s", path, got.Name, want.Name)
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package functions
 
+import "strings"
+
 // Path is a pattern of paths that CloudFront leads to a function.
 type Path struct {
 	Pattern string
@@ -36,6 +38,7 @@ func Paths() []Path {
 		{"/v1/keys*", Gateway, "tenants", Keyed},
 		{"/v1/usage", Gateway, "tenants", Keyed},
 		{"/v1/bookings*", Gateway, "tenants", Keyed},
+		{"/web/*", Web, "calls", "web"},
 		{"/v1/search*", Search, "reads", "found"},
 		{"/v1/query_capability", Search, "reads", ""},
 		{"/v1/graduations*", Graduate, "reads", ""},
@@ -46,4 +49,33 @@ func Paths() []Path {
 		{"*/card", Message, "calls", "pages"},
 		{"*/.well-known/*", Agent, "calls", "cards"},
 	}
+}
+
+// Route returns the function to which CloudFront leads a path.
+func Route(path string) Function {
+	for _, p := range Paths() {
+		if matches(p.Pattern, path) {
+			return p.To
+		}
+	}
+	return Default.To
+}
+
+// matches reports whether a path matches a pattern of CloudFront, in which * stands for any characters.
+func matches(pattern, path string) bool {
+	parts := strings.Split(pattern, "*")
+	first, last := parts[0], parts[len(parts)-1]
+	if len(parts) == 1 {
+		return path == pattern
+	}
+	rest, ok := strings.CutPrefix(path, first)
+	if !ok {
+		return false
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		if _, rest, ok = strings.Cut(rest, part); !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, last)
 }

@@ -1,9 +1,10 @@
 package functions
 
-// All lists the functions: agent first and worker after gateway, because the stack tells others their URLs.
+// All lists the functions: agent first, worker after gateway and web after the handlers that it reads, because the stack
+// tells others their URLs.
 func All() []Function {
 	return []Function{
-		Agent, Message, Admin, Export, Registry, Search, Graduate, Gateway, Worker, Think,
+		Agent, Message, Admin, Export, Registry, Search, Graduate, Gateway, Web, Worker, Think,
 		Sweeper, Meter, Prober, Tamper, Indexer, Checkpointer,
 		Consent, RateLimit, Collusion, Commit, Record,
 	}
@@ -34,7 +35,7 @@ var (
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
 		Needs:   sealed,
 		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK VACANCY_WORKER",
-		Charges: true, Instances: 1, Share: 19,
+		Charges: true, Instances: 1, Share: 20,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	// Admin also writes a canary for the tamper detector. Of the functions that may write rows, it has the fewest requests.
@@ -83,6 +84,17 @@ var (
 		Alarm: Alarm{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --host aws --function gateway and vacancy doctor --host aws.", 5, 5, false},
 	}
 )
+
+// Web reads what Agent, Message, Registry and Search tell everybody, at their URLs and for the reader's address, so their
+// rate limits count the reader. It opens no table. CloudFront keeps its answers, and readers of pages can wait, so it has no
+// share.
+var Web = Function{
+	Name: "web", Description: "pages for browsers, made of what the public API tells; only behind an edge",
+	Memory: 128, Timeout: HandlerSeconds, URL: true,
+	Needs:     "VACANCY_AGENT_URL VACANCY_MESSAGE_URL VACANCY_REGISTRY_URL VACANCY_SEARCH_URL",
+	Instances: 1, Patient: true,
+	Alarm: Alarm{"web-fails", "Pages are answered with 5xx. Run vacancy tail --host aws --function web and vacancy doctor --host aws.", 5, 5, false},
+}
 
 // Functions for the handlers.
 var (

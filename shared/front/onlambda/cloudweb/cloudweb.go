@@ -1,0 +1,103 @@
+// Package cloudweb serves the pages of a host for browsers as functions/web. It reads other functions of the stage as any
+// client of the public API does.
+//
+// The invariants: it only reads, and sends no credential of a reader. A function that it reads counts the reader's
+// address, as if the reader had asked. It sends the edge's secret to functions of the stage only.
+package cloudweb
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/web"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Serve serves the pages behind a Function URL. It does not return.
+func Serve() { onlambda.ServeWithoutHost(functions.Web, Handler) }
+
+// Handler returns the handler of the pages. Without an edge it finds nothing, because the links of a page lead to paths
+// of several functions, which only an edge has at one URL.
+func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
+	if len(s.Secrets) == 0 {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			httpapi.Fail(w, problem.New(problem.NotFound, "a host without CloudFront has no pages"))
+		})
+	}
+	return web.Handler(web.Config{API: newStage(s, log), Log: log, Now: func() time.Time { return time.Now().Round(0) }})
+}
+
+// readTime bounds one read, so that several of a page end before the function does.
+const readTime = 8 * time.Second
+
+// stage reads the functions of a stage.
+type stage struct {
+	urls   map[string]string // base URLs, by name
+	secret string
+	client *http.Client
+	log    *slog.Logger
+}
+
+func newStage(s onlambda.Settings, log *slog.Logger) *stage {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil
+	return &stage{s.Handlers, s.Secrets[0], &http.Client{
+		Transport: transport, Timeout: readTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the secret is for this URL
+	}, log}
+}
+
+// ServeHTTP answers a read as the function does to which the edge leads its path.
+func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f := functions.Route(r.URL.Path)
+	url, ok := s.urls[f.Name]
+	if !ok || r.Method != http.MethodGet {
+		httpapi.Fail(w, problem.New(problem.NotFound, "no page is made of %s", httpapi.ClipPath(r.URL.Path)))
+		return
+	}
+	reply, err := s.read(r, url)
+	if err != nil {
+		s.log.LogAttrs(r.Context(), slog.LevelWarn, "a function does not answer", slog.String("name", f.Name), slog.String("cause", err.Error()))
+		httpapi.Fail(w, problem.Wrap(problem.Unavailable, err, "a part of this host does not answer"))
+		return
+	}
+	defer reply.Body.Close()
+	for name, values := range reply.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(reply.StatusCode)
+	_, _ = io.Copy(w, reply.Body) // what is missing cannot be parsed
+}
+
+func (s *stage) read(r *http.Request, url string) (*http.Response, error) {
+	if r.URL.RawQuery != "" {
+		url += r.URL.EscapedPath() + "?" + r.URL.RawQuery
+	} else {
+		url += r.URL.EscapedPath()
+	}
+	q, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range r.Header {
+		q.Header[name] = values
+	}
+	edge.Forward(q.Header, s.secret, addressOf(r.RemoteAddr))
+	return s.client.Do(q)
+}
+
+// addressOf is the address of a reader, with or without a port.
+func addressOf(remote string) netip.Addr {
+	if at, err := netip.ParseAddrPort(remote); err == nil {
+		return at.Addr()
+	}
+	addr, _ := netip.ParseAddr(remote)
+	return addr
+}
