@@ -54,6 +54,9 @@ func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) er
 		d.noteWrapped(counts)
 		for _, o := range together(t.Openings()) {
 			d.Note("  %s", kit.Printable(openLine(o)))
+			if len(o.resources) > 1 {
+				d.noteWrapped(o.resources)
+			}
 		}
 		if roles := t.Roles(); len(roles) > 0 {
 			d.Note("  roles, each with the policy in infra/policies:")
@@ -63,20 +66,34 @@ func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) er
 	return nil
 }
 
-// together merges successive openings of one resource of the same kind.
-func together(openings []assembly.Opening) (all []assembly.Opening) {
+// opening holds the resources of equal openings.
+type opening struct {
+	assembly.Opening
+	resources []string
+}
+
+// together merges successive openings: first those of one resource, then those of the same actions.
+func together(openings []assembly.Opening) (all []opening) {
+	var each []assembly.Opening
 	for _, o := range openings {
-		if n := len(all) - 1; n >= 0 && all[n].Resource == o.Resource && all[n].ByURL == o.ByURL && slices.Equal(all[n].Where, o.Where) {
-			all[n].Actions = slices.Concat(all[n].Actions, o.Actions)
+		if n := len(each) - 1; n >= 0 && each[n].Resource == o.Resource && each[n].ByURL == o.ByURL && slices.Equal(each[n].Where, o.Where) {
+			each[n].Actions = slices.Concat(each[n].Actions, o.Actions)
 			continue
 		}
-		all = append(all, o)
+		each = append(each, o)
+	}
+	for _, o := range each {
+		if n := len(all) - 1; n >= 0 && all[n].ByURL == o.ByURL && slices.Equal(all[n].Where, o.Where) && slices.Equal(all[n].Actions, o.Actions) {
+			all[n].resources = append(all[n].resources, kit.Printable(o.Resource))
+			continue
+		}
+		all = append(all, opening{o, []string{kit.Printable(o.Resource)}})
 	}
 	return all
 }
 
 // openLine says what a statement allows, and to whom.
-func openLine(o assembly.Opening) string {
+func openLine(o opening) string {
 	to, way := "to anybody", ""
 	if len(o.Where) > 0 {
 		to = "to whoever has the " + strings.Join(o.Where, " and ") + " it names"
@@ -84,7 +101,11 @@ func openLine(o assembly.Opening) string {
 	if o.ByURL {
 		way = " by its Function URL"
 	}
-	return fmt.Sprintf("open %s: %s of %s%s", to, strings.Join(o.Actions, ", "), o.Resource, way)
+	of := o.Resource + way
+	if len(o.resources) > 1 {
+		of = "each of these" + way + ":"
+	}
+	return fmt.Sprintf("open %s: %s of %s", to, strings.Join(o.Actions, ", "), of)
 }
 
 // noteWrapped prints a list, indented and wrapped.

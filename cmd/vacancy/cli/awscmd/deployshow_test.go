@@ -37,8 +37,8 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 		t.Fatalf("confirm() = %v", err)
 	}
 	clitest.Golden(t, "deploy-new", errs.String())
-	if n := strings.Count(errs.String(), "\n"); n > 31 {
-		t.Errorf("a new stage is shown on %d lines, want 31 at most", n)
+	if n := strings.Count(errs.String(), "\n"); n > 30 {
+		t.Errorf("a new stage is shown on %d lines, want 30 at most", n)
 	}
 }
 
