@@ -72,7 +72,7 @@ type opening struct {
 	resources []string
 }
 
-// together merges successive openings: first those of one resource, then those of the same actions.
+// together merges successive openings of one resource, and then of the same actions.
 func together(openings []assembly.Opening) (all []opening) {
 	var each []assembly.Opening
 	for _, o := range openings {
