@@ -50,7 +50,7 @@ func (o *outsiders) reads(id identity.ID) (requests []request) {
 	for _, target := range []string{
 		"/v/" + name + "/card", "/v/" + name + "/health", "/v/" + name + "/.well-known/agent-card.json", "/v/" + name, "/v/" + name + "/",
 		"/card?vacant=" + name, "/health?vacant=" + name, "/card?vacant=" + name[:12], "/v/" + strings.ToUpper(name) + "/card", "/v/" + name[:12] + "/card",
-		"/vacants/" + name, "/search?q=" + name,
+		"/vacants/" + name, "/search?q=" + name, "/web/vacants/" + name, "/web/vacants/" + name[:12], "/web/search?q=" + name,
 		"/v1/capability_card/" + name, "/v1/capability_card/" + name + "?caller=" + o.firm.String(),
 		"/v1/event_log/" + name, "/v1/event_log/" + name + "?from_seq=1&limit=1",
 		"/v1/lineage/" + name, "/v1/lineage/" + name + "?direction=ancestors", "/v1/lineage/" + name + "?direction=descendants&depth=32",
@@ -67,6 +67,9 @@ func (o *outsiders) reads(id identity.ID) (requests []request) {
 			}
 		}
 	}
+	for _, target := range []string{"/v/" + name, "/v/" + name + "/"} { // which lead browsers to a page
+		requests = append(requests, request{method: "GET", target: target, header: http.Header{"Accept": {"text/html"}}})
+	}
 	return requests
 }
 
@@ -74,6 +77,7 @@ func (o *outsiders) reads(id identity.ID) (requests []request) {
 func (o *outsiders) everywhere() (requests []request) {
 	for _, target := range []string{
 		"/", "/card", "/health", "/.well-known/agent-card.json", "/search?q=clauses",
+		"/web/", "/web/log", "/web/log/1", "/web/log/4", "/web/search?q=clauses", "/web/keys", "/web/chains",
 		"/v1/revocation_list", "/v1/revocation_list?limit=1", "/v1/event/1", "/v1/event/2", "/v1/event/3", "/v1/event/4", "/v1/event/99",
 		"/v1/search?q=clauses", "/v1/search?q=contracts", "/v1/search", "/v1/search_capability?q=clauses", "/v1/search_capability?q=advises",
 		"/v1/checkpoint", "/v1/checkpoint?size=1", "/v1/proof/inclusion?seq=1", "/v1/proof/inclusion?seq=2", "/v1/proof/consistency?from=1",

@@ -21,6 +21,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
@@ -119,9 +120,11 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	})
 	found := h.OpenSearch(index)
 	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished})
-	h.public = serve.Handlers{Message: h.MessageHandler(), A2A: agents, MCP: servers, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
+	handlers := serve.Handlers{Message: h.MessageHandler(), A2A: agents, MCP: servers, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
-		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}.Public()
+		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}
+	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: h.clock})
+	h.public = handlers.Public()
 	account, err := h.Billing.OpenAccount(t.Context(), "guests", 1)
 	if err == nil {
 		_, _, err = h.Billing.Credit(t.Context(), account.ID, 1_000_000, "first", "")
