@@ -30,11 +30,11 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -129,27 +129,7 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 	for _, f := range prepare {
 		f(h)
 	}
-	index, err := bleve.Open(t.TempDir() + "/index")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(context.Background())
-	ready, ended := make(chan bool), make(chan error, 1)
-	go func() {
-		ended <- h.Run(ctx, standalone.Running{Public: listener, Index: index, Grace: time.Second}, func(context.Context) error { close(ready); return nil })
-	}()
-	t.Cleanup(func() {
-		end()
-		if err := errors.Join(<-ended, h.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	select {
-	case <-ready:
-	case err := <-ended:
-		ended <- nil
-		t.Fatal(err)
-	}
+	standalonetest.Run(t, h, standalone.Running{Public: listener})
 	return url
 }
 

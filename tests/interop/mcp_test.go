@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,10 +21,10 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/installed"
@@ -63,20 +62,7 @@ func mcpHost(t *testing.T) (url, key string) {
 	must(t, err)
 	_, key, err = h.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
 	must(t, err)
-	index, err := bleve.Open(t.TempDir() + "/index")
-	must(t, err)
-	ctx, end := context.WithCancel(context.Background())
-	ready, ended := make(chan bool), make(chan error, 1)
-	go func() {
-		ended <- h.Run(ctx, standalone.Running{Public: listener, Index: index, Grace: time.Second}, func(context.Context) error { close(ready); return nil })
-	}()
-	t.Cleanup(func() {
-		end()
-		if err := errors.Join(<-ended, h.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
+	standalonetest.Run(t, h, standalone.Running{Public: listener})
 	return url, key
 }
 

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,7 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -42,10 +40,6 @@ func newHost(t *testing.T) *hosted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, err := bleve.Open(filepath.Join(t.TempDir(), "index"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	wrap := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if between := h.between.Load(); between != nil && (*between)(w, r) || looseAsset(w, r) {
@@ -54,23 +48,7 @@ func newHost(t *testing.T) *hosted {
 			next.ServeHTTP(w, r)
 		})
 	}
-	ctx, end := context.WithCancel(context.Background())
-	ready, ended := make(chan bool), make(chan error, 1)
-	go func() {
-		ended <- h.Run(ctx, standalone.Running{Public: listener, Index: index, Grace: time.Second, Wrap: wrap}, func(context.Context) error { close(ready); return nil })
-	}()
-	t.Cleanup(func() {
-		end()
-		if err := errors.Join(<-ended, h.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	select {
-	case <-ready:
-	case err := <-ended:
-		ended <- nil
-		t.Fatal(err)
-	}
+	standalonetest.Run(t, h.Host, standalone.Running{Public: listener, Wrap: wrap})
 	return h
 }
 

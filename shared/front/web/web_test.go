@@ -1,11 +1,9 @@
 package web_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,8 +17,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
 	"github.com/vacancy-host/vacancy/shared/front/web"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -46,27 +44,7 @@ func newHost(t *testing.T) *hosted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, err := bleve.Open(filepath.Join(t.TempDir(), "index"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(context.Background())
-	ready, ended := make(chan bool), make(chan error, 1)
-	go func() {
-		ended <- h.Run(ctx, standalone.Running{Public: listener, Index: index, Grace: time.Second}, func(context.Context) error { close(ready); return nil })
-	}()
-	t.Cleanup(func() {
-		end()
-		if err := errors.Join(<-ended, h.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	select {
-	case <-ready:
-	case err := <-ended:
-		ended <- nil
-		t.Fatal(err)
-	}
+	standalonetest.Run(t, h.Host, standalone.Running{Public: listener})
 	return h
 }
 

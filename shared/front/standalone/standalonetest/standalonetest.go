@@ -1,0 +1,39 @@
+// Package standalonetest runs the host of one process in tests.
+package standalonetest
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+)
+
+// Run serves a host, with an index of its own, until the test ends. Run returns when the host is ready, and
+// closes the host at the end.
+func Run(t testing.TB, h *standalone.Host, r standalone.Running) {
+	t.Helper()
+	index, err := bleve.Open(filepath.Join(t.TempDir(), "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Index, r.Grace = index, time.Second
+	ctx, end := context.WithCancel(context.Background())
+	ready, ended := make(chan bool), make(chan error, 1)
+	go func() { ended <- h.Run(ctx, r, func(context.Context) error { close(ready); return nil }) }()
+	t.Cleanup(func() {
+		end()
+		if err := errors.Join(<-ended, h.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- nil
+		t.Fatal(err)
+	}
+}
