@@ -97,7 +97,7 @@ func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(s.dataHome, "host", "admin*")); len(left) > 0 {
 		t.Errorf("dev left %v behind", left)
 	}
-	if code, list, _ := s.run("", "list"); code != 0 || !strings.Contains(list, "\ndemo  LOCAL") {
+	if code, list, _ := s.run("", "list"); code != 0 || !strings.Contains(list, "\ndemo  ACTIVE") {
 		t.Errorf("list after dev = exit %d, %q; want the demo", code, list)
 	}
 }

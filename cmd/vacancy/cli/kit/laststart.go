@@ -14,6 +14,23 @@ const startFile = "start.json"
 type start struct {
 	Dir  string   `json:"dir"`  // the working directory, because flags may name files in it
 	Args []string `json:"args"` // without the program
+	// Served: serve has run over the data directory.
+	Served bool `json:"served,omitempty"`
+}
+
+// lastStart reads the command line of the last host over a data directory.
+func lastStart(dir string) (last start, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, startFile))
+	if err == nil {
+		err = json.Unmarshal(b, &last)
+	}
+	return last, err
+}
+
+// HasServed reports whether serve has run over a data directory, as far as its last start tells.
+func (a *App) HasServed(dir string) bool {
+	last, _ := lastStart(dir)
+	return last.Served
 }
 
 // KeepStart keeps the command line of this run for StartAgain. It is a convenience, so a failure
@@ -23,7 +40,8 @@ func (a *App) KeepStart(dir string) {
 	if err != nil {
 		return
 	}
-	if b, err := json.Marshal(start{at, a.args}); err == nil {
+	served := a.HasServed(dir) || len(a.args) > 0 && a.args[0] == "serve"
+	if b, err := json.Marshal(start{at, a.args, served}); err == nil {
 		_ = os.WriteFile(filepath.Join(dir, startFile), append(b, '\n'), 0o600)
 	}
 }
@@ -35,10 +53,7 @@ func (a *App) StartAgain(data string) string {
 	dir, err := a.DataDir(data)
 	var last start
 	if err == nil {
-		var b []byte
-		if b, err = os.ReadFile(filepath.Join(dir, startFile)); err == nil {
-			err = json.Unmarshal(b, &last)
-		}
+		last, err = lastStart(dir)
 	}
 	if err != nil || len(last.Args) == 0 || strings.HasPrefix(last.Args[0], "-") {
 		return a.Command("dev%s", DataArg(data))

@@ -63,12 +63,32 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 	return r, nil
 }
 
+// hideDemo unpublishes the demo that dev has published, at the first start of serve, because then the
+// directory is for everybody. It reports whether the demo was published.
+func hideDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir string) (bool, error) {
+	if a.HasServed(dir) {
+		return false, nil
+	}
+	demo, err := host.Vacants.ByName(ctx, vacants.Operator(), demoName)
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return false, nil
+	case err != nil || demo.Capability != demoCapability || demo.State != lifecycle.Active:
+		return false, err
+	}
+	_, r, err := host.Vacants.Unpublish(ctx, demo.ID)
+	return err == nil && !r.Replayed, err
+}
+
 // demoVacant returns the demo, and creates it if it never existed: first reports that. A
 // demo that the person sank or removed is not made again.
 func demoVacant(ctx context.Context, host *standalone.Host) (demo vacants.Record, first bool, err error) {
 	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {
 		demo, err = host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
+		if err == nil { // so that the directory shows a newcomer an agent
+			demo, _, err = host.Vacants.Publish(ctx, demo.ID, vacants.PublishOptions{})
+		}
 		return demo, true, err
 	}
 	return demo, false, err

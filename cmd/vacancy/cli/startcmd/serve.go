@@ -127,9 +127,16 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 		}},
 	}
 	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
+		hidden, err := hideDemo(a, ctx, host, dir)
+		if err != nil {
+			return err
+		}
 		handout, warnings, err := handouts(a, ctx, host, o.loopbackAgents)
 		if err != nil {
 			return err
+		}
+		if hidden {
+			a.Note("%s, which dev had published, is not published any more, because serve is for everybody; to publish it: vacancy publish %s", demoName, demoName)
 		}
 		return a.Show(serveResult{Pages: base.String() + web.Path, URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
 	})
