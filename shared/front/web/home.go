@@ -17,6 +17,7 @@ import (
 
 const (
 	pageSize   = 20
+	logEvents  = 10 // each is a request to the registry on AWS
 	lastEvents = 5
 )
 
@@ -86,7 +87,7 @@ func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 		return nil, err
 	}
 	if data.Log != nil {
-		if data.Events, err = r.eventsUpTo(data.Log.Size, lastEvents); err != nil {
+		if data.Events, _, err = r.eventsUpTo(data.Log.Size, lastEvents); err != nil {
 			return nil, err
 		}
 	}
@@ -175,19 +176,20 @@ type event struct {
 	Says string // the payload in lines
 }
 
-// eventsUpTo reads at most n events that end with a number, the newest first.
-func (r *reader) eventsUpTo(last uint64, n int) (all []event, err error) {
-	for seq := last; seq > 0 && len(all) < n; seq-- {
-		e, err := r.Event(r.ctx, seq)
-		if problem.Is(err, problem.NotFound) {
-			continue // not for everybody
+// eventsUpTo reads the n events up to a number, the newest first, without events that are not for everybody.
+// older is the number of the event before them, or 0. Each event is a read, and anybody can hide events, so the
+// hidden ones count, too.
+func (r *reader) eventsUpTo(last uint64, n int) (all []event, older uint64, err error) {
+	for ; last > 0 && n > 0; last, n = last-1, n-1 {
+		e, err := r.Event(r.ctx, last)
+		switch {
+		case err == nil:
+			all = append(all, eventOf(e))
+		case !problem.Is(err, problem.NotFound):
+			return nil, 0, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, eventOf(e))
 	}
-	return all, nil
+	return all, last, nil
 }
 
 func eventOf(e registryclient.Event) event {

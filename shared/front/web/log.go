@@ -29,11 +29,8 @@ func (s *site) log(q *http.Request, r *reader) (*page, error) {
 		Older  uint64 // the last event of the next page, or 0
 	}{Log: c}
 	if c != nil {
-		if data.Events, err = r.eventsUpTo(min(last, c.Size), pageSize); err != nil {
+		if data.Events, data.Older, err = r.eventsUpTo(min(last, c.Size), logEvents); err != nil {
 			return nil, err
-		}
-		if n := len(data.Events); n > 0 && data.Events[n-1].Seq > 1 {
-			data.Older = data.Events[n-1].Seq - 1
 		}
 	}
 	return &page{file: "log.html", Title: "Transparency log", Script: "log.js", Seconds: 10, Data: data}, nil

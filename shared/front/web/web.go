@@ -8,6 +8,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"encoding/hex"
@@ -16,7 +17,6 @@ import (
 	"html/template"
 	"io/fs"
 	"log/slog"
-	"mime"
 	"net/http"
 	"path"
 	"strconv"
@@ -86,12 +86,12 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 		began := s.Now()
 		secure(w.Header())
 		p, err := s.make(f, r)
-		status := s.send(w, r, p)
+		status, failure := s.send(w, r, p)
 		level := slog.LevelDebug
 		attrs := []slog.Attr{slog.Int(obs.Status, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), slog.Float64("ms", float64(s.Now().Sub(began).Microseconds()/10)/100)}
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
-			attrs = append(attrs, slog.String("cause", err.Error()))
+			attrs = append(attrs, slog.String("cause", fmt.Sprint(cmp.Or(failure, err))))
 		}
 		s.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "page", attrs...)
 	}
@@ -117,15 +117,15 @@ func (s *site) make(f func(*http.Request, *reader) (*page, error), r *http.Reque
 }
 
 // send renders a page and returns its status.
-func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) int {
+func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int, err error) {
 	var body bytes.Buffer
-	err := templates.ExecuteTemplate(&body, p.file, view{p, assetPath})
+	err = templates.ExecuteTemplate(&body, p.file, view{p, assetPath})
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
-		return http.StatusInternalServerError
+		return http.StatusInternalServerError, err
 	}
 	if p.Hidden {
 		h.Set("X-Robots-Tag", "noindex")
@@ -137,7 +137,7 @@ func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) int {
 		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(p.Seconds))
 		if strings.Contains(strings.Join(r.Header.Values("If-None-Match"), ","), tag) {
 			w.WriteHeader(http.StatusNotModified)
-			return http.StatusNotModified
+			return http.StatusNotModified, nil
 		}
 	}
 	if p.Status == http.StatusMethodNotAllowed {
@@ -148,7 +148,7 @@ func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) int {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body.Bytes())
 	}
-	return p.Status
+	return p.Status, nil
 }
 
 // policy lets a page load its own files, and nothing else. A script cannot turn a text into code.
@@ -199,6 +199,9 @@ func hasAsset(name string) bool {
 	return err == nil
 }
 
+// mediaTypes are the media types of assets. The system's own table may call scripts texts.
+var mediaTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+
 // asset serves a file of the program, for good.
 func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
@@ -217,7 +220,7 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 		b = []byte(compact(string(b)))
 	}
 	h := w.Header()
-	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	h.Set("Content-Type", mediaTypes[path.Ext(name)])
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	if r.Method != http.MethodHead {

@@ -232,6 +232,28 @@ func TestAClosedChildIsAsUnknown(t *testing.T) {
 	}
 }
 
+// Events that are hidden cost a page no more reads than events that it shows.
+func TestHiddenEventsAreNotLookedThrough(t *testing.T) {
+	asked := 0
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/checkpoint" {
+			_, _ = io.WriteString(w, "vacancy/x\n1000\nAAAA\n\n\u2014 x y\n")
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/event/") {
+			asked++
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"detail":"no","code":"not_found"}`)
+	})
+	pages := web.Handler(web.Config{API: api, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	w := httptest.NewRecorder()
+	pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/log?to=500", nil))
+	if w.Code != http.StatusOK || asked != 10 || !strings.Contains(w.Body.String(), `href="/web/log?to=490"`) {
+		t.Errorf("%d after %d reads: %s", w.Code, asked, w.Body)
+	}
+}
+
 // Foreign texts are texts, and what would hide or turn around others is shown.
 func TestForeignTextsAreShownAsTheyAre(t *testing.T) {
 	h := newHost(t)

@@ -37,7 +37,8 @@ over SSH, the address is printed.`,
 			}
 			r := openResult{URL: url}
 			if program := browser(a.Env); program != nil && !onlyPrint && !a.JSON {
-				r.Opened = exec.CommandContext(cmd.Context(), program[0], append(program[1:], url)...).Run() == nil
+				// Some programs last as long as the browser.
+				r.Opened = exec.Command(program[0], append(program[1:], url)...).Start() == nil
 			}
 			return a.Show(r)
 		},

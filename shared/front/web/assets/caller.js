@@ -340,7 +340,8 @@ class Run {
     if (maxPrice !== undefined && suffix === sendPath) url.searchParams.set("max_price", String(maxPrice));
     this.sent = true;
     const response = await fetch(url, {
-      method: "POST", body: requestBody(e), headers: { "Content-Type": "application/json" }, credentials: "omit", redirect: "error", cache: "no-store", signal,
+      method: "POST", body: requestBody(e), headers: { "Content-Type": "application/json" }, credentials: "omit", redirect: "error", cache: "no-store",
+      signal: AbortSignal.any([AbortSignal.timeout(exchange), ...(signal ? [signal] : [])]),
     });
     return new Answer(response.status, await response.text(), response.headers);
   }
@@ -655,21 +656,26 @@ const sendPath = "/a2a/message/send";
 const askPath = "/a2a/message/ask";
 const resetPath = "/a2a/chain/reset";
 
+// A connection can die without a word, and its call keeps the other tabs waiting. The host answers within
+// the time of an exchange, and sends a comment on a quiet stream more often than every idle time.
+const exchange = 60_000;
+const idle = 45_000;
+
 // ---- Streams ---------------------------------------------------------------------------
 
 const extension = "urn:vacant:v1";
 const cutMember = "urn:vacant:cut:v1";
 
 /**
- * Returns a function for a Caller that sends a call as a stream of A2A 1.0 to a vacant's address, and passes the
+ * Returns a function for a Caller that sends a call as a stream of A2A 1.0 to a URL of a vacant, and passes the
  * text so far to piece. The text counts only once the signed answer confirms it.
- * @param {string} address @param {(text: string) => void} piece @returns {Stream}
+ * @param {string} url @param {(text: string) => void} piece @returns {Stream}
  */
-export function stream(address, piece) {
+export function stream(url, piece) {
   return async (e, signal) => {
     const signed = JSON.parse(messageJSON(e));
     const message = { messageId: "", role: e.payload.role, parts: e.payload.parts.map((text) => ({ text })), metadata: signed.metadata };
-    const response = await fetch(address + "/", {
+    const response = await fetch(url, {
       method: "POST", credentials: "omit", redirect: "error", cache: "no-store", signal,
       headers: { "Content-Type": "application/json", Accept: "text/event-stream", "A2A-Version": "1.0" },
       body: JSON.stringify({ jsonrpc: "2.0", id: envelopeHash(e), method: "SendStreamingMessage", params: { message, configuration: { acceptedOutputModes: ["text/plain"] } } }),
@@ -696,13 +702,23 @@ function answer(m) {
   });
 }
 
+/** @template T @param {number} ms @param {Promise<T>} promise @returns {Promise<T>} the promise, which fails after a time */
+async function within(ms, promise) {
+  let timer = 0;
+  try {
+    return await Promise.race([promise, new Promise((_, reject) => (timer = setTimeout(() => reject(new Error("the connection is silent")), ms)))]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** @param {ReadableStream<Uint8Array<ArrayBuffer>>} body @returns {AsyncGenerator<string>} the data of each event */
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await within(idle, reader.read());
       if (done) return;
       rest += value;
       const blocks = rest.split("\n\n");

@@ -7,7 +7,7 @@
  */
 
 import {
-  canonical, canonicalTime, checkID, compareKeys, concat, envelopeHash, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, replyKey, shortID, signerFromSeed,
+  canonical, canonicalTime, checkID, compareKeys, concat, envelopeHash, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, replyKey, LIMITS, shortID, signerFromSeed,
   utf8, VacantError, verify, verifyCard, verifyEnvelope, ZERO_HASH,
 } from "./vacant.js";
 import { Book } from "./book.js";
@@ -386,6 +386,10 @@ async function verifyHistory(file, progress) {
     const lines = rest.split("\n");
     rest = lines.pop() ?? "";
     lines.forEach((line) => history.add(line));
+    if (rest.length > LIMITS.bytes) {
+      history.fail("entry", `line ${history.entries + 1}: the line is too long`);
+      break;
+    }
     if (done) break;
     progress((read += value.length));
     await pause();

@@ -211,7 +211,8 @@ class Talk {
     place.append(button("Show the receipt", async () => {
       try {
         if (!this.key) return;
-        const header = await readProof(this.key, { authority: location.host, method: "GET", target: call.receipt });
+        const { ahead } = await /** @type {Book} */ (this.book).state(call.self, call.target);
+        const header = await readProof(this.key, { authority: location.host, method: "GET", target: call.receipt }, Math.floor((Date.now() + ahead) / 1000));
         const response = await fetch(call.receipt, { headers: { "Vacancy-Caller": header }, credentials: "omit", cache: "no-store" });
         const r = await response.json();
         if (!response.ok) throw new Error(String(r.detail));
@@ -229,10 +230,13 @@ class Talk {
 
   /** @param {string} text */
   async say(text) {
-    if (this.waiting || text.trim() === "") return;
+    // Enter submits a form whose button is disabled, too. Until the key is there, a second submission waits for nothing.
+    if (this.waiting || this.submit.disabled || text.trim() === "") return;
+    this.busy(true);
     try {
       await this.ready();
     } catch (err) {
+      this.busy(false);
       this.refuse(err, text);
       return;
     }
@@ -276,7 +280,7 @@ class Talk {
     try {
       const most = this.most.value === "" ? undefined : Math.round(Number(this.most.value) * 1e6);
       const caller = new Caller(this.book, this.key, { id: this.vacant, send: this.send });
-      await operation(caller, { signal, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: this.priced ? undefined : stream(this.address, piece) });
+      await operation(caller, { signal, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: this.priced ? undefined : stream(`${this.address}/?max_price=0`, piece) });
     } catch (err) {
       failure = err;
     }
