@@ -75,21 +75,23 @@ func sharesOf(t *backgroundTurn, turns int, counted bool) (all []task.Share) {
 	return all
 }
 
-// background describes a turn. If the vacant cannot be read now, the turn is neither slow nor a
+// background describes a turn. With an error the vacant could not be read, and the turn is neither slow nor a
 // tenant's.
-func (h *Server) background(ctx context.Context, ref task.Ref, of task.Sender) *backgroundTurn {
+func (h *Server) background(ctx context.Context, ref task.Ref, of task.Sender) (*backgroundTurn, error) {
 	t := &backgroundTurn{vacant: ref.Vacant.String(), sender: string(of), guest: !ref.Owner.Signs()}
 	_, t.account = ref.Owner.Account()
-	if v, ok, err := h.Vacants.Show(ctx, ref.Vacant); err == nil && ok {
+	v, ok, err := h.Vacants.Show(ctx, ref.Vacant)
+	if err == nil && ok {
 		t.tenant, t.slow = v.Tenant, h.Calls.IsSlow(v.Work)
 	}
-	return t
+	return t, err
 }
 
 // countedShares returns the shares that the workers of AWS count, which run so many turns at once.
-func (h *Server) countedShares(turns int) func(context.Context, task.Ref, task.Sender) []task.Share {
-	return func(ctx context.Context, ref task.Ref, of task.Sender) []task.Share {
-		return sharesOf(h.background(ctx, ref, of), turns, true)
+func (h *Server) countedShares(turns int) func(context.Context, task.Ref, task.Sender) ([]task.Share, error) {
+	return func(ctx context.Context, ref task.Ref, of task.Sender) ([]task.Share, error) {
+		t, err := h.background(ctx, ref, of)
+		return sharesOf(t, turns, true), err
 	}
 }
 
@@ -102,5 +104,6 @@ func (a *A2A) localShares(ctx context.Context, message string, of task.Sender) [
 	if err != nil {
 		return []task.Share{{Key: "turns", Max: localTurns}} // Work says so
 	}
-	return sharesOf(a.server.background(ctx, ref, of), localTurns, false)
+	t, _ := a.server.background(ctx, ref, of) // the turn fails by itself if its vacant cannot be read
+	return sharesOf(t, localTurns, false)
 }

@@ -180,7 +180,7 @@ func ParseMessage(s string) (r Ref, err error) {
 }
 
 // Work runs the turn that a message of the queue names, unless it ran before. The
-// error is ErrAgain, ErrFull or one of the store if the message is to be delivered again.
+// error is ErrAgain, ErrFull, ErrUndecided or one of the store if the message is to be delivered again.
 func (e *Engine) Work(ctx context.Context, message string) error {
 	ref, err := ParseMessage(message)
 	if err != nil {
@@ -215,7 +215,10 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	})
 	<-ended
 	defer e.offerRoom(context.WithoutCancel(ctx), r.shares)
-	if out.State == call.Pending || r.decidedBy(&out) {
+	switch {
+	case out.State == call.Pending:
+		return ErrUndecided
+	case r.decidedBy(&out):
 		return nil
 	}
 	return e.leave(ctx, r)

@@ -22,6 +22,10 @@ type Share struct {
 // for call.MaxQueued.
 var ErrFull = errors.New("as many turns run as may")
 
+// ErrUndecided means that the answer of a turn waits for its payment. Others decide the call, and do not
+// know of the task, so the message comes again, ends the task and counts it out.
+var ErrUndecided = errors.New("the payment of the answer is not certain yet")
+
 // A count of running turns is of the UTC day on which they began, and is removed days later,
 // because its key may contain the hash of a client's address.
 const (
@@ -44,7 +48,10 @@ func (e *Engine) countIn(ctx context.Context, r Ref, h *head, now time.Time) (wr
 	if e.Shares == nil {
 		return nil, nil, nil
 	}
-	shares := e.Shares(ctx, r, h.Sender)
+	shares, err := e.Shares(ctx, r, h.Sender)
+	if err != nil {
+		return nil, nil, store.Problem(err)
+	}
 	for noted := []string{}; ; {
 		writes, keys = nil, nil
 		full := ""

@@ -16,8 +16,8 @@ import (
 // sender.
 func (w *world) limited(ofVacant, ofSender int) *task.Engine {
 	c := w.b.Config
-	c.Shares = func(_ context.Context, r task.Ref, of task.Sender) []task.Share {
-		return []task.Share{{Key: "vacant " + r.Vacant.String(), Max: ofVacant}, {Key: "guests " + string(of), Max: ofSender}}
+	c.Shares = func(_ context.Context, r task.Ref, of task.Sender) ([]task.Share, error) {
+		return []task.Share{{Key: "vacant " + r.Vacant.String(), Max: ofVacant}, {Key: "guests " + string(of), Max: ofSender}}, nil
 	}
 	e := task.New(c)
 	w.t.Cleanup(e.Wait)

@@ -109,7 +109,7 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, task.ErrFull):
+	case errors.Is(err, task.ErrFull), errors.Is(err, task.ErrUndecided):
 		hidden = queue.RoomWait
 	case errors.Is(err, task.ErrAgain) && q.Now().Sub(m.Sent) > q.Patience:
 		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
