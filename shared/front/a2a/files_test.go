@@ -123,6 +123,8 @@ func TestOtherContentIsRefused(t *testing.T) {
 		"base64 that is not":    {"viewer", withParts("m", `{"raw":"?","mediaType":"image/png"}`), "-32602", "parts[0].raw: expected base64"},
 		"many parts":            {"viewer", withParts("m", strings.Repeat(file("image/png", 1)+",", 64)+file("image/png", 1)), "-32602", "parts: expected at most 64, got more"},
 		"a file in an envelope": {"viewer", strings.Replace(params1(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "", ""), ""), `"parts":[`, `"parts":[`+file("image/png", 1)+`,`, 1), "-32602", "parts[0]: expected text, as all that a signature covers, got raw"},
+		"a long name":           {"viewer", withParts("m", `{"text":"x","filename":"`+strings.Repeat("\u2028", 100<<10)+`"}`), "-32600", "message: expected at most 352256 bytes in the form in which a task is stored, got "},
+		"text that grows":       {"viewer", withParts("m", `{"text":"`+strings.Repeat("\u2028", 80<<10)+`"}`), "-32600", "message: expected at most 352256 bytes in the form in which a task is stored, got "},
 		"too much text":         {"viewer", withParts("m", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 300<<10))), "-32600", "parts: expected at most"},
 	} {
 		got := w.rpc("/v/"+tt.vacant, "SendMessage", tt.params)

@@ -3,6 +3,7 @@ package a2a
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -153,22 +155,47 @@ const MaxFiles = 256 << 10
 // checkParts refuses parts that the vacant's agent does not take, and more of them than a task holds. An
 // agent that reads only text gets no files, even files with text.
 func checkParts(m *task.Message, v *vacants.Record) error {
-	texts, all, files := 0, len(m.Metadata), false
+	texts, content, beside, files := 0, 0, len(m.Metadata), false
 	for i, p := range m.Parts {
 		if p.Kind == task.Text {
 			texts += len(canon.AppendString(nil, p.Text))
 		} else if files = true; !takes(v, &p) {
 			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, readable(v), describe(&p)))
 		}
-		all += len(p.Text) + len(p.Content()) + len(p.Filename) + len(p.Metadata)
+		content += len(p.Text) + len(p.Content())
+		beside += len(p.Filename) + len(p.MediaType) + len(p.Metadata)
 	}
+	stored, err := storedSize(m, content+beside)
 	switch {
+	case err != nil:
+		return err
+	case stored > maxStored:
+		return problem.New(problem.TooLarge, "message: expected at most %d bytes in the form in which a task is stored, got %d", maxStored, stored)
 	case texts > maxText:
 		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of text in JSON, which escapes quotes and control characters, got %d", maxText, texts)
-	case files && all > MaxFiles:
-		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of texts and files together, got %d", MaxFiles, all)
+	case files && content > MaxFiles:
+		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of texts and files together, got %d", MaxFiles, content)
 	}
 	return nil
+}
+
+// maxStored bounds a message in its stored form, with room for the rest of the task.
+const maxStored = store.MaxData - 6<<10
+
+// storedSize returns the size of a message in the form in which a task is stored, or for a small message a bound of
+// it: no character takes more than six bytes there. The parts together have size bytes.
+func storedSize(m *task.Message, size int) (int, error) {
+	for _, s := range slices.Concat(m.Extensions, m.References) {
+		size += len(s)
+	}
+	if bound := 6*size + 4<<10; bound < maxStored {
+		return bound, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(m)
+	return b.Len(), err
 }
 
 // takes reports whether the vacant's agent takes a part that is not text. An agent under test takes values

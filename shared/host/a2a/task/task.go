@@ -24,6 +24,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ type Config struct {
 	Queue Queue
 	// Shares returns the shares of a turn. Work counts them in the store, because its turns run in
 	// several processes. With nil, the queue bounds the turns.
-	Shares func(context.Context, Ref, Sender) []Share
+	Shares func(context.Context, Ref, Sender) ([]Share, error)
 	// Notices takes notices of events to push, for processes that run only while they
 	// answer. With nil, OnPush announces the events.
 	Notices Notices
@@ -634,17 +635,20 @@ func (t *Task) size() (n int) {
 	return n
 }
 
-// textsSize is the size of the texts and the values among parts in bytes.
+// textsSize is the size in bytes of the texts, the values and the files of text among parts, which a model
+// reads as text.
 func textsSize(parts []Part) (n int) {
 	for _, p := range parts {
-		n += len(p.Text) + len(p.Data)
+		if n += len(p.Text) + len(p.Data); strings.HasPrefix(p.Media(), "text/") || p.Media() == "application/json" {
+			n += len(p.Raw)
+		}
 	}
 	return n
 }
 
 func partsSize(parts []Part) (n int) {
 	for _, p := range parts {
-		n += len(p.Text) + len(p.Raw)*4/3 + len(p.Data) + len(p.Metadata)
+		n += len(p.Text) + len(p.Raw)*4/3 + len(p.Data) + len(p.Metadata) + len(p.Filename) + len(p.MediaType)
 	}
 	return n
 }
