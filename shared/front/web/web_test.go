@@ -27,11 +27,11 @@ import (
 // hosted is a host of this process.
 type hosted struct {
 	*standalone.Host
-	t   *testing.T
+	t   testing.TB
 	url string
 }
 
-func newHost(t *testing.T) *hosted {
+func newHost(t testing.TB) *hosted {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
