@@ -309,7 +309,7 @@ func (r serveResult) Print(w io.Writer) {
 	if !r.TLS {
 		how = "plain http, for a proxy in front"
 	}
-	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n  browsers see it at %s\n\n", kit.Printable(r.Data), r.Listen, how, r.URL, r.Pages)
+	fmt.Fprintf(w, "A host over %s\n\n  browsers see it at %s\n  others reach it at %s\n  it listens at %s, %s\n\n", kit.Printable(r.Data), r.Pages, r.URL, r.Listen, how)
 	if r.Address == "" {
 		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, snippet.CurlText(r.URL+"/v/NAME/text"))
 	}
