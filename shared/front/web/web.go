@@ -59,7 +59,7 @@ func Handler(c Config) http.Handler {
 }
 
 // errNoPage is the error of a path without a page. It is the same for everything that is not shown.
-var errNoPage = problem.New(problem.NotFound, "there is no such page or vacant here")
+var errNoPage = problem.New(problem.NotFound, "this host has no such page or vacant")
 
 type site struct{ Config }
 

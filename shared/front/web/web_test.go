@@ -111,16 +111,16 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 		"/web/vacants/demo":                {200, "public, max-age=10", `data-id="` + demo.ID.String() + `"`},
 		"/web/vacants/" + demo.ID.String(): {200, "public, max-age=10", "vacancy call " + h.url + "/v/demo/"},
 		"/web/vacants/quiet":               {200, "public, max-age=10", "not published: only who knows this address finds it"},
-		"/web/vacants/nobody":              {404, "no-store", "there is no such page or vacant here"},
-		"/web/vacants/%3Cb%3E":             {404, "no-store", "there is no such page or vacant here"},
+		"/web/vacants/nobody":              {404, "no-store", "this host has no such page or vacant"},
+		"/web/vacants/%3Cb%3E":             {404, "no-store", "this host has no such page or vacant"},
 		"/web/log":                         {200, "public, max-age=10", "Transparency log"},
 		"/web/log?to=x":                    {400, "no-store", "to: expected the number of an event, got &#34;x&#34;"},
 		"/web/log/1":                       {200, "public, max-age=10", "register"},
-		"/web/log/0":                       {404, "no-store", "there is no such page or vacant here"},
-		"/web/log/99":                      {404, "no-store", "there is no such page or vacant here"},
+		"/web/log/0":                       {404, "no-store", "this host has no such page or vacant"},
+		"/web/log/99":                      {404, "no-store", "this host has no such page or vacant"},
 		"/web/keys":                        {200, "public, max-age=10", "vacancy init"},
 		"/web/chains":                      {200, "public, max-age=10", "vacancy verify FILE"},
-		"/web/nothing":                     {404, "no-store", "there is no such page or vacant here"},
+		"/web/nothing":                     {404, "no-store", "this host has no such page or vacant"},
 	} {
 		got := do(t, "GET", h.url+path)
 		if got.status != want.status || got.header.Get("Cache-Control") != want.cache || !strings.Contains(got.body, want.says) {
