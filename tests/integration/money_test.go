@@ -210,7 +210,12 @@ func (s *deployed) charged(t *testing.T) {
 	a.must("DELETE", "/v1/keys/"+fmt.Sprint(made["id"]), "")
 	a.must("GET", "/v1/account/changes", "")
 	a.must("GET", "/v1/account/statement?month="+time.Now().UTC().Format("2006-01"), "")
-	a.must("GET", fmt.Sprintf("/v1/account/receipts/%s/%s/last", p.Key.ID(), id), "")
+	receipt := fmt.Sprintf("/v1/account/receipts/%s/%s/last", p.Key.ID(), id)
+	await.Until(t, "the host has its key for receipts", func() bool {
+		status, _ := a.ask("GET", receipt, "")
+		return status != http.StatusServiceUnavailable
+	})
+	a.must("GET", receipt, "")
 	a.must("DELETE", "/v1/account/links/"+lost.Key.ID().String(), "")
 
 	// The same by the command, which finds gateway.
