@@ -41,8 +41,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// slow is a substrate that says a piece and then waits for its end.
-type slow struct{ wait time.Duration }
+// slow is a substrate that says a piece, waits, says another and waits for its end. Some clients drop a piece
+// that they read together with the answer.
+type slow struct{ wait, end time.Duration }
 
 func (s slow) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
@@ -52,6 +53,7 @@ func (s slow) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrat
 		select {
 		case <-time.After(s.wait):
 			if yield(substrate.Text(" done"), nil) {
+				time.Sleep(s.end)
 				yield(substrate.Stop, nil)
 			}
 		case <-ctx.Done():
@@ -110,7 +112,7 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 	}
 	h, err := standalone.Open(standalone.Config{
 		Dir: dir, URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
-		Substrates: substrate.Kinds{"slow": open(slow{500 * time.Millisecond}), "slower": open(slow{20 * time.Second}), "failing": open(failing{})},
+		Substrates: substrate.Kinds{"slow": open(slow{wait: 500 * time.Millisecond}), "slower": open(slow{wait: 20 * time.Second}), "failing": open(failing{})},
 	})
 	if err != nil {
 		t.Fatal(err)
