@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -16,9 +18,10 @@ import (
 )
 
 const (
-	pageSize   = 20
-	logEvents  = 10 // each is a request to the registry on AWS
-	lastEvents = 5
+	pageSize    = 20
+	logEvents   = 10 // each is a request to the registry on AWS
+	lastEvents  = 5
+	readsAtOnce = 4 // of the events of a page, because an instance of the registry answers one read at a time
 )
 
 // hit is a vacant in a list.
@@ -41,13 +44,29 @@ func (h hit) Link() string {
 	return h.ID.String()
 }
 
-func hitOf(m *registryclient.HaloMatch) hit {
-	h := hit{ID: m.ID, Name: m.Name, State: string(m.State)}
-	c, err := m.Verified()
-	h.Broken, h.Capability = err != nil, c.CapabilityText
-	if l := listingOf(m); l != nil {
-		h.Tags, h.Price = l.Tags, priceText(l.Price)
+// keptHits is the number of hits whose signed parts are cached, maxKept the size of the largest in bytes: 8 MB in all.
+const (
+	keptHits = 1 << 11
+	maxKept  = 4 << 10
+)
+
+// hitOf verifies the card of a match. Verifying costs more than all the rest of a page, so a cache keeps the signed parts
+// of hits, by the hash of the members that they come from.
+func (s *site) hitOf(m *registryclient.HaloMatch) hit {
+	signed := fmt.Appendf(nil, "%s %s %s %s", m.ID, m.CardBlob, m.CapabilityCard, m.Listing)
+	key := identity.Sum(signed)
+	h, known := s.hits.Get(key)
+	if !known {
+		c, err := m.Verified()
+		h = hit{ID: m.ID, Broken: err != nil, Capability: c.CapabilityText}
+		if l := listingOf(m); l != nil {
+			h.Tags, h.Price = l.Tags, priceText(l.Price)
+		}
+		if len(signed) <= maxKept {
+			s.hits.Add(key, h)
+		}
 	}
+	h.Name, h.State = m.Name, string(m.State)
 	return h
 }
 
@@ -82,7 +101,7 @@ func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 		Next   string
 		Log    *checkpoint
 		Events []event
-	}{Hits: hitsOf(&found), Next: nextPage(url.Values{}, found.Next)}
+	}{Hits: s.hitsOf(&found), Next: nextPage(url.Values{}, found.Next)}
 	if data.Log, err = r.checkpoint(); err != nil {
 		return nil, err
 	}
@@ -94,9 +113,9 @@ func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 	return &page{file: "home.html", Title: "Agents of this host", Seconds: 10, Data: data}, nil
 }
 
-func hitsOf(p *registryclient.Page) (hits []hit) {
+func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 	for i := range p.Matches {
-		hits = append(hits, hitOf(&p.Matches[i]))
+		hits = append(hits, s.hitOf(&p.Matches[i]))
 	}
 	return hits
 }
@@ -131,7 +150,7 @@ func (s *site) search(q *http.Request, r *reader) (*page, error) {
 		Query query
 		Hits  []hit
 		Next  string
-	}{asked, hitsOf(&found), nextPage(kept, found.Next)}
+	}{asked, s.hitsOf(&found), nextPage(kept, found.Next)}
 	return &page{file: "search.html", Title: "Search", Seconds: 2, Hidden: true, Data: data}, nil
 }
 
@@ -179,17 +198,31 @@ type event struct {
 // eventsUpTo reads the n events up to a number, the newest first, without events that are not for everybody.
 // older is the number of the event before them, or 0. Each event is a read, and anybody can hide events, so the
 // hidden ones count, too.
-func (r *reader) eventsUpTo(last uint64, n int) (all []event, older uint64, err error) {
-	for ; last > 0 && n > 0; last, n = last-1, n-1 {
-		e, err := r.Event(r.ctx, last)
-		switch {
-		case err == nil:
-			all = append(all, eventOf(e))
-		case !problem.Is(err, problem.NotFound):
-			return nil, 0, err
+func (r *reader) eventsUpTo(last uint64, n uint64) (all []event, older uint64, err error) {
+	n = min(n, last)
+	read := make([]*event, n)
+	var reads errgroup.Group
+	reads.SetLimit(readsAtOnce)
+	for i := range read {
+		reads.Go(func() error {
+			e, err := r.Event(r.ctx, last-uint64(i))
+			if problem.Is(err, problem.NotFound) {
+				return nil
+			}
+			one := eventOf(e)
+			read[i] = &one
+			return err
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		return nil, 0, err
+	}
+	for _, e := range read {
+		if e != nil {
+			all = append(all, *e)
 		}
 	}
-	return all, last, nil
+	return all, last - n, nil
 }
 
 func eventOf(e registryclient.Event) event {

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
@@ -44,7 +46,11 @@ type Config struct {
 
 // Handler returns the handler of the paths of IsPath, and of the root.
 func Handler(c Config) http.Handler {
-	s := &site{c}
+	hits, err := lru.New[identity.Hash, hit](keptHits)
+	if err != nil {
+		panic(err) // for a size that is not positive
+	}
+	s := &site{c, hits}
 	mux := http.NewServeMux()
 	for pattern, f := range map[string]func(*http.Request, *reader) (*page, error){
 		Path + "{$}": s.home, Path + "search": s.search, Path + "vacants/{vacant}": s.vacant,
@@ -61,7 +67,10 @@ func Handler(c Config) http.Handler {
 // errNoPage is the error of a path without a page. It is the same for everything that is not shown.
 var errNoPage = problem.New(problem.NotFound, "this host has no such page or vacant")
 
-type site struct{ Config }
+type site struct {
+	Config
+	hits *lru.Cache[identity.Hash, hit] // by the hash of their signed parts
+}
 
 // page is a page that is about to be rendered.
 type page struct {
@@ -71,6 +80,7 @@ type page struct {
 	Seconds int    // for which a cache may keep it
 	Hidden  bool   // search engines are asked to leave it out
 	Status  int
+	Retry   string // Retry-After, or ""
 	Data    any
 }
 
@@ -110,10 +120,15 @@ func (s *site) make(f func(*http.Request, *reader) (*page, error), r *http.Reque
 	}
 	known := problem.Of(err)
 	row, text := known.Kind.Row(), known.Text()
-	if errors.As(err, new(*registryclient.StatusError)) || row.Status >= http.StatusInternalServerError {
+	var read *registryclient.StatusError
+	if errors.As(err, &read) || row.Status >= http.StatusInternalServerError {
 		text = row.Text // the details are for programs
 	}
-	return &page{file: "error.html", Title: row.Text, Status: row.Status, Hidden: true, Data: struct{ Code, Text string }{known.Kind.String(), text}}, err
+	retry := ""
+	if read != nil {
+		retry = read.RetryAfter
+	}
+	return &page{file: "error.html", Title: row.Text, Status: row.Status, Retry: retry, Hidden: true, Data: struct{ Code, Text string }{known.Kind.String(), text}}, err
 }
 
 // send renders a page and returns its status.
@@ -139,6 +154,9 @@ func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int
 			w.WriteHeader(http.StatusNotModified)
 			return http.StatusNotModified, nil
 		}
+	}
+	if p.Retry != "" {
+		h.Set("Retry-After", p.Retry)
 	}
 	if p.Status == http.StatusMethodNotAllowed {
 		h.Set("Allow", "GET, HEAD")

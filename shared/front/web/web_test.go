@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,14 +235,14 @@ func TestAClosedChildIsAsUnknown(t *testing.T) {
 
 // Events that are hidden cost a page no more reads than events that it shows.
 func TestHiddenEventsAreNotLookedThrough(t *testing.T) {
-	asked := 0
+	var asked atomic.Int64
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/checkpoint" {
 			_, _ = io.WriteString(w, "vacancy/x\n1000\nAAAA\n\n\u2014 x y\n")
 			return
 		}
 		if strings.HasPrefix(r.URL.Path, "/v1/event/") {
-			asked++
+			asked.Add(1)
 		}
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"detail":"no","code":"not_found"}`)
@@ -249,8 +250,8 @@ func TestHiddenEventsAreNotLookedThrough(t *testing.T) {
 	pages := web.Handler(web.Config{API: api, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	w := httptest.NewRecorder()
 	pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/log?to=500", nil))
-	if w.Code != http.StatusOK || asked != 10 || !strings.Contains(w.Body.String(), `href="/web/log?to=490"`) {
-		t.Errorf("%d after %d reads: %s", w.Code, asked, w.Body)
+	if w.Code != http.StatusOK || asked.Load() != 10 || !strings.Contains(w.Body.String(), `href="/web/log?to=490"`) {
+		t.Errorf("%d after %d reads: %s", w.Code, asked.Load(), w.Body)
 	}
 }
 
@@ -314,6 +315,7 @@ func TestARegistryMayLie(t *testing.T) {
 			status, isStatus := tt.card.(int)
 			switch {
 			case strings.HasPrefix(r.URL.Path, "/v1/capability_card/") && isStatus:
+				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, `{"detail":"x","code":"`+map[int]string{429: "rate_limited", 503: "unavailable"}[status]+`"}`)
 			case strings.HasPrefix(r.URL.Path, "/v1/capability_card/"):
@@ -334,10 +336,43 @@ func TestARegistryMayLie(t *testing.T) {
 		if w.Code/100 != tt.status/100 || tt.status == 200 && !strings.Contains(body, tt.says) || tt.status != 200 && strings.Contains(body, "Is another") || len(body) > 60<<10 {
 			t.Errorf("%s: %d, %d bytes, %.300s", name, w.Code, len(body), body)
 		}
+		if _, refused := tt.card.(int); refused != (w.Header().Get("Retry-After") == "7") {
+			t.Errorf("%s: Retry-After %q", name, w.Header().Get("Retry-After"))
+		}
 		if name == "honest" && (!strings.Contains(body, "vacancy call "+id) || strings.Contains(body, `href="https://elsewhere.example`)) {
 			t.Errorf("a vacant elsewhere: %s", body)
 		}
 	}
+}
+
+// A result is verified again as soon as anything of what was verified differs.
+func TestACachedResultIsVerifiedAgainWhenItsCardChanges(t *testing.T) {
+	id, match := signed(t, "Answers letters")
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"matches": []any{match}})
+	})
+	pages := web.Handler(web.Config{API: api, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	good := match["capability_card_blob_hex"].(string)
+	forged := hex.EncodeToString([]byte(strings.Replace(string(must(hex.DecodeString(good))), "letters", "LETTERS", 1)))
+	for _, step := range []struct {
+		blob, state string
+		verified    bool
+	}{{good, "ACTIVE", true}, {good, "SUNK", true}, {forged, "ACTIVE", false}, {good, "ACTIVE", true}} {
+		match["capability_card_blob_hex"], match["state"] = step.blob, step.state
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/search", nil))
+		body := w.Body.String()
+		if w.Code != 200 || !strings.Contains(body, id) || strings.Contains(body, "Answers letters") != step.verified || strings.Contains(body, "LETTERS") || !strings.Contains(body, step.state) {
+			t.Errorf("%+v: %d %s", step, w.Code, body)
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // A page of results stays small.

@@ -8,7 +8,6 @@
 package registryclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -127,15 +126,21 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 	return reply.Body, nil
 }
 
-// read parses JSON strictly (no duplicate keys, bounded), then decodes it.
+// read parses JSON strictly (no duplicate keys, bounded) and decodes it: in the same pass if the shape can.
 func (c *Client) read(b []byte, path string, into any) error {
 	d := canon.NewDecoder(b, limits())
-	err := d.Skip()
+	shape, decodes := into.(canon.Unmarshaler)
+	var err error
+	if decodes {
+		err = shape.UnmarshalCanon(d)
+	} else {
+		err = d.Skip()
+	}
 	if err == nil {
 		err = d.End()
 	}
-	if err == nil {
-		err = json.NewDecoder(bytes.NewReader(b)).Decode(into)
+	if err == nil && !decodes {
+		err = json.Unmarshal(b, into)
 	}
 	if err != nil {
 		return problem.Wrap(problem.Untrusted, err, "%s%s: the registry's answer cannot be read", c.URL, path)
@@ -146,7 +151,8 @@ func (c *Client) read(b []byte, path string, into any) error {
 // StatusError is in the error chain of every refusal, with the HTTP status, for
 // callers that try another route.
 type StatusError struct {
-	Status int
+	Status     int
+	RetryAfter string // seconds or a date, as it came, or ""
 	// Known and Sent are the card hashes of an equivocation, else zero.
 	Known, Sent identity.Hash
 }
@@ -164,7 +170,7 @@ func refusal(host string, r *outbound.Reply) error {
 		Sent   string          `json:"card_hash_sent"`
 	}
 	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body) // an unreadable body says nothing
-	status := &StatusError{Status: r.Status}
+	status := &StatusError{Status: r.Status, RetryAfter: r.Header.Get("Retry-After")}
 	status.Known, _ = identity.ParseHash(body.Known)
 	status.Sent, _ = identity.ParseHash(body.Sent)
 	var detail string

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -80,11 +81,11 @@ func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Pag
 	if limit != 0 {
 		v.Set("limit", strconv.Itoa(limit))
 	}
-	var answer rawPage
-	if err := c.get(ctx, "/v1/search_capability", v, &answer.Matches); err != nil {
+	var answer rawMatches
+	if err := c.get(ctx, "/v1/search_capability", v, &answer); err != nil {
 		return Page{}, err
 	}
-	return answer.page(), nil
+	return (&rawPage{matches: answer}).page(), nil
 }
 
 // QueryCapability is POST /v1/query_capability, which every registry has. Its
@@ -107,16 +108,45 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	return answer.page(), nil
 }
 
+// rawMatches are undecoded matches.
+type rawMatches []json.RawMessage
+
+// UnmarshalCanon implements canon.Unmarshaler.
+func (r *rawMatches) UnmarshalCanon(d *canon.Decoder) error {
+	if d.Kind() == canon.Null {
+		return d.Null()
+	}
+	return d.Array(func(int) error {
+		one, err := d.Raw()
+		*r = append(*r, one)
+		return err
+	})
+}
+
 // rawPage is a page with undecoded matches.
 type rawPage struct {
-	Matches []json.RawMessage `json:"matches"`
-	Next    string            `json:"next"`
+	matches rawMatches
+	next    string
+}
+
+// UnmarshalCanon implements canon.Unmarshaler.
+func (r *rawPage) UnmarshalCanon(d *canon.Decoder) error {
+	return d.Object(func(key string) (err error) {
+		switch {
+		case key == "matches":
+			return r.matches.UnmarshalCanon(d)
+		case key == "next" && d.Kind() != canon.Null:
+			r.next, err = d.String()
+			return err
+		}
+		return d.Skip()
+	})
 }
 
 // page decodes each match by itself.
 func (r *rawPage) page() Page {
-	p := Page{Matches: make([]HaloMatch, 0, len(r.Matches)), Next: r.Next}
-	for i, raw := range r.Matches {
+	p := Page{Matches: make([]HaloMatch, 0, len(r.matches)), Next: r.next}
+	for i, raw := range r.matches {
 		var m HaloMatch
 		err := json.Unmarshal(raw, &m)
 		if err == nil && m.ID.IsZero() {
