@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -360,11 +362,7 @@ func TestPaidCallsShowReceiptsAndWaysToPay(t *testing.T) {
 	p := c.tab()
 	p.say("free")
 	p.heard(1)
-	p.click(".receipt button")
-	p.until(`document.querySelector(".receipt .ok, .receipt .bad") !== null || document.querySelector(".receipt").textContent.includes("could not")`)
-	if got := p.text(".receipt"); !strings.Contains(got, "names this message and this answer") || !strings.Contains(got, `"payment": "free"`) {
-		t.Errorf("the receipt is %q", got)
-	}
+	p.receipt()
 	p.say("paid")
 	got := p.refused()
 	for _, want := range []string{"402", "vacancy account link --host " + c.url, "1 call is free a UTC day", "by A2A with the key of an account"} {
@@ -420,8 +418,12 @@ func TestAFailedCall(t *testing.T) {
 	p.verified()
 }
 
+// Also an answer with a price comes in pieces. At its end it names its receipt.
 func TestAStreamIsProvisionalUntilTheSignedAnswer(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
+	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100}); err != nil {
+		t.Fatal(err)
+	}
 	release := make(chan bool)
 	c.play(func(_ string, w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -445,6 +447,84 @@ func TestAStreamIsProvisionalUntilTheSignedAnswer(t *testing.T) {
 	p.eval(`document.querySelectorAll(".provisional").length`, &left)
 	if left != 0 || len(c.posts()) != 1 {
 		t.Errorf("%d provisional answers are left, %d posts", left, len(c.posts()))
+	}
+	p.receipt()
+}
+
+// receipt opens the receipt of the last answer, which verifies.
+func (p *page) receipt() {
+	p.t.Helper()
+	p.click(".receipt button")
+	p.until(`document.querySelector(".receipt .ok, .receipt .bad") !== null || document.querySelector(".receipt").textContent.includes("could not")`)
+	if got := p.text(".receipt"); !strings.Contains(got, "names this message and this answer, and is signed by the host") || !strings.Contains(got, `"payment": "free"`) {
+		p.t.Errorf("the receipt is %q", got)
+	}
+}
+
+// A receipt that the host did not sign for this call is shown as such.
+func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 100}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var first string // the first receipt
+	damage := func(s string) string { return s }
+	c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if !strings.HasPrefix(r.URL.Path, "/v1/account/receipts/") {
+			return false
+		}
+		status, _, got := c.forward(r, body)
+		if status != http.StatusOK {
+			t.Errorf("the receipt: %d %s", status, got)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if first == "" {
+			first = string(got)
+		}
+		_, _ = io.WriteString(w, damage(string(got)))
+		return true
+	})
+	p := c.tab()
+	n := 0
+	check := func(says string, f func(string) string) {
+		t.Helper()
+		mu.Lock()
+		damage = f
+		mu.Unlock()
+		n++
+		p.say(fmt.Sprint("number ", n))
+		p.heard(n)
+		p.click(".receipt button")
+		p.until(`document.querySelectorAll(".receipt .ok, .receipt .bad").length === ` + strconv.Itoa(n))
+		var got string
+		p.eval(fmt.Sprintf(`[...document.querySelectorAll(".receipt span")].at(-1).className + ": " + [...document.querySelectorAll(".receipt span")].at(-1).textContent`), &got)
+		if !strings.Contains(got, says) {
+			t.Errorf("the page shows %q, want %q", got, says)
+		}
+	}
+	same := func(s string) string { return s }
+	check("ok: ✓ Paid $0.00. The receipt names", same)
+	check("bad: ✗ The receipt does not verify: the certified key did not sign the receipt", func(s string) string { return strings.Replace(s, `"charge":0`, `"charge":2000`, 1) })
+	check("bad: ✗ The receipt does not verify: certificate: expected an object", func(s string) string { return strings.Replace(s, `"certificate"`, `"nothing"`, 1) })
+	check("bad: ✗ The receipt does not verify: receipt: expected an object", func(string) string { return "[]" })
+	check("bad: ✗ The receipt is of another call", func(string) string { return first })
+
+	// At this address the browser has seen the log of another host.
+	f := c.answer
+	c.publish("sealed")
+	c.seal(1)
+	c.answers(map[string]string{"/v1/checkpoint": forged(t, 1, 5, "x")})
+	p.visit(c.url + "/web/log")
+	p.until(`document.querySelector("#log").textContent.includes("first visit")`)
+	c.hosted.between.Store(&f)
+	p.visit(c.url + "/web/vacants/demo")
+	p.heard(n)
+	p.click(".receipt button")
+	p.until(`document.querySelector(".receipt .ok, .receipt .bad") !== null`)
+	if got := p.text(".receipt"); !strings.Contains(got, "The log at this address was signed by "+keyOf(t, 1).ID().Short()) {
+		t.Errorf("the page shows %q", got)
 	}
 }
 

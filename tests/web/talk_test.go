@@ -25,7 +25,7 @@ type chat struct {
 	mu      sync.Mutex
 	asked   []string                                                    // questions that the agent got
 	agent   func(question string, w http.ResponseWriter)                // nil echoes
-	between func(w http.ResponseWriter, r *http.Request, b []byte) bool // before the host, for posts of calls; reports whether it answered
+	between func(w http.ResponseWriter, r *http.Request, b []byte) bool // before the host, for posts of calls and reads of receipts; reports whether it answered
 	signed  []string                                                    // signatures of posted calls, in the order of arrival
 }
 
@@ -75,7 +75,7 @@ func (c *chat) answer(w http.ResponseWriter, r *http.Request) bool {
 			<section id="talk" data-vacant="%s" data-endpoint="https://example.org/$(touch x)/a2a/message/send" hidden></section></article></main><script type="module" src="/web/assets/h/talk.js"></script></html>`, c.id)
 		return true
 	}
-	if r.Method != http.MethodPost {
+	if r.Method != http.MethodPost && !strings.HasPrefix(r.URL.Path, "/v1/account/receipts/") {
 		return false
 	}
 	body, err := io.ReadAll(r.Body)
@@ -89,7 +89,7 @@ func (c *chat) answer(w http.ResponseWriter, r *http.Request) bool {
 	}
 	between := c.between
 	c.mu.Unlock()
-	return between != nil && between(w, r, body)
+	return between != nil && r.Header.Get(passed) == "" && between(w, r, body)
 }
 
 // play replaces the agent.

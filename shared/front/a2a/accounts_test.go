@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // paying is a host with the accounts acme and other, each with a key.
@@ -112,6 +115,39 @@ func TestCardsDeclareKeys(t *testing.T) {
 		if got := w.rpc("/v/echo", method, "{}"); at(t, got.body, "error", "code") != code {
 			t.Errorf("%s of a vacant without keys: %s", method, got.body)
 		}
+	}
+}
+
+// An answer with a price names its receipt to whom it is shown: as a task, in a stream, later, with an envelope or without.
+func TestAnAnswerWithAPriceNamesItsReceipt(t *testing.T) {
+	w := known(t)
+	w.credit("acme", 20_000)
+	mind := w.mind("mind")
+	path := "/v/" + mind.Name
+	const member = "urn:vacant:receipt:v1"
+	if got := w.rpc(path, "SendMessage", withID("m0", "hi", "}"), w.acme); strings.Contains(got.body, member) {
+		t.Errorf("an answer without a price: %s", got.body)
+	}
+	if _, err := w.server.Vacants.SetPrice(t.Context(), mind.ID, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 99}); err != nil {
+		t.Fatal(err)
+	}
+	sent := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), w.acme)
+	receipt := at(t, sent.body, "result", "task", "status", "message", "metadata", member)
+	if !strings.HasPrefix(receipt, call.ReceiptsPath) || !strings.HasSuffix(receipt, "/"+mind.ID.String()+"/1") {
+		t.Errorf("the answer is %s, want it to name a receipt", sent.body)
+	}
+	if got := w.rpc(path, "GetTask", fmt.Sprintf(`{"id":%q}`, at(t, sent.body, "result", "task", "id")), w.acme); at(t, got.body, "result", "status", "message", "metadata", member) != receipt {
+		t.Errorf("the task is %s, want it to name %s", got.body, receipt)
+	}
+	stream := frames(w.rpc(path, "SendStreamingMessage", withID("m2", "hi", "}"), w.acme).body)
+	if last := stream[len(stream)-1]; !strings.Contains(last, member) {
+		t.Errorf("the stream ends with %s", last)
+	}
+	s := w.signer()
+	got := w.rpc(path, "SendMessage", params1(s.envelope(mind.ID, 1, identity.Hash{}, "hi", "", ""), ""), "A2A-Extensions: "+a2awire.Extension)
+	metadata := at(t, got.body, "result", "task", "status", "message", "metadata")
+	if !strings.Contains(metadata, a2awire.Extension) || !strings.Contains(metadata, call.ReceiptPath(call.Pair{Caller: s.key.ID(), Vacant: mind.ID}, 1)) {
+		t.Errorf("the signed answer is %s", got.body)
 	}
 }
 

@@ -328,7 +328,7 @@ func (c *completion) prove(ctx context.Context) (*openai.Proof, *openai.Usage, e
 	}
 	p := &openai.Proof{Envelope: c.last.Message.Metadata}
 	if a.Charged {
-		p.Receipt = caller.ReceiptPath(pair, q.Position)
+		p.Receipt = call.ReceiptPath(pair, q.Position)
 	}
 	return p, openai.UsageOf(a.Usage), nil
 }

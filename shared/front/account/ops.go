@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
@@ -76,7 +76,7 @@ var (
 // GetReceipt is not a Twin, because anybody may ask: a caller proves who it is by Vacancy-Caller.
 var GetReceipt = op.Twin[OneReceipt, receipt.Receipt]{
 	Operator: op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: OperatorReceiptsPath + receiptRoute, Doc: aReceipt},
-	Key:      op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: caller.ReceiptsPath + receiptRoute, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: aReceipt},
+	Key:      op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: call.ReceiptsPath + receiptRoute, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: aReceipt},
 }
 
 const aReceipt = "shows the receipt of a call to its caller (Vacancy-Caller), its payer and the owner of the vacant"

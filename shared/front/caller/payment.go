@@ -23,15 +23,6 @@ const (
 // ReceiptHeader names the receipt of an answered call that had a price, beside the answer.
 const ReceiptHeader = "Vacancy-Receipt"
 
-// ReceiptsPath is the prefix of all receipts' paths; ReceiptPath returns the
-// path of a call's receipt.
-const ReceiptsPath = "/v1/account/receipts/"
-
-// ReceiptPath is the path of the receipt of a call.
-func ReceiptPath(p call.Pair, position uint64) string {
-	return ReceiptsPath + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
-}
-
 // Payment reads a request's means to pay besides its keys: the client's address, and
 // the most that the call may cost.
 func Payment(r *http.Request) (c call.Credential, err error) {

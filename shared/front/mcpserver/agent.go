@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
-	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -99,7 +98,7 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 			if err != nil {
 				return out, a.r.note(err)
 			}
-			out.Receipt = base + caller.ReceiptPath(call.Pair{Caller: got.Signed.To, Vacant: a.Vacant.ID}, paid.Position)
+			out.Receipt = base + call.ReceiptPath(call.Pair{Caller: got.Signed.To, Vacant: a.Vacant.ID}, paid.Position)
 		}
 	}
 	return out, nil

@@ -41,7 +41,7 @@ type Config struct {
 	Search http.Handler
 	// Published reports whether a vacant is published; required with Search.
 	Published func(context.Context, identity.ID) (bool, error)
-	// Receipts serves receipts below caller.ReceiptsPath, or is nil.
+	// Receipts serves receipts below call.ReceiptsPath, or is nil.
 	Receipts http.Handler
 	// Version is the version of Vacancy, or "".
 	Version string

@@ -14,10 +14,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
-	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -106,7 +106,7 @@ func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.Rea
 	r := requestOf(ctx)
 	_, rest, _ := strings.Cut(q.Params.URI, receipts)
 	of, position, _ := strings.Cut(rest, "/")
-	path := caller.ReceiptsPath + url.PathEscape(of) + "/" + r.agent.(*agent).Vacant.ID.String() + "/" + url.PathEscape(position)
+	path := call.ReceiptsPath + url.PathEscape(of) + "/" + r.agent.(*agent).Vacant.ID.String() + "/" + url.PathEscape(position)
 	read, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return nil, sdk.ResourceNotFoundError(q.Params.URI)

@@ -199,7 +199,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	}
 	if o.Problem == nil {
 		if o.Price != nil {
-			w.Header().Set(caller.ReceiptHeader, caller.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
+			w.Header().Set(caller.ReceiptHeader, call.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
 		}
 		write(w, http.StatusOK, answer(req.ID, &o))
 	} else {

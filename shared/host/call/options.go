@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -76,6 +77,15 @@ type Decision struct {
 type Paid struct {
 	Charge   money.Amount `json:"charge"`
 	Position uint64       `json:"position"`
+}
+
+// ReceiptsPath is the prefix of the paths of all receipts.
+const ReceiptsPath = "/v1/account/receipts/"
+
+// ReceiptPath is the path at which the host shows the receipt of a call with a price, by the position of its request
+// row.
+func ReceiptPath(p Pair, position uint64) string {
+	return ReceiptsPath + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
 }
 
 // maxConflicts bounds how often Decided is asked again for one row.

@@ -1,6 +1,7 @@
 // What the module answers to inputs of the Go tests, which judge the answers.
 import * as vacant from "/assets/vacant.js";
 import * as merkle from "/assets/merkle.js";
+import { verifyReceipt } from "/assets/receipt.js";
 
 const big = { bytes: 16 << 20, depth: 32, keys: 1024 };
 
@@ -55,6 +56,7 @@ const subjects = {
     return { bytes: vacant.toHex(vacant.eventBytes(e)), signature: signed.signature, hash: vacant.eventHash(signed, prev), valid: await vacant.verifyEvent(signed) };
   },
   epoch: (events) => ({ root: merkle.epochRoot(events), bytes: vacant.toHex(merkle.epochBytes(merkle.epochRoot(events))) }),
+  receipt: verifyReceipt,
   note: ({ note, known }) => merkle.openCheckpoint(note, known),
   inclusion: async ({ log, seq, event, proof }) => (await merkle.verifyInclusion(log, seq, event, proof), {}),
   consistency: async ({ from, to, proof }) => (await merkle.verifyConsistency(from, to, proof), {}),

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
-	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcprelay"
@@ -228,7 +227,7 @@ func (s *signedAgent) addPrice(ctx context.Context, answer *mcptool.Answer, res 
 	}
 	charge := money.Amount(r.Charge)
 	answer.Price = &charge
-	answer.Receipt = s.base + caller.ReceiptPath(call.Pair{Caller: s.self.ID(), Vacant: s.target.ID}, uint64(r.Position))
+	answer.Receipt = s.base + call.ReceiptPath(call.Pair{Caller: s.self.ID(), Vacant: s.target.ID}, uint64(r.Position))
 }
 
 // explained adds to a refusal what helps: the command, and the ways to pay.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -29,7 +29,7 @@ func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, targ
 	if position > 0 {
 		which = strconv.FormatUint(position, 10)
 	}
-	u, err := dispatch.ParseURL(base + caller.ReceiptsPath + self.Key.ID().String() + "/" + target.ID.String() + "/" + which)
+	u, err := dispatch.ParseURL(base + call.ReceiptsPath + self.Key.ID().String() + "/" + target.ID.String() + "/" + which)
 	if err != nil {
 		return receipt.Receipt{}, err
 	}

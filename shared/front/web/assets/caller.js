@@ -76,7 +76,6 @@ class Answer {
   /** @param {number} status @param {string} text @param {Headers} [headers] */
   constructor(status, text, headers) {
     this.status = status;
-    this.receipt = headers?.get("Vacancy-Receipt") ?? "";
     this.retry = Math.min(Number(headers?.get("Retry-After")) || 0, 60);
     /** @type {Map<string, Value>} */
     this.members = new Map();
@@ -91,7 +90,11 @@ class Answer {
       // A page of a proxy, for example. Its text is shown.
     }
     const result = this.members.get("result");
-    this.cut = this.word("cut") || (result instanceof Map && typeof result.get("cut") === "string" ? String(result.get("cut")) : "");
+    /** @param {string} key @returns {string} */
+    const inResult = (key) => (result instanceof Map && typeof result.get(key) === "string" ? String(result.get(key)) : "");
+    this.cut = this.word("cut") || inResult("cut");
+    const receipt = headers?.get("Vacancy-Receipt") ?? inResult("receipt");
+    this.receipt = receipt.startsWith("/v1/account/receipts/") ? receipt : "";
     this.code = this.word("code");
     this.state = this.word("state");
     this.detail = this.word("detail") || this.word("error") || (this.object ? "no reason given" : text.slice(0, 300) || "no reason given");
@@ -665,6 +668,7 @@ const idle = 45_000;
 
 const extension = "urn:vacant:v1";
 const cutMember = "urn:vacant:cut:v1";
+const receiptMember = "urn:vacant:receipt:v1";
 
 /**
  * Returns a function for a Caller that sends a call as a stream of A2A 1.0 to a URL of a vacant, and passes the
@@ -696,9 +700,9 @@ export function stream(url, piece) {
 /** @param {any} m the signed message at the end @returns {string} the answer as the signed path sends it */
 function answer(m) {
   const parts = m.parts.map((/** @type {any} */ p) => ({ type: "text", text: p.text }));
-  const cut = typeof m.metadata[cutMember] === "string" ? { cut: m.metadata[cutMember] } : {};
+  const [cut, receipt] = [cutMember, receiptMember].map((name) => (typeof m.metadata[name] === "string" ? m.metadata[name] : ""));
   return canonical({
-    result: { ...cut, message: { role: m.role, parts, contextId: m.contextId || null, messageId: m.messageId || null, metadata: { [extension]: m.metadata[extension] } } },
+    result: { cut, receipt, message: { role: m.role, parts, contextId: m.contextId || null, messageId: m.messageId || null, metadata: { [extension]: m.metadata[extension] } } },
   });
 }
 

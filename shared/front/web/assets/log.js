@@ -44,6 +44,9 @@ async function remember(db, before, next) {
   if (current?.note === before?.note) await done(store.put(next));
 }
 
+/** @returns {Promise<string>} the id of the host whose log this browser saw at this address; "" if it saw none */
+export const knownHost = async () => (await lastSeen(await openStore()))?.host ?? "";
+
 /** @param {IDBDatabase} db */
 const forget = (db) => done(db.transaction(storeName, "readwrite").objectStore(storeName).delete(location.origin));
 

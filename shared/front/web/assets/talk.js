@@ -8,7 +8,7 @@
 import { Book, pairOf } from "./book.js";
 import { CallError, Caller, stream } from "./caller.js";
 import { button, copyable, element, moment, shellWord, visible } from "./dom.js";
-import { hasEd25519, messageJSON, newSigner, readProof, shortID, textOf } from "./vacant.js";
+import { hasEd25519, messageJSON, newSigner, readProof, shortID, textOf, VacantError } from "./vacant.js";
 
 /** @typedef {import("./book.js").Call} Call */
 /** @typedef {import("./book.js").Key} Key */
@@ -52,6 +52,24 @@ function payment(way) {
   return `${visible(String(way?.way))} (${of})`;
 }
 
+/**
+ * Verifies a receipt, and compares it with its call. The modules are loaded when a receipt is, because most pages show none.
+ * @param {string} source @param {Call} call @returns {Promise<[boolean, string]>}
+ */
+async function judgeReceipt(source, call) {
+  const [{ verifyReceipt }, { knownHost }] = await Promise.all([import("./receipt.js"), import("./log.js")]);
+  try {
+    const r = await verifyReceipt(source);
+    const known = await knownHost().catch(() => "");
+    if (known && r.host !== known) return [false, `✗ The receipt is signed by the host ${shortID(r.host)}. The log at this address was signed by ${shortID(known)}.`];
+    if (r.request !== call.requestHash || r.reply !== call.replyHash) return [false, "✗ The receipt is of another call."];
+    return [true, `✓ Paid ${dollars(r.charge)}. The receipt names this message and this answer, and is signed by the host ${shortID(r.host)}${known ? ", whose log this browser knows" : ""}.`];
+  } catch (err) {
+    if (!(err instanceof VacantError)) throw err;
+    return [false, `✗ The receipt does not verify: ${err.message}.`];
+  }
+}
+
 /** @param {number} micros @returns {string} */
 const dollars = (micros) => "$" + (micros / 1e6).toFixed(6).replace(/(\.\d\d\d*?)0+$/, "$1");
 
@@ -68,7 +86,7 @@ class Talk {
     this.vacant = vacant;
     this.name = name;
     this.send = send;
-    this.priced = place.dataset.price !== undefined; // a stream does not tell its receipt
+    this.priced = place.dataset.price !== undefined;
     this.address = new URL(send.replace(/\/a2a\/message\/send$/, ""), location.href).href;
     /** @type {Book | null} */
     this.book = null;
@@ -214,13 +232,10 @@ class Talk {
         const { ahead } = await /** @type {Book} */ (this.book).state(call.self, call.target);
         const header = await readProof(this.key, { authority: location.host, method: "GET", target: call.receipt }, Math.floor((Date.now() + ahead) / 1000));
         const response = await fetch(call.receipt, { headers: { "Vacancy-Caller": header }, credentials: "omit", cache: "no-store" });
-        const r = await response.json();
-        if (!response.ok) throw new Error(String(r.detail));
-        const fits = r.request_hash === call.requestHash && r.reply_hash === call.replyHash;
-        place.replaceChildren(
-          element("span", { class: fits ? "ok" : "bad" }, fits ? `Paid ${dollars(Number(r.charge))}. The receipt names this message and this answer.` : "✗ The receipt is of another call."),
-          element("pre", { tabindex: "0" }, visible(JSON.stringify(r, null, 2))),
-        );
+        const source = await response.text();
+        if (!response.ok) throw new Error(String(JSON.parse(source).detail));
+        const [good, verdict] = await judgeReceipt(source, call);
+        place.replaceChildren(element("span", { class: good ? "ok" : "bad" }, visible(verdict)), element("pre", { tabindex: "0" }, visible(pretty(source))));
       } catch (err) {
         place.replaceChildren(`The receipt could not be read: ${visible(err instanceof Error ? err.message : String(err))}`);
       }
@@ -279,8 +294,9 @@ class Talk {
     let failure;
     try {
       const most = this.most.value === "" ? undefined : Math.round(Number(this.most.value) * 1e6);
+      const bound = most !== undefined ? `?max_price=${most}` : this.priced ? "" : "?max_price=0";
       const caller = new Caller(this.book, this.key, { id: this.vacant, send: this.send });
-      await operation(caller, { signal, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: this.priced ? undefined : stream(`${this.address}/?max_price=0`, piece) });
+      await operation(caller, { signal, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: stream(`${this.address}/${bound}`, piece) });
     } catch (err) {
       failure = err;
     }

@@ -148,6 +148,7 @@ type Message struct {
 	Extensions []string        `json:"extensions,omitempty"`
 	References []string        `json:"references,omitempty"` // ids of other tasks
 	Cut        call.Cut        `json:"cut,omitempty"`        // why the answer that it is ends before its end
+	Receipt    string          `json:"receipt,omitempty"`    // path of the receipt of the answer that it is; "" without a price
 }
 
 // equals reports whether two messages are the same. The stored form of a message has no white space in
@@ -337,22 +338,28 @@ func (e Event) View(history *int, envelopes bool) Event {
 // CutMember is the member of a message's metadata that says why an answer ends before its end.
 const CutMember = "urn:vacant:cut:v1"
 
-// view is the message with its envelope, or without if it is the agent's, and with the mark of
-// a cut answer.
+// ReceiptMember is the member of a message's metadata that has the path of the answer's receipt.
+const ReceiptMember = "urn:vacant:receipt:v1"
+
+// view is the message with its envelope, or without if it is the agent's, with the mark of a cut
+// answer, and with the path of a receipt.
 func (m *Message) view(envelopes bool) *Message {
-	if m == nil || m.Role != Agent || envelopes && m.Cut == "" {
+	if m == nil || m.Role != Agent {
 		return m
 	}
 	v := *m
 	if !envelopes {
 		v.Metadata = nil
 	}
-	if m.Cut != "" {
+	for _, one := range []struct{ name, value string }{{CutMember, string(m.Cut)}, {ReceiptMember, m.Receipt}} {
+		if one.value == "" {
+			continue
+		}
 		open := []byte("{")
-		if v.Metadata != nil { // the object of the envelope
+		if v.Metadata != nil { // an object that is not empty
 			open = append(slices.Clone(v.Metadata[:len(v.Metadata)-1]), ',')
 		}
-		v.Metadata = fmt.Appendf(open, "%q:%q}", CutMember, m.Cut)
+		v.Metadata = fmt.Appendf(open, "%q:%q}", one.name, one.value)
 	}
 	return &v
 }

@@ -547,6 +547,9 @@ func (t *Task) notice(text string) *Message {
 func answerMessage(t *Task, d *call.Decision) *Message {
 	reply := d.Reply
 	m := &Message{Context: t.Context, Task: t.ID, Role: Agent, Metadata: envelope.AppendMetadata(nil, reply), Cut: d.Cut}
+	if d.Paid != nil {
+		m.Receipt = call.ReceiptPath(call.Pair{Caller: reply.To, Vacant: reply.From}, d.Paid.Position)
+	}
 	if reply.Payload.MessageID != nil {
 		m.ID = *reply.Payload.MessageID
 	}
