@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,7 +26,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
@@ -178,7 +178,7 @@ func history(t *testing.T) []string {
 	a.Must(file.Close())
 	var out, errs bytes.Buffer
 	args := []string{"chain", a.Pair().Caller.String(), a.Pair().Vacant.String(), "--json", "--data", dir}
-	if code := cli.Run(context.Background(), cli.Seams{}, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + t.TempDir()}); code != 0 {
+	if code := cli.Run(context.Background(), cli.Seams{Now: a.Now}, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + t.TempDir()}); code != 0 {
 		t.Fatalf("vacancy chain: %s", errs.Bytes())
 	}
 	return strings.SplitAfter(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -199,6 +199,15 @@ func TestHistoriesAreVerified(t *testing.T) {
 		edited[n-1] = strings.Replace(edited[n-1], from, to, 1)
 		return strings.Join(edited, "") + "\n"
 	}
+	var read []struct {
+		Hash     string
+		Decision struct{ Answer struct{ Hash string } }
+	}
+	if err := json.Unmarshal([]byte("["+strings.Join(lines, ",")+"]"), &read); err != nil {
+		t.Fatal(err)
+	}
+	hashOf := func(n int) string { return read[n-1].Hash }
+	answerOf := func(n int) string { return read[n-1].Decision.Answer.Hash }
 	without := func(n int) string { return strings.Join(slices.Delete(slices.Clone(lines), n-1, n), "") + "\n" }
 	swapped := slices.Clone(lines)
 	swapped[1], swapped[2] = swapped[2], swapped[1]
@@ -221,10 +230,23 @@ func TestHistoriesAreVerified(t *testing.T) {
 		{"truncated", whole[:len(whole)-20], "entry: failed — line " + fmt.Sprint(len(lines)) + ": the file ends before the end of the line"},
 		{"no JSON", lines[0] + "{\n" + strings.Join(lines[1:], "") + "\n", "entry: failed — line 2: not JSON"},
 		{"no UTF-8", lines[0] + "\xff\n", "entry: failed — line "},
+		{"another link", edit(2, `}},"prev":"`+hashOf(1), `}},"prev":"`+hashOf(3)), "links: failed — entry 2: it names " + hashOf(3) + " as the call before, expected " + hashOf(1)},
+		{"another link of an answer", edit(3, `"prev":"`+answerOf(2), `"prev":"`+answerOf(1)), "links: failed — entry 3: its answer names " + answerOf(1) + " as the answer before"},
+		{"another hash of a sealed message", edit(3, `"hash":"`+hashOf(3), `"hash":"`+hashOf(4)), "links: failed — entry 4: it names " + hashOf(3)},
+		{"another text", edit(6, `"text":"hello tomorrow","fate"`, `"text":"hello today","fate"`), "links: failed — entry 6: the message is not the one that the entry tells of"},
+		{"another message", strings.ReplaceAll(whole, `"hello tomorrow"`, `"hello today"`), "links: failed — entry 6: the message is not the one"},
+		{"a text that its sender did not sign", edit(6, `{"type":"text","text":"hello tomorrow"}`, `{"type":"text","text":"hello today"}`), "signatures: failed — entry 6: the signature of the message does not verify"},
+		{"an answer that the vacant did not sign", edit(6, `: hello tomorrow"}]`, `: hello today"}]`), "signatures: failed — entry 6: the signature of the answer does not verify"},
+		{"an answer to another call", edit(6, `"re:`+hashOf(6), `"re:`+hashOf(5)), "bindings: failed — entry 6: the answer is not bound to the call"},
+		{"an answer of another pair", edit(8, `"from_vacant_id":"`, `"from_vacant_id":"`+strings.Repeat("0", 64)+`","x":"`), "bindings: failed — entry 8: the answer is of another pair"},
+		{"without a message", edit(6, `"message":{"role":"ROLE_USER"`, `"massage":{"role":"ROLE_USER"`), "entry: failed — entry 6: message: expected an object"},
 	}
 	for i, got := range drops(t, each(cases, func(c struct{ name, file, want string }) []byte { return []byte(c.file) })...) {
-		if !strings.Contains(got, cases[i].want) || !strings.Contains(got, "signatures: not checked — a history has no signatures") {
+		if !strings.Contains(got, cases[i].want) {
 			t.Errorf("%s: want %q, got\n%s", cases[i].name, cases[i].want, got)
+		}
+		if i == 0 && (!strings.Contains(got, "signatures: verified — messages: 16, each signed by its sender") || !strings.Contains(got, "signatures: not checked — messages that can no longer be read: 9")) {
+			t.Errorf("%s: got\n%s", cases[i].name, got)
 		}
 		if sound := i < 2; sound == strings.Contains(got, "failed") {
 			t.Errorf("%s: got\n%s", cases[i].name, got)
@@ -237,15 +259,27 @@ func TestFilesOf200MBAreVerified(t *testing.T) {
 	const size = 200 << 20
 	filler := strings.Repeat("ä", 50_000)
 	var long bytes.Buffer
+	key := keyOf(t, 1)
+	e := envelope.Envelope{From: key.ID(), To: keyOf(t, 2).ID(), Time: time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{filler}}}
 	for n := 1; long.Len() < size; n++ {
-		fmt.Fprintf(&long, `{"position":%d,"kind":"call","epoch":0,"seq":%d,"time":"2026-05-06T12:00:01+00:00","hash":%q,"text":%q,"fate":"pending"}`+"\n", n, n, strings.Repeat("ab", identity.Size), filler)
+		e.Seq++
+		hash, err := e.Sign(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&long, `{"position":%d,"kind":"call","epoch":0,"seq":%d,"time":"2026-05-06T00:00:00+00:00","hash":%q,"prev":%q,"text":%q,"message":%s,"fate":"pending"}`+"\n", n, n, hash, e.Prev, filler, envelope.AppendMessage(nil, &e))
+		e.Prev = hash
 	}
+	// Only its last line is broken.
 	last := bytes.LastIndex(bytes.TrimSpace(long.Bytes()), []byte("\n"))
-	broken := append(slices.Clone(long.Bytes()[:last+1]), bytes.Replace(long.Bytes()[last+1:], []byte("pending"), []byte("lost"), 1)...)
+	broken := append(long.Bytes()[:last+1:last+1], bytes.Replace(long.Bytes()[last+1:], []byte("pending"), []byte("lost"), 1)...)
 	export := exported(t, 3)
 	padded := bytes.Replace(export, []byte(`"exported"`), append(append([]byte(`"more": "`), bytes.Repeat([]byte("x"), size)...), `", "exported"`...), 1)
-	got := drops(t, long.Bytes(), broken, padded, make([]byte, 256<<20+1))
-	for i, want := range []string{"entries: verified", ": fate: expected answered", "chains: verified — targets: 2", "file: failed — expected at most 268435456 bytes, got 268435457"} {
+	got := drops(t, broken, padded, make([]byte, 256<<20+1))
+	if strings.Count(got[0], "failed") != 1 || !strings.Contains(got[0], fmt.Sprintf("signatures: verified — messages: %d,", e.Seq)) {
+		t.Errorf("a long history:\n%.500s", got[0])
+	}
+	for i, want := range []string{fmt.Sprintf("entry %d: fate: expected answered", e.Seq), "chains: verified — targets: 2", "file: failed — expected at most 268435456 bytes, got 268435457"} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("file %d: want %q, got\n%.500s", i, want, got[i])
 		}

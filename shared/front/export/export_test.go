@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -84,6 +85,12 @@ func TestFindingsComeAsLinesBeforeTheResult(t *testing.T) {
 	}
 }
 
+// message is a signed message of the caller, as it was sent.
+func message(text string, seq int, time string) string {
+	return fmt.Sprintf(`"message":{"role":"ROLE_USER","parts":[{"type":"text","text":%q}],"contextId":null,"messageId":"m1","metadata":{"urn:vacant:v1":{"from_vacant_id":"CALLER","to_vacant_id":"DEMO",`+
+		`"sequence_no":%d,"timestamp":%q,"prev_envelope_hash":"HASH","idempotency_key":"k","caller_signature":"HASHHASH"}}}`, text, seq, time)
+}
+
 func TestAHistoryComesAsLines(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	got := get(t, a, "/v1/admin/chain/"+a.Pair().Caller.String()[:10]+"/demo")
@@ -92,9 +99,9 @@ func TestAHistoryComesAsLines(t *testing.T) {
 	}
 	for i, want := range map[int]string{
 		1: `{"entry":{"position":1,"kind":"call","epoch":0,"seq":1,"time":"2026-05-06T12:00:01+00:00","hash":"HASH","sealed":true,"fate":"answered",` +
-			`"decision":{"position":1,"answer":{"seq":1,"time":"2026-05-06T12:00:01+00:00","hash":"HASH","sealed":true,"took_ms":0}}}}`,
-		7: `{"entry":{"position":7,"kind":"call","epoch":0,"seq":7,"time":"2026-05-09T12:00:09+00:00","hash":"HASH","text":"late","fate":"void","decision":{"position":8}}}`,
-		9: `{"entry":{"position":9,"kind":"reset","epoch":1,"seq":0,"time":"2026-05-09T13:00:11+00:00","hash":"HASH","text":"RESET_CHAIN"}}`,
+			`"decision":{"position":1,"answer":{"seq":1,"time":"2026-05-06T12:00:01+00:00","hash":"HASH","sealed":true,"took_ms":0,"prev":"HASH"}},"prev":"HASH"}}`,
+		7: `{"entry":{"position":7,"kind":"call","epoch":0,"seq":7,"time":"2026-05-09T12:00:09+00:00","hash":"HASH","text":"late","fate":"void","decision":{"position":8},"prev":"HASH",` + message("late", 7, "2026-05-09T12:00:09+00:00") + `}}`,
+		9: `{"entry":{"position":9,"kind":"reset","epoch":1,"seq":0,"time":"2026-05-09T13:00:11+00:00","hash":"HASH","text":"RESET_CHAIN","prev":"HASH",` + message("RESET_CHAIN", 7, "2026-05-09T13:00:11+00:00") + `}}`,
 	} {
 		if diff := cmp.Diff(want, got[i]); diff != "" {
 			t.Errorf("line %d (-want +got):\n%s", i, diff)

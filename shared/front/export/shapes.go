@@ -1,9 +1,12 @@
 package export
 
 import (
+	"encoding/json"
+
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/fsck/transcript"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -21,6 +24,13 @@ type Said struct {
 	Damaged bool    `json:"damaged,omitempty"`
 }
 
+// Proof lets a reader verify a message. Prev is the hash of the message before it, as signed; of a
+// reset it has no meaning. Message is the signed message as it was sent, unless its text is unreadable.
+type Proof struct {
+	Prev    identity.Hash   `json:"prev"`
+	Message json.RawMessage `json:"message,omitempty"`
+}
+
 // Entry is a call or a reset with its outcome. Times are in wire form (UTC,
 // PROTOCOL §3).
 type Entry struct {
@@ -33,6 +43,7 @@ type Entry struct {
 	Said
 	Fate     transcript.Fate `json:"fate,omitempty"` // for a call: answered, void, closed or pending
 	Decision *Decision       `json:"decision,omitempty"`
+	Proof
 }
 
 // Decision is the row that decided a call. For a void it has only the position.
@@ -53,6 +64,7 @@ type Answer struct {
 	Said
 	TookMS int64    `json:"took_ms"`       // from acceptance to answer
 	Cut    call.Cut `json:"cut,omitempty"` // why it ends before its end
+	Proof
 }
 
 // End is the last line of a history.
@@ -67,10 +79,18 @@ func saidOf(t transcript.Text) Said {
 	return Said{Text: &t.Said}
 }
 
+func proofOf(prev identity.Hash, t transcript.Text) Proof {
+	p := Proof{Prev: prev}
+	if t.Signed != nil {
+		p.Message = envelope.AppendMessage(nil, t.Signed)
+	}
+	return p
+}
+
 func entryOf(e *transcript.Entry) *Entry {
 	out := &Entry{
 		Position: e.Position, Kind: "call", Epoch: e.Epoch, Seq: e.Seq, Time: canon.FormatTime(e.Time), Hash: e.Hash,
-		Said: saidOf(e.Text), Fate: e.Fate,
+		Said: saidOf(e.Text), Fate: e.Fate, Proof: proofOf(e.Prev, e.Text),
 	}
 	if e.Reset {
 		out.Kind = "reset"
@@ -81,7 +101,7 @@ func entryOf(e *transcript.Entry) *Entry {
 		out.Decision = &Decision{Position: d.Position, Cause: d.Cause, Usage: d.Usage}
 	case transcript.Answered:
 		out.Decision = &Decision{Position: d.Position, Usage: d.Usage, Answer: &Answer{
-			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(), Cut: d.Cut,
+			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(), Cut: d.Cut, Proof: proofOf(d.Prev, d.Text),
 		}}
 	}
 	return out

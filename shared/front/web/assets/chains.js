@@ -7,7 +7,7 @@
  */
 
 import {
-  canonical, canonicalTime, checkID, compareKeys, concat, envelopeHash, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, replyKey, LIMITS, shortID, signerFromSeed,
+  canonical, canonicalTime, checkID, compareKeys, concat, envelopeHash, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, replyKey, shortID, signerFromSeed, textOf,
   utf8, VacantError, verify, verifyCard, verifyEnvelope, ZERO_HASH,
 } from "./vacant.js";
 import { Book } from "./book.js";
@@ -23,6 +23,8 @@ import { element, visible } from "./dom.js";
 /** The largest file in bytes. */
 const maxFile = 256 << 20;
 const limits = { bytes: maxFile, depth: 32, keys: 1 << 20 };
+/** Of a line of a history: a call and its answer, each with its text twice. */
+const lineLimits = { bytes: 8 << 20, depth: 32, keys: 1 << 10 };
 /** So many broken entries are named. */
 const maxNamed = 100;
 
@@ -264,9 +266,12 @@ function checkLate(l) {
 
 // ---- Histories -------------------------------------------------------------------------
 
+/** @typedef {{at: number, epoch: number, entry: number, seq: number, hash: string, prev: string}} Decision at is its position, and entry the position of its call; seq is 0 for a call without an answer */
+
 /**
  * Verifies the lines of "vacancy chain --json" one by one, in memory that grows only with the
- * answers: positions, epochs, numbers, times, and that each decision belongs to one call.
+ * answers: positions, epochs, numbers, times, links, signatures, that each answer is bound to its
+ * call, and that each decision belongs to one call.
  */
 class History {
   constructor() {
@@ -274,11 +279,14 @@ class History {
     this.broken = 0;
     /** @type {Finding[]} */
     this.named = [];
-    /** @type {{position: number, epoch: number, seq: number} | null} */
+    /** @type {{position: number, epoch: number, seq: number, hash: string} | null} */
     this.last = null;
     this.latest = "";
     this.unread = 0;
-    /** @type {[number, number, number, number][]} position of the decision, epoch and number of the answer or 0, and the entry's position */
+    this.signed = 0;
+    /** The caller's id and the vacant's, as the first signed message names them. */
+    this.pair = ["", ""];
+    /** @type {Decision[]} */
     this.decisions = [];
   }
 
@@ -289,21 +297,24 @@ class History {
   }
 
   /** @param {string} line */
-  add(line) {
+  async add(line) {
     const at = ++this.entries;
     let position = 0;
     try {
-      const e = object(parseJSON(line), "entry");
+      const e = object(parseJSON(line, lineLimits), "entry");
       position = integer(e.get("position"), "position", 1);
       const kind = word(e.get("kind"), "kind", ["call", "reset"]);
       const [epoch, seq] = [integer(e.get("epoch"), "epoch", 0), integer(e.get("seq"), "seq", kind === "reset" ? 0 : 1)];
       const time = text(e.get("time"), "time");
       if (canonicalTime(time) !== time) throw wrong("time: expected its canonical form");
-      if (parseHash(text(e.get("hash"), "hash")) === ZERO_HASH) throw wrong("hash: expected the hash of an envelope");
+      const [hash, prev] = [parseHash(text(e.get("hash"), "hash")), parseHash(text(e.get("prev"), "prev"))];
+      if (hash === ZERO_HASH) throw wrong("hash: expected the hash of an envelope");
       this.place(position, kind, epoch, seq, time);
-      this.said(position, e);
-      if (kind === "call") this.decide(position, epoch, e);
-      this.last = { position, epoch, seq };
+      const before = kind === "reset" ? prev : seq === 1 ? ZERO_HASH : (this.last?.hash ?? prev);
+      if (prev !== before) this.fail("links", `entry ${position}: it names ${prev} as the call before, expected ${before}`);
+      await this.said(position, "the message", e, { seq: kind === "reset" ? null : seq, time, hash, prev, idem: null });
+      if (kind === "call") await this.decide(position, epoch, hash, e);
+      this.last = { position, epoch, seq, hash };
       if (time > this.latest) this.latest = time;
     } catch (err) {
       this.fail("entry", `${position ? `entry ${position}` : `line ${at}`}: ${refusal(err)}`);
@@ -320,15 +331,29 @@ class History {
     if (kind === "reset" && time <= this.latest) this.fail("epochs", `entry ${position}: a reset is signed later than everything before it, ${this.latest}`);
   }
 
-  /** @param {number} position @param {JSONObject} e */
-  said(position, e) {
-    if (e.get("damaged") === true) this.fail("texts", `entry ${position}: its text is damaged`);
-    else if (e.get("sealed") === true) this.unread++;
-    else text(e.get("text"), "text");
+  /**
+   * Verifies a signed message, and that it is the one that its entry tells of.
+   * @param {number} position @param {string} what the message or the answer @param {JSONObject} e
+   * @param {{seq: number | null, time: string, hash: string, prev: string, idem: string | null}} told null is not told
+   */
+  async said(position, what, e, told) {
+    if (e.get("damaged") === true) return this.fail("texts", `entry ${position}: its text is damaged`);
+    if (e.get("sealed") === true) return void this.unread++;
+    const said = text(e.get("text"), "text");
+    const m = parseMessage(canonical(object(e.get("message"), "message")));
+    this.signed++;
+    const [from, to] = told.idem === null ? [m.from, m.to] : [m.to, m.from];
+    if (this.pair[0] === "") this.pair = [from, to];
+    if (from !== this.pair[0] || to !== this.pair[1]) this.fail("bindings", `entry ${position}: ${what} is of another pair`);
+    if (told.idem !== null && m.idem !== told.idem) this.fail("bindings", `entry ${position}: the answer is not bound to the call`);
+    if (envelopeHash(m) !== told.hash || m.prev !== told.prev || m.ts !== told.time || (told.seq !== null && m.seq !== told.seq) || textOf(m) !== said) {
+      this.fail("links", `entry ${position}: ${what} is not the one that the entry tells of`);
+    }
+    if (!(await verifyEnvelope(m))) this.fail("signatures", `entry ${position}: the signature of ${what} does not verify`);
   }
 
-  /** @param {number} position @param {number} epoch @param {JSONObject} e */
-  decide(position, epoch, e) {
+  /** @param {number} position @param {number} epoch @param {string} hash of the call @param {JSONObject} e */
+  async decide(position, epoch, hash, e) {
     const fate = word(e.get("fate"), "fate", ["answered", "void", "closed", "pending"]);
     const decision = e.get("decision");
     if ((fate === "answered" || fate === "void") !== (decision !== undefined)) throw wrong(`decision: expected one for an answered or void call, and for no other; the call is ${fate}`);
@@ -338,33 +363,40 @@ class History {
     const answer = d.get("answer");
     if ((fate === "answered") !== (answer !== undefined)) throw wrong(`answer: expected one for an answered call, and for no other; the call is ${fate}`);
     if (answer === undefined) {
-      this.decisions.push([at, epoch, 0, position]);
+      this.decisions.push({ at, epoch, entry: position, seq: 0, hash: "", prev: "" });
       return;
     }
     const a = object(answer, "answer");
     const time = text(a.get("time"), "answer.time");
     if (canonicalTime(time) !== time) throw wrong("answer.time: expected its canonical form");
     if (time > this.latest) this.latest = time;
-    parseHash(text(a.get("hash"), "answer.hash"));
-    this.said(position, a);
-    this.decisions.push([at, epoch, integer(a.get("seq"), "answer.seq", 1), position]);
+    const seq = integer(a.get("seq"), "answer.seq", 1);
+    const [own, prev] = [parseHash(text(a.get("hash"), "answer.hash")), parseHash(text(a.get("prev"), "answer.prev"))];
+    await this.said(position, "the answer", a, { seq, time, hash: own, prev, idem: replyKey(hash) });
+    this.decisions.push({ at, epoch, entry: position, seq, hash: own, prev });
   }
 
   /** @returns {Finding[]} */
   end() {
-    this.decisions.sort((a, b) => a[0] - b[0]);
-    let [before, epoch, seq] = [0, -1, 0];
-    for (const [at, in_, answer, position] of this.decisions) {
-      if (at === before) this.fail("bindings", `entry ${position}: decision ${at} is the decision of another call, too`);
-      if (in_ !== epoch) [epoch, seq] = [in_, before === 0 && at !== 1 && answer ? answer - 1 : 0];
-      if (answer && answer !== ++seq) this.fail("bindings", `entry ${position}: expected answer ${epoch}.${seq}, got ${epoch}.${answer}`);
-      if (answer) seq = answer;
-      before = at;
+    this.decisions.sort((a, b) => a.at - b.at);
+    let [before, epoch, seq, tip] = [0, -1, 0, ZERO_HASH];
+    for (const d of this.decisions) {
+      if (d.at === before) this.fail("bindings", `entry ${d.entry}: decision ${d.at} is the decision of another call, too`);
+      if (d.epoch !== epoch) {
+        epoch = d.epoch;
+        [seq, tip] = before === 0 && d.at !== 1 && d.seq ? [d.seq - 1, d.prev] : [0, ZERO_HASH];
+      }
+      before = d.at;
+      if (!d.seq) continue;
+      if (d.seq !== seq + 1) this.fail("bindings", `entry ${d.entry}: expected answer ${epoch}.${seq + 1}, got ${epoch}.${d.seq}`);
+      else if (d.prev !== tip) this.fail("links", `entry ${d.entry}: its answer names ${d.prev} as the answer before, expected ${tip}`);
+      [seq, tip] = [d.seq, d.hash];
     }
     if (this.broken > this.named.length) this.named.push({ part: "more", ok: false, detail: `${this.broken - maxNamed} more are broken` });
     if (this.entries === 0) this.named.push({ part: "entries", ok: false, detail: "the file has none" });
-    if (this.named.length === 0) this.named.push({ part: "entries", ok: true, detail: `entries: ${this.entries}, in order, each decided at most once` });
-    this.named.push({ part: "signatures", ok: null, detail: `a history has no signatures: run vacancy verify on the host (texts that can no longer be read: ${this.unread})` });
+    if (this.named.length === 0) this.named.push({ part: "entries", ok: true, detail: `entries: ${this.entries}, in order and linked, each decided at most once` });
+    if (!this.named.some((f) => f.part === "signatures") && this.signed > 0) this.named.push({ part: "signatures", ok: true, detail: `messages: ${this.signed}, each signed by its sender, from ${shortID(this.pair[0])} to ${shortID(this.pair[1])} and back` });
+    if (this.unread > 0) this.named.push({ part: "signatures", ok: null, detail: `messages that can no longer be read: ${this.unread}; their hashes are linked` });
     return this.named;
   }
 }
@@ -385,8 +417,8 @@ async function verifyHistory(file, progress) {
     }
     const lines = rest.split("\n");
     rest = lines.pop() ?? "";
-    lines.forEach((line) => history.add(line));
-    if (rest.length > LIMITS.bytes) {
+    for (const line of lines) await history.add(line);
+    if (rest.length > lineLimits.bytes) {
       history.fail("entry", `line ${history.entries + 1}: the line is too long`);
       break;
     }

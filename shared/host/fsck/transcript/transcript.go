@@ -36,6 +36,8 @@ type Text struct {
 	Said    string
 	Sealed  bool // the key of its day was destroyed
 	Damaged bool // it does not open or decode
+	// Signed is the whole signed message; nil of one that is unreadable.
+	Signed *envelope.Envelope
 }
 
 // Entry is a call with its outcome, or a reset.
@@ -46,6 +48,7 @@ type Entry struct {
 	Seq      int64 // 0 for a reset
 	Time     time.Time
 	Hash     identity.Hash
+	Prev     identity.Hash // as signed
 	Text     Text
 	Fate     Fate
 	Decision Decision // of an answered or void call
@@ -58,6 +61,7 @@ type Decision struct {
 	Seq      int64
 	Time     time.Time
 	Hash     identity.Hash
+	Prev     identity.Hash
 	Text     Text
 	Took     time.Duration // whole milliseconds
 	Usage    *call.Usage   // what was used; nil if the agent does not say
@@ -141,7 +145,7 @@ func (r *reader) decide(ctx context.Context) error {
 }
 
 func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err error) {
-	e = Entry{Position: q.Position, Epoch: q.Epoch, Time: q.Time, Hash: q.Hash}
+	e = Entry{Position: q.Position, Epoch: q.Epoch, Time: q.Time, Hash: q.Hash, Prev: q.Prev}
 	text, boundTo := q.Sealed(r.pair)
 	e.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return q.Envelope(r.pair, plain) })
 	if err != nil {
@@ -175,7 +179,7 @@ func (r *reader) setDecision(ctx context.Context, e *Entry, at uint64) error {
 		return err
 	}
 	e.Fate = Answered
-	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took, Usage: a.Usage, Cut: a.Cut}
+	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Prev: a.Prev, Took: a.Took, Usage: a.Usage, Cut: a.Cut}
 	text, boundTo := a.Sealed(r.pair)
 	e.Decision.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
 	return err
@@ -235,7 +239,7 @@ func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read
 	if err != nil {
 		return Text{Damaged: true}, nil
 	}
-	return Text{Said: e.Payload.Text()}, nil
+	return Text{Said: e.Payload.Text(), Signed: &e}, nil
 }
 
 // each reads a stream from a position until fn reports enough.
