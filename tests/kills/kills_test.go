@@ -325,7 +325,7 @@ func pageAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.next(p)
 }
 
-// startAgain starts once more, much later, and requires the demo to answer, and
+// startAgain starts once more, much later, and requires the demo to answer, to be published, and
 // to be the only one.
 func startAgain(s *stage, p process, _ request, _ *response, then fate) {
 	s.t.Helper()
@@ -334,6 +334,9 @@ func startAgain(s *stage, p process, _ request, _ *response, then fate) {
 	demos := slices.DeleteFunc(vacants, func(v admin.Vacant) bool { return v.Name != "demo" })
 	if len(demos) != 1 {
 		s.t.Fatalf("%d vacants named demo, want 1", len(demos))
+	}
+	if demos[0].Published != lifecycle.Public {
+		s.t.Fatalf("the demo is published as %q", demos[0].Published)
 	}
 	if never := strings.Contains(v.ready.Error, " failed: "); never != (then == pending) || !never && v.ready.Call == nil {
 		s.t.Fatalf("the call of dev: %+v, error %q; want it %s", v.ready.Call, v.ready.Error, then)

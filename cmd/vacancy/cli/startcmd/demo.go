@@ -52,7 +52,7 @@ type demoResult struct {
 // any caller. A failed call is reported and stops nothing: the person may have
 // paused the demo or moved its chain.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
-	demo, first, err := demoVacant(ctx, host)
+	demo, first, err := demoVacant(a, ctx, host, dir)
 	if err != nil {
 		return devResult{}, err
 	}
@@ -81,17 +81,22 @@ func hideDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir string
 }
 
 // demoVacant returns the demo, and creates it if it never existed: first reports that. A
-// demo that the person sank or removed is not made again.
-func demoVacant(ctx context.Context, host *standalone.Host) (demo vacants.Record, first bool, err error) {
+// demo that the person sank or removed is not made again. It publishes the demo once, so that the directory
+// shows a newcomer an agent. A start before this one may have ended between the two.
+func demoVacant(a *kit.App, ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, first bool, err error) {
 	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {
+		first = true
 		demo, err = host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
-		if err == nil { // so that the directory shows a newcomer an agent
-			demo, _, err = host.Vacants.Publish(ctx, demo.ID, vacants.PublishOptions{})
-		}
-		return demo, true, err
 	}
-	return demo, false, err
+	if err != nil || demo.Capability != demoCapability || !demo.State.CanBeCalled() || a.HasServed(dir) {
+		return demo, first, err
+	}
+	if next, err := host.Registry.NextActorSeq(ctx, demo.ID); err != nil || next > 1 {
+		return demo, first, err
+	}
+	demo, _, err = host.Vacants.Publish(ctx, demo.ID, vacants.PublishOptions{})
+	return demo, first, err
 }
 
 func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult) error {
