@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/history"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
@@ -158,9 +160,9 @@ func TestExportsAreJudgedAsByGo(t *testing.T) {
 	}
 }
 
-// history returns the lines that "vacancy chain --json" prints of a history with every kind of
+// historyLines returns the lines that "vacancy chain --json" prints of a history with every kind of
 // row.
-func history(t *testing.T) []string {
+func historyLines(t *testing.T) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "host")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -186,7 +188,7 @@ func history(t *testing.T) []string {
 
 func TestHistoriesAreVerified(t *testing.T) {
 	t.Parallel()
-	lines := history(t)
+	lines := historyLines(t)
 	whole := strings.Join(lines, "") + "\n"
 	if len(lines) < 12 {
 		t.Fatalf("%d lines", len(lines))
@@ -229,7 +231,7 @@ func TestHistoriesAreVerified(t *testing.T) {
 		{"a time in another form", edit(1, `+00:00`, `Z`), "entry: failed — entry 1: time: expected its canonical form"},
 		{"truncated", whole[:len(whole)-20], "entry: failed — line " + fmt.Sprint(len(lines)) + ": the file ends before the end of the line"},
 		{"no JSON", lines[0] + "{\n" + strings.Join(lines[1:], "") + "\n", "entry: failed — line 2: not JSON"},
-		{"no UTF-8", lines[0] + "\xff\n", "entry: failed — line "},
+		{"no UTF-8", lines[0] + "\xff\n", "entry: failed — line 2: "},
 		{"another link", edit(2, `}},"prev":"`+hashOf(1), `}},"prev":"`+hashOf(3)), "links: failed — entry 2: it names " + hashOf(3) + " as the call before, expected " + hashOf(1)},
 		{"another link of an answer", edit(3, `"prev":"`+answerOf(2), `"prev":"`+answerOf(1)), "links: failed — entry 3: its answer names " + answerOf(1) + " as the answer before"},
 		{"another hash of a sealed message", edit(3, `"hash":"`+hashOf(3), `"hash":"`+hashOf(4)), "links: failed — entry 4: it names " + hashOf(3)},
@@ -242,6 +244,7 @@ func TestHistoriesAreVerified(t *testing.T) {
 		{"without a message", edit(6, `"message":{"role":"ROLE_USER"`, `"massage":{"role":"ROLE_USER"`), "entry: failed — entry 6: message: expected an object"},
 	}
 	for i, got := range drops(t, each(cases, func(c struct{ name, file, want string }) []byte { return []byte(c.file) })...) {
+		sameVerdict(t, cases[i].name, cases[i].file, got)
 		if !strings.Contains(got, cases[i].want) {
 			t.Errorf("%s: want %q, got\n%s", cases[i].name, cases[i].want, got)
 		}
@@ -251,6 +254,27 @@ func TestHistoriesAreVerified(t *testing.T) {
 		if sound := i < 2; sound == strings.Contains(got, "failed") {
 			t.Errorf("%s: got\n%s", cases[i].name, got)
 		}
+	}
+}
+
+// sameVerdict requires "vacancy verify FILE" to say of a history what the page says: all of it, but for the text of a
+// refusal of one line.
+func sameVerdict(t *testing.T, name, file, page string) {
+	t.Helper()
+	h, err := history.Check(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, f := range h.Parts {
+		lines = append(lines, fmt.Sprintf("%s: %s — %s", f.Part, map[bool]string{true: "verified", false: "failed"}[f.OK], f.Detail))
+	}
+	if h.Unread > 0 {
+		lines = append(lines, fmt.Sprintf("signatures: not checked — messages that can no longer be read: %d; their hashes are linked", h.Unread))
+	}
+	refusal := regexp.MustCompile(`(?m)^(entry: failed — (?:entry|line) \d+: ).*`)
+	if diff := cmp.Diff(refusal.ReplaceAllString(strings.Join(lines, "\n"), "$1"), refusal.ReplaceAllString(page, "$1")); diff != "" {
+		t.Errorf("%s: vacancy verify FILE and the page differ (-verify +page):\n%s", name, diff)
 	}
 }
 

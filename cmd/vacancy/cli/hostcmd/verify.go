@@ -1,13 +1,16 @@
 package hostcmd
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/history"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -16,7 +19,7 @@ func verifyCommand(a *kit.App) *cobra.Command {
 	var read kit.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Check everything a host stores, or an export",
+		Short: "Check everything a host stores, or a file",
 		Long: `Check all data of the host in a data directory: every link, number, epoch and decision
 of every pair; every logbook, record, card and name; every event and registration of the
 registry and its sealed log; and every hash and signature whose text can still be read.
@@ -29,24 +32,27 @@ read with your AWS credentials, at --read-units a second, and the keys are check
 Calls may come meanwhile. An account that pays for calls in each of five readings is
 compared only within the amounts of these calls, which the last lines say.
 
-With FILE it checks an export offline: that the seed is the id's key, that the card and
-every logbook entry are signed by it and linked, and that the chain states are whole.
+With FILE it checks a file offline. Of an export: that the seed is the id's key, that the
+card and every logbook entry are signed by it and linked, and that the chain states are
+whole. Of a history of vacancy chain --json: that its calls and answers are linked, bound
+to each other, and signed by their senders.
 
 It reports every part and exits with 1 if one is broken.`,
 		Example: `  vacancy verify
   vacancy verify --data /srv/vacancy --json
   vacancy verify --host aws --stage prod --read-units 200
-  vacancy verify alice.vacancy.json`,
+  vacancy verify alice.vacancy.json
+  vacancy chain alice fox --json >history && vacancy verify history`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
 				return verifyHost(a, cmd.Context(), w, read)
 			case kit.IsURL(args[0]):
-				return kit.WithHint(problem.New(problem.Usage, "%q is a URL: expected FILE, an export", kit.Clip(args[0], 200)), "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY; callers use vacancy card URL and receipt", cmd.CommandPath(), kit.ShellWord(kit.HostOf(args[0])))
+				return kit.WithHint(problem.New(problem.Usage, "%q is a URL: expected FILE, an export or a history", kit.Clip(args[0], 200)), "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY; callers use vacancy card URL and receipt", cmd.CommandPath(), kit.ShellWord(kit.HostOf(args[0])))
 			case w != (kit.Where{}) || read != (kit.ReadFlags{}):
 				return kit.WithHint(problem.New(problem.Usage, "FILE does not go together with the flags of a host"), "%s --help", cmd.CommandPath())
 			}
-			return verifyExport(a, args[0])
+			return verifyFile(a, args[0])
 		},
 	}
 	kit.HostFlags(cmd.Flags(), &w)
@@ -54,37 +60,73 @@ It reports every part and exits with 1 if one is broken.`,
 	return cmd
 }
 
-func verifyExport(a *kit.App, file string) error {
-	e, err := datadir.ReadExport(file)
+func verifyFile(a *kit.App, file string) error {
+	r, err := historyResult(file)
 	if err != nil {
 		return err
 	}
-	r := verifyResult{File: file, Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
-	r.OK = datadir.Whole(r.Parts)
-	if err := a.Show(r); err != nil || r.OK {
+	if r == nil {
+		e, err := datadir.ReadExport(file)
+		if err != nil {
+			return err
+		}
+		r = &verifyResult{Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
+	}
+	r.File, r.OK = file, datadir.Whole(r.Parts)
+	if err := a.Show(*r); err != nil || r.OK {
 		return err
 	}
 	return &kit.Reported{}
 }
 
-// verifyResult is the report on an export.
+// historyResult checks a file with a history, and returns nil of another file, or of none.
+func historyResult(file string) (*verifyResult, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, nil // the reader of exports tells why
+	}
+	defer f.Close()
+	lines := bufio.NewReader(f)
+	if head, _ := lines.Peek(64); !history.Is(head) {
+		return nil, nil
+	}
+	h, err := history.Check(lines)
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "%s cannot be read: %v", file, err)
+	}
+	return &verifyResult{Format: "vacancy chain --json", Parts: h.Parts, Unread: h.Unread}, nil
+}
+
+// verifyResult is the report on a file.
 type verifyResult struct {
 	File   string            `json:"file"`
 	Format string            `json:"format"`
-	Name   string            `json:"name"`
-	ID     string            `json:"vacant_id"`
+	Name   string            `json:"name,omitempty"`
+	ID     string            `json:"vacant_id,omitempty"`
 	OK     bool              `json:"ok"`
 	Parts  []datadir.Finding `json:"parts"`
+	Unread int               `json:"unread,omitempty"` // messages of a history that can no longer be read
 }
 
 func (r verifyResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s of %s\n", kit.Printable(r.File), r.Format, kit.Printable(r.Name))
+	of := ""
+	if r.Name != "" {
+		of = " of " + kit.Printable(r.Name)
+	}
+	fmt.Fprintf(w, "%s: %s%s\n", kit.Printable(r.File), r.Format, of)
+	width := 8
+	for _, p := range r.Parts {
+		width = max(width, len(p.Part))
+	}
 	for _, p := range r.Parts {
 		verdict := "ok"
 		if !p.OK {
 			verdict = "BROKEN"
 		}
-		fmt.Fprintf(w, "  %-8s %s %s\n", p.Part, kit.Verdict(w, p.OK, fmt.Sprintf("%-7s", verdict)), kit.Printable(p.Detail))
+		fmt.Fprintf(w, "  %-*s %s %s\n", width, p.Part, kit.Verdict(w, p.OK, fmt.Sprintf("%-7s", verdict)), kit.Printable(p.Detail))
+	}
+	if r.Unread > 0 {
+		fmt.Fprintf(w, "messages that can no longer be read: %d; their links were checked, but not their hashes and signatures\n", r.Unread)
 	}
 	if r.OK {
 		fmt.Fprintln(w, kit.Verdict(w, true, "whole"))

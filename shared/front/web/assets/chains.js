@@ -296,7 +296,7 @@ class History {
     if (this.named.length < maxNamed) this.named.push({ part, ok: false, detail });
   }
 
-  /** @param {string} line */
+  /** @param {Uint8Array} line */
   async add(line) {
     const at = ++this.entries;
     let position = 0;
@@ -405,31 +405,27 @@ class History {
 async function verifyHistory(file, progress) {
   const history = new History();
   const reader = file.stream().getReader();
-  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  let [rest, read] = ["", 0];
+  let [rest, read] = [new Uint8Array(), 0];
   for (;;) {
     const { done, value } = await reader.read();
-    try {
-      rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
-    } catch {
-      history.fail("entry", `line ${history.entries + 1}: the text is not UTF-8`);
-      break;
-    }
-    const lines = rest.split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) await history.add(line);
+    if (done) break;
+    const bytes = concat(rest, value);
+    let from = 0;
+    for (let end; (end = bytes.indexOf(newline, from)) >= 0; from = end + 1) await history.add(bytes.subarray(from, end));
+    rest = bytes.slice(from);
     if (rest.length > lineLimits.bytes) {
       history.fail("entry", `line ${history.entries + 1}: the line is too long`);
-      break;
+      return history.end();
     }
-    if (done) break;
     progress((read += value.length));
     await pause();
   }
   // Every line ends with a newline, so a rest was cut off.
-  if (rest !== "") history.fail("entry", `line ${history.entries + 1}: the file ends before the end of the line`);
+  if (rest.length > 0) history.fail("entry", `line ${history.entries + 1}: the file ends before the end of the line`);
   return history.end();
 }
+
+const newline = 10;
 
 /**
  * Verifies a dropped file.

@@ -1,0 +1,337 @@
+// Package history verifies the history of a pair, as vacancy chain --json prints it.
+//
+// The invariants: a history is whole only if every message that can be read is signed by its sender, and every
+// hash, number and decision follows the one before. What cannot be read is counted. Damage is told in the words of
+// the page /web/chains.
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/host/fsck/transcript"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Verdict is the verdict on a history.
+type Verdict struct {
+	Parts []datadir.Finding
+	// Unread messages can no longer be read: their links are verified, but not their hashes and
+	// signatures.
+	Unread int
+}
+
+const (
+	// maxLine bounds a line in bytes. It has a call and its answer, each with its text twice.
+	maxLine = 8 << 20
+	// maxNamed is the number of broken entries that are named.
+	maxNamed = 100
+)
+
+// Is reports whether a file begins as the entries of a history, as vacancy chain --json prints them.
+func Is(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"position":`)) }
+
+// Check verifies the entries of a history, one a line, in memory that grows only with the
+// answers: positions, epochs, numbers, times, links, signatures, that each answer is bound to its call,
+// and that each decision belongs to one call. The page /web/chains finds the same. The error is the
+// reader's.
+func Check(r io.Reader) (Verdict, error) {
+	var c checker
+	lines := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := readLine(lines)
+		switch {
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			return c.end(), nil
+		case errors.Is(err, errLong):
+			c.fail("entry", "line %d: the line is too long", c.entries+1)
+			return c.end(), nil
+		case errors.Is(err, io.EOF):
+			c.fail("entry", "line %d: the file ends before the end of the line", c.entries+1)
+			return c.end(), nil
+		case err != nil:
+			return Verdict{}, err
+		}
+		c.add(line)
+	}
+}
+
+var errLong = errors.New("too long")
+
+// readLine returns the next line without its end, or the rest of the file and io.EOF.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLine:
+			return nil, errLong
+		case err == nil:
+			return line[:len(line)-1], nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
+		}
+	}
+}
+
+// checker verifies a history in progress.
+type checker struct {
+	entries, broken, signed, unread int
+
+	named     []datadir.Finding
+	last      *export.Entry // the entry before
+	latest    string        // signed time so far
+	pair      export.Pair   // as the first signed message names it
+	decisions []ruled       // of all entries
+}
+
+// ruled is a decision. Its seq is 0 for a call without an answer.
+type ruled struct {
+	at, epoch, entry uint64
+	seq              int64
+	hash, prev       identity.Hash
+}
+
+func (c *checker) fail(part, format string, args ...any) {
+	c.broken++
+	if len(c.named) < maxNamed {
+		c.named = append(c.named, datadir.Finding{Part: part, Detail: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (c *checker) add(line []byte) {
+	c.entries++
+	e, err := readEntry(line)
+	if err == nil {
+		err = c.check(e)
+	}
+	if err == nil {
+		c.last = e
+		return
+	}
+	at := fmt.Sprintf("line %d", c.entries)
+	if e != nil && e.Position > 0 {
+		at = fmt.Sprintf("entry %d", e.Position)
+	}
+	c.fail("entry", "%s: %s", at, problem.Of(err).Text())
+}
+
+// readEntry parses a line. Members of newer programs decide nothing.
+func readEntry(line []byte) (*export.Entry, error) {
+	d := canon.NewDecoder(line, canon.Limits{Bytes: maxLine, Depth: 32, Keys: 1024})
+	if err := errors.Join(d.Skip(), d.End()); err != nil {
+		return nil, err
+	}
+	var e export.Entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		return &e, problem.Wrap(problem.Malformed, err, "it is not an entry of a history: %v", err)
+	}
+	switch {
+	case e.Position == 0 || e.Kind != "call" && e.Kind != "reset" || (e.Kind == "call") != (e.Seq > 0):
+		return &e, problem.New(problem.Malformed, "expected a call or a reset with its position and number, got %.80q %d", e.Kind, e.Seq)
+	case e.Hash.IsZero():
+		return &e, problem.New(problem.Malformed, "hash: expected the hash of an envelope")
+	}
+	return &e, checkTime("time", e.Time)
+}
+
+func checkTime(member, text string) error {
+	t, err := canon.ParseTime(text)
+	if err != nil || canon.FormatTime(t) != text {
+		return problem.New(problem.Malformed, "%s: expected its canonical form", member)
+	}
+	return nil
+}
+
+func (c *checker) check(e *export.Entry) error {
+	c.place(e)
+	before := e.Prev
+	switch {
+	case e.Kind == "reset":
+	case e.Seq == 1:
+		before = identity.Hash{}
+	case c.last != nil:
+		before = c.last.Hash
+	}
+	if e.Prev != before {
+		c.fail("links", "entry %d: it names %s as the call before, expected %s", e.Position, e.Prev, before)
+	}
+	told := toldOf{what: "the message", seq: e.Seq, time: e.Time, hash: e.Hash}
+	if err := c.said(e, told, &e.Said, &e.Proof); err != nil {
+		return err
+	}
+	if e.Kind == "call" {
+		if err := c.decide(e); err != nil {
+			return err
+		}
+	}
+	c.latest = max(c.latest, e.Time)
+	return nil
+}
+
+// place checks the place of an entry after the one before it.
+func (c *checker) place(e *export.Entry) {
+	epoch, seq := e.Epoch, e.Seq
+	switch l := c.last; {
+	case l != nil && e.Kind == "reset":
+		epoch, seq = l.Epoch+1, 0
+	case l != nil:
+		epoch, seq = l.Epoch, l.Seq+1
+	case e.Kind != "reset" && e.Position == 1:
+		seq = 1
+	}
+	if c.last != nil && e.Position != c.last.Position+1 {
+		c.fail("numbers", "entry %d: expected position %d, so entries are missing or moved", e.Position, c.last.Position+1)
+	}
+	switch {
+	case e.Epoch != epoch:
+		c.fail("epochs", "entry %d: expected epoch %d, got %d", e.Position, epoch, e.Epoch)
+	case e.Seq != seq:
+		c.fail("numbers", "entry %d: expected call %d.%d, got %d.%d", e.Position, e.Epoch, seq, e.Epoch, e.Seq)
+	}
+	if e.Kind == "reset" && e.Time <= c.latest {
+		c.fail("epochs", "entry %d: a reset is signed later than everything before it, %s", e.Position, c.latest)
+	}
+}
+
+// toldOf holds the members of an entry about a message. An answer has a key, a call has none. A reset has no
+// number.
+type toldOf struct {
+	what string
+	seq  int64
+	time string
+	hash identity.Hash
+	key  string
+}
+
+// said verifies a signed message, and that its entry tells of it.
+func (c *checker) said(e *export.Entry, told toldOf, s *export.Said, p *export.Proof) error {
+	switch {
+	case s.Damaged:
+		c.fail("texts", "entry %d: its text is damaged", e.Position)
+		return nil
+	case s.Sealed:
+		c.unread++
+		return nil
+	case s.Text == nil:
+		return problem.New(problem.Malformed, "text: expected a string")
+	case len(p.Message) == 0:
+		return problem.New(problem.Malformed, "message: expected an object")
+	}
+	m, err := envelope.DecodeMessage(p.Message)
+	if err != nil {
+		return err
+	}
+	c.signed++
+	pair := export.Pair{From: m.From, To: m.To}
+	if told.key != "" {
+		pair = export.Pair{From: m.To, To: m.From}
+	}
+	if c.pair == (export.Pair{}) {
+		c.pair = pair
+	}
+	if pair != c.pair {
+		c.fail("bindings", "entry %d: %s is of another pair", e.Position, told.what)
+	}
+	if told.key != "" && m.IdempotencyKey != told.key {
+		c.fail("bindings", "entry %d: the answer is not bound to the call", e.Position)
+	}
+	hash, valid := m.Verify()
+	if hash != told.hash || m.Prev != p.Prev || canon.FormatTime(m.Time) != told.time || told.seq > 0 && m.Seq != told.seq || m.Payload.Text() != *s.Text {
+		c.fail("links", "entry %d: %s is not the one that the entry tells of", e.Position, told.what)
+	}
+	if !valid {
+		c.fail("signatures", "entry %d: the signature of %s does not verify", e.Position, told.what)
+	}
+	return nil
+}
+
+func (c *checker) decide(e *export.Entry) error {
+	decided := e.Fate == transcript.Answered || e.Fate == transcript.Void
+	switch d := e.Decision; {
+	case !decided && e.Fate != transcript.Closed && e.Fate != transcript.Pending:
+		return problem.New(problem.Malformed, "fate: expected answered, void, closed, pending")
+	case decided != (d != nil):
+		return problem.New(problem.Malformed, "decision: expected one for an answered or void call, and for no other; the call is %s", e.Fate)
+	case d == nil:
+		return nil
+	case d.Position == 0:
+		return problem.New(problem.Malformed, "decision.position: expected an integer of at least 1")
+	case (e.Fate == transcript.Answered) != (d.Answer != nil):
+		return problem.New(problem.Malformed, "answer: expected one for an answered call, and for no other; the call is %s", e.Fate)
+	}
+	one := ruled{at: e.Decision.Position, epoch: e.Epoch, entry: e.Position}
+	if a := e.Decision.Answer; a != nil {
+		if a.Seq < 1 {
+			return problem.New(problem.Malformed, "answer.seq: expected an integer of at least 1")
+		}
+		if err := checkTime("answer.time", a.Time); err != nil {
+			return err
+		}
+		c.latest = max(c.latest, a.Time)
+		told := toldOf{"the answer", a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
+		if err := c.said(e, told, &a.Said, &a.Proof); err != nil {
+			return err
+		}
+		one.seq, one.hash, one.prev = a.Seq, a.Hash, a.Prev
+	}
+	c.decisions = append(c.decisions, one)
+	return nil
+}
+
+func (c *checker) end() Verdict {
+	c.answers()
+	if c.broken > len(c.named) {
+		c.named = append(c.named, datadir.Finding{Part: "more", Detail: fmt.Sprintf("%d more are broken", c.broken-maxNamed)})
+	}
+	if c.entries == 0 {
+		c.named = append(c.named, datadir.Finding{Part: "entries", Detail: "the file has none"})
+	}
+	if len(c.named) == 0 {
+		c.named = append(c.named, datadir.Finding{Part: "entries", OK: true, Detail: fmt.Sprintf("entries: %d, in order and linked, each decided at most once", c.entries)})
+	}
+	isSignature := func(f datadir.Finding) bool { return f.Part == "signatures" }
+	if c.signed > 0 && !slices.ContainsFunc(c.named, isSignature) {
+		c.named = append(c.named, datadir.Finding{Part: "signatures", OK: true, Detail: fmt.Sprintf("messages: %d, each signed by its sender, from %s to %s and back", c.signed, c.pair.From.Short(), c.pair.To.Short())})
+	}
+	return Verdict{c.named, c.unread}
+}
+
+// answers checks the chain of answers, in the order in which they were decided.
+func (c *checker) answers() {
+	slices.SortStableFunc(c.decisions, func(a, b ruled) int { return cmp.Compare(a.at, b.at) })
+	var before, seq = uint64(0), int64(0)
+	var tip identity.Hash
+	for i, d := range c.decisions {
+		if d.at == before {
+			c.fail("bindings", "entry %d: decision %d is the decision of another call, too", d.entry, d.at)
+		}
+		if i == 0 || d.epoch != c.decisions[i-1].epoch {
+			seq, tip = 0, identity.Hash{}
+			if before == 0 && d.at != 1 && d.seq > 0 { // the history begins within the chain
+				seq, tip = d.seq-1, d.prev
+			}
+		}
+		before = d.at
+		if d.seq == 0 {
+			continue
+		}
+		if d.seq != seq+1 {
+			c.fail("bindings", "entry %d: expected answer %d.%d, got %d.%d", d.entry, d.epoch, seq+1, d.epoch, d.seq)
+		} else if d.prev != tip {
+			c.fail("links", "entry %d: its answer names %s as the answer before, expected %s", d.entry, d.prev, tip)
+		}
+		seq, tip = d.seq, d.hash
+	}
+}
