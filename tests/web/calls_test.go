@@ -13,11 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/storage"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
@@ -645,5 +647,49 @@ func TestThePageOfKeys(t *testing.T) {
 	keys.eval(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => { e.target.result.transaction("pairs").objectStore("pairs").getAllKeys().onsuccess = (r) => done(r.target.result); }; })`, &left)
 	if len(left) != 1 || !strings.HasPrefix(left[0], ids[0]) {
 		t.Errorf("the chains left are %q", left)
+	}
+}
+
+// What a person allows to pay bounds each way of a call, and a vacant that was free when the page came costs nothing by a stream.
+func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
+	for most, want := range map[string]string{"": "", "0.001": "max_price=1000", "0": "max_price=0"} {
+		c := newChat(t, vacants.Spec{})
+		if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000}); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var asked []string
+		c.intercept(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, r.URL.Path+"?"+r.URL.RawQuery)
+			return false
+		})
+		p := c.tab()
+		p.eval(`document.querySelector("#talk details").open = true`, nil)
+		p.fill("#most", most)
+		p.say("paid")
+		p.refused()
+		mu.Lock()
+		address := "/v/" + c.id.String() + "/"
+		if diff := cmp.Diff([]string{address + "?" + want, address + "a2a/message/send?" + want}, asked); diff != "" {
+			t.Errorf("at most %q (-want +got):\n%s", most, diff)
+		}
+		mu.Unlock()
+	}
+	c := newChat(t, vacants.Spec{})
+	var first atomic.Pointer[string]
+	c.intercept(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		first.CompareAndSwap(nil, &r.URL.RawQuery)
+		return false
+	})
+	p := c.tab()
+	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 9}); err != nil {
+		t.Fatal(err)
+	}
+	p.say("free")
+	p.heard(1)
+	if got := first.Load(); got == nil || *got != "max_price=0" {
+		t.Errorf("the stream of a free vacant is asked with %v", got)
 	}
 }

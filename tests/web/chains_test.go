@@ -26,8 +26,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
@@ -208,6 +210,25 @@ func TestHistoriesAreVerified(t *testing.T) {
 	if err := json.Unmarshal([]byte("["+strings.Join(lines, ",")+"]"), &read); err != nil {
 		t.Fatal(err)
 	}
+	// signed is an entry of one message of line 6: its call, or its answer.
+	type part struct {
+		Hash, Prev, Time, Text string
+		Seq                    int
+		Message                json.RawMessage
+	}
+	var sixth struct {
+		part
+		Decision struct{ Answer part }
+	}
+	if err := json.Unmarshal([]byte(lines[5]), &sixth); err != nil {
+		t.Fatal(err)
+	}
+	call := func(p part, fate string) string {
+		return fmt.Sprintf(`{"position":1,"kind":"call","epoch":0,"seq":%d,"time":%q,"hash":%q,"text":%q,"prev":%q,"message":%s,%s}`+"\n", p.Seq, p.Time, p.Hash, p.Text, p.Prev, p.Message, fate)
+	}
+	ans := sixth.Decision.Answer
+	answerAsCall := call(ans, `"fate":"pending"`)
+	callAsAnswer := call(sixth.part, fmt.Sprintf(`"fate":"answered","decision":{"position":1,"answer":{"seq":%d,"time":%q,"hash":%q,"text":%q,"prev":%q,"message":%s}}`, sixth.Seq, sixth.Time, sixth.Hash, sixth.Text, sixth.Prev, sixth.Message))
 	hashOf := func(n int) string { return read[n-1].Hash }
 	answerOf := func(n int) string { return read[n-1].Decision.Answer.Hash }
 	without := func(n int) string { return strings.Join(slices.Delete(slices.Clone(lines), n-1, n), "") + "\n" }
@@ -215,7 +236,12 @@ func TestHistoriesAreVerified(t *testing.T) {
 	swapped[1], swapped[2] = swapped[2], swapped[1]
 	cases := []struct{ name, file, want string }{
 		{"whole", whole, "entries: verified — entries: " + fmt.Sprint(len(lines))},
-		{"its end", strings.Join(lines[4:], "") + "\n", "entries: verified"},
+		{"late answers", lateAnswers(t), "entries: verified — entries: 6"},
+	}
+	for n := range len(lines) - 1 { // as --last prints
+		cases = append(cases, struct{ name, file, want string }{fmt.Sprint("the last ", n+1), strings.Join(lines[len(lines)-1-n:], "") + "\n", "entries: verified"})
+	}
+	cases = append(cases, []struct{ name, file, want string }{
 		{"a line is gone", without(3), "numbers: failed — entry 4: expected position 3"},
 		{"lines change places", strings.Join(swapped, "") + "\n", "numbers: failed — entry 3: expected position 2"},
 		{"a line comes twice", lines[0] + whole, "numbers: failed — entry 1: expected position 2"},
@@ -241,8 +267,11 @@ func TestHistoriesAreVerified(t *testing.T) {
 		{"an answer that the vacant did not sign", edit(6, `: hello tomorrow"}]`, `: hello today"}]`), "signatures: failed — entry 6: the signature of the answer does not verify"},
 		{"an answer to another call", edit(6, `"re:`+hashOf(6), `"re:`+hashOf(5)), "bindings: failed — entry 6: the answer is not bound to the call"},
 		{"an answer of another pair", edit(8, `"from_vacant_id":"`, `"from_vacant_id":"`+strings.Repeat("0", 64)+`","x":"`), "bindings: failed — entry 8: the answer is of another pair"},
+		{"a call as a reset", strings.Replace(strings.Replace(edit(11, `"kind":"call"`, `"kind":"reset"`), `"epoch":1,"seq":2`, `"epoch":2,"seq":0`, 1), `,"fate":"closed"`, "", 1), "bindings: failed — entry 11: the message is not signed as a reset"},
+		{"an answer as a call", answerAsCall, "bindings: failed — entry 1: the message is not signed as a call"},
+		{"a call as an answer", callAsAnswer, "bindings: failed — entry 1: the answer is not signed as an answer"},
 		{"without a message", edit(6, `"message":{"role":"ROLE_USER"`, `"massage":{"role":"ROLE_USER"`), "entry: failed — entry 6: message: expected an object"},
-	}
+	}...)
 	for i, got := range drops(t, each(cases, func(c struct{ name, file, want string }) []byte { return []byte(c.file) })...) {
 		sameVerdict(t, cases[i].name, cases[i].file, got)
 		if !strings.Contains(got, cases[i].want) {
@@ -251,10 +280,50 @@ func TestHistoriesAreVerified(t *testing.T) {
 		if i == 0 && (!strings.Contains(got, "signatures: verified — messages: 16, each signed by its sender") || !strings.Contains(got, "signatures: not checked — messages that can no longer be read: 9")) {
 			t.Errorf("%s: got\n%s", cases[i].name, got)
 		}
-		if sound := i < 2; sound == strings.Contains(got, "failed") {
+		if sound := i <= len(lines); sound == strings.Contains(got, "failed") {
 			t.Errorf("%s: got\n%s", cases[i].name, got)
 		}
 	}
+}
+
+// lateAnswers is a sound history whose decisions come late: a slow call is answered after a later one, a void of an
+// epoch comes after answers of the next, and a reset is signed before the host's clock.
+func lateAnswers(t *testing.T) string {
+	t.Helper()
+	caller, vacant, at := keyOf(t, 1), keyOf(t, 2), time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
+	signed := func(from, to *identity.Key, seq int64, prev identity.Hash, ahead time.Duration, role envelope.Role, text, key string) (identity.Hash, string) {
+		e := envelope.Envelope{From: from.ID(), To: to.ID(), Seq: seq, Prev: prev, Time: at.Add(ahead), IdempotencyKey: key, Payload: envelope.Message{Role: role, Parts: []string{text}}}
+		hash, err := e.Sign(t.Context(), from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hash, fmt.Sprintf(`"seq":%d,"time":%q,"hash":%q,"text":%q,"prev":%q,"message":%s`, seq, canon.FormatTime(e.Time), hash, text, prev, envelope.AppendMessage(nil, &e))
+	}
+	call := func(seq int64, prev identity.Hash, ahead time.Duration, text string) (identity.Hash, string) {
+		return signed(caller, vacant, seq, prev, ahead, envelope.RoleUser, text, "k")
+	}
+	answer := func(request identity.Hash, seq int64, prev identity.Hash, ahead time.Duration) (identity.Hash, string) {
+		return signed(vacant, caller, seq, prev, ahead, envelope.RoleAgent, "yes", envelope.ReplyKey(request))
+	}
+	var none identity.Hash
+	one, slow := call(1, none, time.Second, "slow")
+	two, quick := call(2, one, 2*time.Second, "quick")
+	_, paid := call(3, two, 3*time.Second, "paid")
+	toTwo, first := answer(two, 1, none, time.Minute)
+	_, second := answer(one, 2, toTwo, 2*time.Minute)
+	_, reset := signed(caller, vacant, 9, none, 4*time.Second, envelope.RoleUser, "RESET_CHAIN", "k")
+	four, next := call(1, none, 5*time.Second, "next")
+	five, last := call(2, four, 6*time.Second, "last")
+	toFour, third := answer(four, 1, none, 3*time.Minute)
+	_, fourth := answer(five, 2, toFour, 3*time.Minute)
+	line := func(position int, kind string, epoch int, members, rest string) string {
+		return fmt.Sprintf(`{"position":%d,"kind":%q,"epoch":%d,%s%s}`+"\n", position, kind, epoch, members, rest)
+	}
+	answered := func(position int, members string) string {
+		return fmt.Sprintf(`,"fate":"answered","decision":{"position":%d,"answer":{%s}}`, position, members)
+	}
+	return line(1, "call", 0, slow, answered(2, second)) + line(2, "call", 0, quick, answered(1, first)) + line(3, "call", 0, paid, `,"fate":"void","decision":{"position":4}`) +
+		line(4, "reset", 1, strings.Replace(reset, `"seq":9`, `"seq":0`, 1), "") + line(5, "call", 1, next, answered(3, third)) + line(6, "call", 1, last, answered(5, fourth))
 }
 
 // sameVerdict requires "vacancy verify FILE" to say of a history what the page says: all of it, but for the text of a
@@ -270,7 +339,7 @@ func sameVerdict(t *testing.T, name, file, page string) {
 		lines = append(lines, fmt.Sprintf("%s: %s — %s", f.Part, map[bool]string{true: "verified", false: "failed"}[f.OK], f.Detail))
 	}
 	if h.Unread > 0 {
-		lines = append(lines, fmt.Sprintf("signatures: not checked — messages that can no longer be read: %d; their hashes are linked", h.Unread))
+		lines = append(lines, fmt.Sprintf("signatures: not checked — messages that can no longer be read: %d; neither their hashes nor their signatures can be checked", h.Unread))
 	}
 	refusal := regexp.MustCompile(`(?m)^(entry: failed — (?:entry|line) \d+: ).*`)
 	if diff := cmp.Diff(refusal.ReplaceAllString(strings.Join(lines, "\n"), "$1"), refusal.ReplaceAllString(page, "$1")); diff != "" {

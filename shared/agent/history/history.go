@@ -37,6 +37,9 @@ const (
 	maxLine = 8 << 20
 	// maxNamed is the number of broken entries that are named.
 	maxNamed = 100
+
+	// answer is a kind of message, besides the kinds of entries.
+	answer = "answer"
 )
 
 // Is reports whether a file begins as the entries of a history, as vacancy chain --json prints them.
@@ -47,7 +50,7 @@ func Is(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"position":`))
 // and that each decision belongs to one call. The page /web/chains finds the same. The error is the
 // reader's.
 func Check(r io.Reader) (Verdict, error) {
-	var c checker
+	c := checker{open: -1}
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(lines)
@@ -92,6 +95,7 @@ type checker struct {
 	named     []datadir.Finding
 	last      *export.Entry // the entry before
 	latest    string        // signed time so far
+	open      int64         // epoch in which a file begins that lacks the calls before; -1 of a whole history
 	pair      export.Pair   // as the first signed message names it
 	decisions []ruled       // of all entries
 }
@@ -155,6 +159,9 @@ func checkTime(member, text string) error {
 }
 
 func (c *checker) check(e *export.Entry) error {
+	if c.last == nil && e.Position != 1 && e.Kind == "call" {
+		c.open = int64(e.Epoch)
+	}
 	c.place(e)
 	before := e.Prev
 	switch {
@@ -167,7 +174,7 @@ func (c *checker) check(e *export.Entry) error {
 	if e.Prev != before {
 		c.fail("links", "entry %d: it names %s as the call before, expected %s", e.Position, e.Prev, before)
 	}
-	told := toldOf{what: "the message", seq: e.Seq, time: e.Time, hash: e.Hash}
+	told := toldOf{kind: e.Kind, seq: e.Seq, time: e.Time, hash: e.Hash}
 	if err := c.said(e, told, &e.Said, &e.Proof); err != nil {
 		return err
 	}
@@ -208,7 +215,7 @@ func (c *checker) place(e *export.Entry) {
 // toldOf holds the members of an entry about a message. An answer has a key, a call has none. A reset has no
 // number.
 type toldOf struct {
-	what string
+	kind string // call, reset or answer
 	seq  int64
 	time string
 	hash identity.Hash
@@ -234,25 +241,30 @@ func (c *checker) said(e *export.Entry, told toldOf, s *export.Said, p *export.P
 		return err
 	}
 	c.signed++
-	pair := export.Pair{From: m.From, To: m.To}
-	if told.key != "" {
-		pair = export.Pair{From: m.To, To: m.From}
+	what, as, pair := "the message", "a "+told.kind, export.Pair{From: m.From, To: m.To}
+	if told.kind == answer {
+		what, as, pair = "the answer", "an answer", export.Pair{From: m.To, To: m.From}
 	}
 	if c.pair == (export.Pair{}) {
 		c.pair = pair
 	}
 	if pair != c.pair {
-		c.fail("bindings", "entry %d: %s is of another pair", e.Position, told.what)
+		c.fail("bindings", "entry %d: %s is of another pair", e.Position, what)
+	}
+	// Each is signed for its purpose, so an answer that a vacant signed is no call of it, and a call no reset.
+	isAnswer := m.Payload.Role == envelope.RoleAgent
+	if isAnswer != (told.kind == answer) || told.kind != answer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
+		c.fail("bindings", "entry %d: %s is not signed as %s", e.Position, what, as)
 	}
 	if told.key != "" && m.IdempotencyKey != told.key {
 		c.fail("bindings", "entry %d: the answer is not bound to the call", e.Position)
 	}
 	hash, valid := m.Verify()
-	if hash != told.hash || m.Prev != p.Prev || canon.FormatTime(m.Time) != told.time || told.seq > 0 && m.Seq != told.seq || m.Payload.Text() != *s.Text {
-		c.fail("links", "entry %d: %s is not the one that the entry tells of", e.Position, told.what)
+	if hash != told.hash || m.Prev != p.Prev || canon.FormatTime(m.Time) != told.time || told.kind != "reset" && m.Seq != told.seq || m.Payload.Text() != *s.Text {
+		c.fail("links", "entry %d: %s is not the one that the entry tells of", e.Position, what)
 	}
 	if !valid {
-		c.fail("signatures", "entry %d: the signature of %s does not verify", e.Position, told.what)
+		c.fail("signatures", "entry %d: the signature of %s does not verify", e.Position, what)
 	}
 	return nil
 }
@@ -279,8 +291,7 @@ func (c *checker) decide(e *export.Entry) error {
 		if err := checkTime("answer.time", a.Time); err != nil {
 			return err
 		}
-		c.latest = max(c.latest, a.Time)
-		told := toldOf{"the answer", a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
+		told := toldOf{answer, a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
 		if err := c.said(e, told, &a.Said, &a.Proof); err != nil {
 			return err
 		}
@@ -311,26 +322,26 @@ func (c *checker) end() Verdict {
 // answers checks the chain of answers, in the order in which they were decided.
 func (c *checker) answers() {
 	slices.SortStableFunc(c.decisions, func(a, b ruled) int { return cmp.Compare(a.at, b.at) })
-	var before, seq = uint64(0), int64(0)
-	var tip identity.Hash
-	for i, d := range c.decisions {
+	before, epoch, seq, tip := uint64(0), int64(-1), int64(0), identity.Hash{}
+	for _, d := range c.decisions {
 		if d.at == before {
 			c.fail("bindings", "entry %d: decision %d is the decision of another call, too", d.entry, d.at)
 		}
-		if i == 0 || d.epoch != c.decisions[i-1].epoch {
-			seq, tip = 0, identity.Hash{}
-			if before == 0 && d.at != 1 && d.seq > 0 { // the history begins within the chain
-				seq, tip = d.seq-1, d.prev
-			}
-		}
+		in := int64(d.epoch)
+		// Of calls that the file lacks, there are answers before the first one, and where decisions are missing.
+		gap := in == c.open && (in != epoch || d.at != before+1)
 		before = d.at
 		if d.seq == 0 {
 			continue
 		}
-		if d.seq != seq+1 {
-			c.fail("bindings", "entry %d: expected answer %d.%d, got %d.%d", d.entry, d.epoch, seq+1, d.epoch, d.seq)
-		} else if d.prev != tip {
+		if in != epoch {
+			epoch, seq, tip = in, 0, identity.Hash{}
+		}
+		switch follows := d.seq == seq+1; {
+		case follows && d.prev != tip:
 			c.fail("links", "entry %d: its answer names %s as the answer before, expected %s", d.entry, d.prev, tip)
+		case !follows && (!gap || d.seq <= seq):
+			c.fail("bindings", "entry %d: expected answer %d.%d, got %d.%d", d.entry, d.epoch, seq+1, d.epoch, d.seq)
 		}
 		seq, tip = d.seq, d.hash
 	}

@@ -197,10 +197,10 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	} else {
 		o = d.Host.SendWith(r.Context(), route, &req.Envelope, call.Options{Credential: by})
 	}
+	if o.Problem == nil && o.Price != nil || o.Charged {
+		w.Header().Set(caller.ReceiptHeader, call.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
+	}
 	if o.Problem == nil {
-		if o.Price != nil {
-			w.Header().Set(caller.ReceiptHeader, call.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
-		}
 		write(w, http.StatusOK, answer(req.ID, &o))
 	} else {
 		if o.Problem.Kind == problem.BudgetSpent {

@@ -101,6 +101,14 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	if answered.Code != 200 || path != "/v1/account/receipts/"+who.ID().String()+"/"+r.ID.String()+"/1" {
 		t.Fatalf("the call: %d %s, receipt %q", answered.Code, answered.Body, path)
 	}
+	// The same bytes again, as after a lost answer.
+	again := httptest.NewRequest("POST", "/a2a/message/send", bytes.NewReader(envelope.AppendRequest(nil, nil, e)))
+	again.Header = call.Header
+	kept := httptest.NewRecorder()
+	public.ServeHTTP(kept, again)
+	if got := kept.Header().Get("Vacancy-Receipt"); got != path || !strings.Contains(kept.Body.String(), `"state":"answered"`) {
+		t.Errorf("the kept answer: %d %s, receipt %q", kept.Code, kept.Body, got)
+	}
 	proof := func(k *identity.Key, target string) http.Header {
 		value, err := readproof.Sign(ctx, k, readproof.Request{Authority: "127.0.0.1:8080", Method: "GET", Target: target}, time.Now())
 		must(err)

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -18,10 +16,9 @@ import (
 )
 
 const (
-	pageSize    = 20
-	logEvents   = 10 // each is a request to the registry on AWS
-	lastEvents  = 5
-	readsAtOnce = 4 // of the events of a page, because an instance of the registry answers one read at a time
+	pageSize   = 20
+	logEvents  = 10 // each is a request to the registry on AWS
+	lastEvents = 5
 )
 
 // hit is a vacant in a list.
@@ -197,32 +194,18 @@ type event struct {
 
 // eventsUpTo reads the n events up to a number, the newest first, without events that are not for everybody.
 // older is the number of the event before them, or 0. Each event is a read, and anybody can hide events, so the
-// hidden ones count, too.
-func (r *reader) eventsUpTo(last uint64, n uint64) (all []event, older uint64, err error) {
-	n = min(n, last)
-	read := make([]*event, n)
-	var reads errgroup.Group
-	reads.SetLimit(readsAtOnce)
-	for i := range read {
-		reads.Go(func() error {
-			e, err := r.Event(r.ctx, last-uint64(i))
-			if problem.Is(err, problem.NotFound) {
-				return nil
-			}
-			one := eventOf(e)
-			read[i] = &one
-			return err
-		})
-	}
-	if err := reads.Wait(); err != nil {
-		return nil, 0, err
-	}
-	for _, e := range read {
-		if e != nil {
-			all = append(all, *e)
+// hidden ones count, too. A read waits for the one before, because a registry of one instance refuses a second.
+func (r *reader) eventsUpTo(last, n uint64) (all []event, older uint64, err error) {
+	for ; last > 0 && n > 0; last, n = last-1, n-1 {
+		e, err := r.Event(r.ctx, last)
+		switch {
+		case err == nil:
+			all = append(all, eventOf(e))
+		case !problem.Is(err, problem.NotFound):
+			return nil, 0, err
 		}
 	}
-	return all, last - n, nil
+	return all, last, nil
 }
 
 func eventOf(e registryclient.Event) event {

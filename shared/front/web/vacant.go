@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
@@ -113,22 +111,18 @@ func (d *vacantData) published(r *reader, m *registryclient.HaloMatch) (err erro
 	if d.Listing != nil {
 		d.Price = priceText(d.Listing.Price)
 	}
-	var reads errgroup.Group
 	for direction, to := range map[string]*[]identity.ID{"ancestors": &d.Parents, "descendants": &d.Children} {
-		reads.Go(func() error {
-			l, err := r.Lineage(r.ctx, d.ID, direction, 16)
-			*to = l.Chain[:min(len(l.Chain), maxKin)]
+		l, err := r.Lineage(r.ctx, d.ID, direction, 16)
+		if err != nil {
 			return err
-		})
-	}
-	reads.Go(func() error {
-		events, err := r.EventLog(r.ctx, d.ID, 0, maxShown)
-		for _, e := range events {
-			d.Events = append(d.Events, eventOf(e))
 		}
-		return err
-	})
-	return reads.Wait()
+		*to = l.Chain[:min(len(l.Chain), maxKin)]
+	}
+	events, err := r.EventLog(r.ctx, d.ID, 0, maxShown)
+	for _, e := range events {
+		d.Events = append(d.Events, eventOf(e))
+	}
+	return err
 }
 
 // callable adds the ways to call a vacant of this host.

@@ -422,7 +422,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 // replay fills in the stored answer d. If the text key is gone, it fills in the
 // sequence number and hash only.
 func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
-	r.out.Cut = d.Cut
+	r.out.Cut, r.out.Charged = d.Cut, d.Charged
 	sealed, bound := d.Sealed(r.pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	switch {

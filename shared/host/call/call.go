@@ -207,6 +207,7 @@ type Outcome struct {
 	ReplySeq  int64         // with Answered and a destroyed text key
 	ReplyHash identity.Hash // with Answered and a destroyed text key
 	Cut       Cut           // with Reply or Answered, why the answer ends early; "" for a whole answer
+	Charged   bool          // with Answered: the call had a price, so the answer has a receipt
 	TooOld    bool          // with Unknown: older epochs were not searched
 	ResetAt   time.Time     // of a successful Reset
 

@@ -126,7 +126,7 @@ func (r verifyResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  %-*s %s %s\n", width, p.Part, kit.Verdict(w, p.OK, fmt.Sprintf("%-7s", verdict)), kit.Printable(p.Detail))
 	}
 	if r.Unread > 0 {
-		fmt.Fprintf(w, "messages that can no longer be read: %d; their links were checked, but not their hashes and signatures\n", r.Unread)
+		fmt.Fprintf(w, "messages that can no longer be read: %d; neither their hashes nor their signatures can be checked\n", r.Unread)
 	}
 	if r.OK {
 		fmt.Fprintln(w, kit.Verdict(w, true, "whole"))

@@ -82,7 +82,8 @@ func hideDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir string
 
 // demoVacant returns the demo, and creates it if it never existed: first reports that. A
 // demo that the person sank or removed is not made again. It publishes the demo once, so that the directory
-// shows a newcomer an agent. A start before this one may have ended between the two.
+// shows a newcomer an agent, unless serve has shown the directory to everybody. A start before this one may have
+// ended between the two.
 func demoVacant(a *kit.App, ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, first bool, err error) {
 	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {

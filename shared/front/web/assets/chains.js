@@ -7,7 +7,7 @@
  */
 
 import {
-  canonical, canonicalTime, checkID, compareKeys, concat, envelopeHash, hash, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, replyKey, shortID, signerFromSeed, textOf,
+  canonical, canonicalTime, checkID, compareKeys, concat, envelopeHash, hash, isReset, JSONNumber, parseCard, parseHash, parseHex, parseID, parseJSON, parseMessage, replyKey, shortID, signerFromSeed, textOf,
   utf8, VacantError, verify, verifyCard, verifyEnvelope, ZERO_HASH,
 } from "./vacant.js";
 import { Book } from "./book.js";
@@ -284,6 +284,8 @@ class History {
     this.latest = "";
     this.unread = 0;
     this.signed = 0;
+    /** The epoch in which a file begins that lacks the calls before, so calls of it may be missing; -1 of a whole history. */
+    this.open = -1;
     /** The caller's id and the vacant's, as the first signed message names them. */
     this.pair = ["", ""];
     /** @type {Decision[]} */
@@ -309,10 +311,11 @@ class History {
       if (canonicalTime(time) !== time) throw wrong("time: expected its canonical form");
       const [hash, prev] = [parseHash(text(e.get("hash"), "hash")), parseHash(text(e.get("prev"), "prev"))];
       if (hash === ZERO_HASH) throw wrong("hash: expected the hash of an envelope");
+      if (!this.last && position !== 1 && kind === "call") this.open = epoch;
       this.place(position, kind, epoch, seq, time);
       const before = kind === "reset" ? prev : seq === 1 ? ZERO_HASH : (this.last?.hash ?? prev);
       if (prev !== before) this.fail("links", `entry ${position}: it names ${prev} as the call before, expected ${before}`);
-      await this.said(position, "the message", e, { seq: kind === "reset" ? null : seq, time, hash, prev, idem: null });
+      await this.said(position, "the message", e, { kind, seq, time, hash, prev, idem: "" });
       if (kind === "call") await this.decide(position, epoch, hash, e);
       this.last = { position, epoch, seq, hash };
       if (time > this.latest) this.latest = time;
@@ -334,7 +337,7 @@ class History {
   /**
    * Verifies a signed message, and that it is the one that its entry tells of.
    * @param {number} position @param {string} what the message or the answer @param {JSONObject} e
-   * @param {{seq: number | null, time: string, hash: string, prev: string, idem: string | null}} told null is not told
+   * @param {{kind: string, seq: number, time: string, hash: string, prev: string, idem: string}} told an answer has a key, and a reset no number
    */
   async said(position, what, e, told) {
     if (e.get("damaged") === true) return this.fail("texts", `entry ${position}: its text is damaged`);
@@ -342,11 +345,16 @@ class History {
     const said = text(e.get("text"), "text");
     const m = parseMessage(canonical(object(e.get("message"), "message")));
     this.signed++;
-    const [from, to] = told.idem === null ? [m.from, m.to] : [m.to, m.from];
+    const answers = m.payload.role === "ROLE_AGENT";
+    const [from, to] = told.idem ? [m.to, m.from] : [m.from, m.to];
     if (this.pair[0] === "") this.pair = [from, to];
     if (from !== this.pair[0] || to !== this.pair[1]) this.fail("bindings", `entry ${position}: ${what} is of another pair`);
-    if (told.idem !== null && m.idem !== told.idem) this.fail("bindings", `entry ${position}: the answer is not bound to the call`);
-    if (envelopeHash(m) !== told.hash || m.prev !== told.prev || m.ts !== told.time || (told.seq !== null && m.seq !== told.seq) || textOf(m) !== said) {
+    // Each is signed for its purpose, so an answer that a vacant signed is no call of it, and a call no reset.
+    if (answers !== (told.kind === "answer") || (told.kind !== "answer" && m.idem.startsWith(replyKey(""))) || (told.kind === "reset" && !isReset(m))) {
+      this.fail("bindings", `entry ${position}: ${what} is not signed as ${told.kind === "answer" ? "an answer" : `a ${told.kind}`}`);
+    }
+    if (told.idem && m.idem !== told.idem) this.fail("bindings", `entry ${position}: the answer is not bound to the call`);
+    if (envelopeHash(m) !== told.hash || m.prev !== told.prev || m.ts !== told.time || (told.kind !== "reset" && m.seq !== told.seq) || textOf(m) !== said) {
       this.fail("links", `entry ${position}: ${what} is not the one that the entry tells of`);
     }
     if (!(await verifyEnvelope(m))) this.fail("signatures", `entry ${position}: the signature of ${what} does not verify`);
@@ -369,10 +377,9 @@ class History {
     const a = object(answer, "answer");
     const time = text(a.get("time"), "answer.time");
     if (canonicalTime(time) !== time) throw wrong("answer.time: expected its canonical form");
-    if (time > this.latest) this.latest = time;
     const seq = integer(a.get("seq"), "answer.seq", 1);
     const [own, prev] = [parseHash(text(a.get("hash"), "answer.hash")), parseHash(text(a.get("prev"), "answer.prev"))];
-    await this.said(position, "the answer", a, { seq, time, hash: own, prev, idem: replyKey(hash) });
+    await this.said(position, "the answer", a, { kind: "answer", seq, time, hash: own, prev, idem: replyKey(hash) });
     this.decisions.push({ at, epoch, entry: position, seq, hash: own, prev });
   }
 
@@ -382,21 +389,23 @@ class History {
     let [before, epoch, seq, tip] = [0, -1, 0, ZERO_HASH];
     for (const d of this.decisions) {
       if (d.at === before) this.fail("bindings", `entry ${d.entry}: decision ${d.at} is the decision of another call, too`);
-      if (d.epoch !== epoch) {
-        epoch = d.epoch;
-        [seq, tip] = before === 0 && d.at !== 1 && d.seq ? [d.seq - 1, d.prev] : [0, ZERO_HASH];
-      }
+      // Of calls that the file lacks, there are answers before the first one, and where decisions are missing.
+      const gap = d.epoch === this.open && (d.epoch !== epoch || d.at !== before + 1);
       before = d.at;
       if (!d.seq) continue;
-      if (d.seq !== seq + 1) this.fail("bindings", `entry ${d.entry}: expected answer ${epoch}.${seq + 1}, got ${epoch}.${d.seq}`);
-      else if (d.prev !== tip) this.fail("links", `entry ${d.entry}: its answer names ${d.prev} as the answer before, expected ${tip}`);
+      if (d.epoch !== epoch) [epoch, seq, tip] = [d.epoch, 0, ZERO_HASH];
+      if (d.seq === seq + 1) {
+        if (d.prev !== tip) this.fail("links", `entry ${d.entry}: its answer names ${d.prev} as the answer before, expected ${tip}`);
+      } else if (!gap || d.seq <= seq) {
+        this.fail("bindings", `entry ${d.entry}: expected answer ${epoch}.${seq + 1}, got ${epoch}.${d.seq}`);
+      }
       [seq, tip] = [d.seq, d.hash];
     }
     if (this.broken > this.named.length) this.named.push({ part: "more", ok: false, detail: `${this.broken - maxNamed} more are broken` });
     if (this.entries === 0) this.named.push({ part: "entries", ok: false, detail: "the file has none" });
     if (this.named.length === 0) this.named.push({ part: "entries", ok: true, detail: `entries: ${this.entries}, in order and linked, each decided at most once` });
     if (!this.named.some((f) => f.part === "signatures") && this.signed > 0) this.named.push({ part: "signatures", ok: true, detail: `messages: ${this.signed}, each signed by its sender, from ${shortID(this.pair[0])} to ${shortID(this.pair[1])} and back` });
-    if (this.unread > 0) this.named.push({ part: "signatures", ok: null, detail: `messages that can no longer be read: ${this.unread}; their hashes are linked` });
+    if (this.unread > 0) this.named.push({ part: "signatures", ok: null, detail: `messages that can no longer be read: ${this.unread}; neither their hashes nor their signatures can be checked` });
     return this.named;
   }
 }
