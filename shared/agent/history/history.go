@@ -251,7 +251,7 @@ func (c *checker) said(e *export.Entry, told toldOf, s *export.Said, p *export.P
 	if pair != c.pair {
 		c.fail("bindings", "entry %d: %s is of another pair", e.Position, what)
 	}
-	// Each is signed for its purpose, so an answer that a vacant signed is no call of it, and a call no reset.
+	// A signature is for one purpose: an answer of a vacant does not become its call, and a call does not become a reset.
 	isAnswer := m.Payload.Role == envelope.RoleAgent
 	if isAnswer != (told.kind == answer) || told.kind != answer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
 		c.fail("bindings", "entry %d: %s is not signed as %s", e.Position, what, as)

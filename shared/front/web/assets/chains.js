@@ -349,7 +349,7 @@ class History {
     const [from, to] = told.idem ? [m.to, m.from] : [m.from, m.to];
     if (this.pair[0] === "") this.pair = [from, to];
     if (from !== this.pair[0] || to !== this.pair[1]) this.fail("bindings", `entry ${position}: ${what} is of another pair`);
-    // Each is signed for its purpose, so an answer that a vacant signed is no call of it, and a call no reset.
+    // A signature is for one purpose: an answer of a vacant does not become its call, and a call does not become a reset.
     if (answers !== (told.kind === "answer") || (told.kind !== "answer" && m.idem.startsWith(replyKey(""))) || (told.kind === "reset" && !isReset(m))) {
       this.fail("bindings", `entry ${position}: ${what} is not signed as ${told.kind === "answer" ? "an answer" : `a ${told.kind}`}`);
     }
