@@ -141,6 +141,48 @@ func TestOtherContentIsRefused(t *testing.T) {
 	}
 }
 
+// A message that comes again has its kept answer, also after its agent has stopped to take such files.
+func TestAMessageThatComesAgainNeedsNoAgentThatTakesIt(t *testing.T) {
+	w, agent := reading(t)
+	message := withParts("f1", `{"raw":"`+png+`","mediaType":"image/png"}`)
+	completion := `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + png + `"}}]}]}`
+	send := map[string]func(id string) answer{
+		"a message": func(id string) answer {
+			return w.rpc("/v/viewer", "SendMessage", strings.Replace(message, "f1", id, 1), w.acme)
+		},
+		"a stream": func(id string) answer {
+			return w.rpc("/v/viewer", "SendStreamingMessage", strings.Replace(message, "f1", "s-"+id, 1), w.acme)
+		},
+		"a completion": func(id string) answer {
+			return w.do("POST", "/v/viewer"+completions, completion, w.acme, "Idempotency-Key: "+id)
+		},
+	}
+	for name, f := range send {
+		if got := f("f1"); !strings.Contains(got.body, "seen") {
+			t.Fatalf("%s: %s", name, got.body)
+		}
+	}
+	ran := agent.turns.Load()
+	viewer, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "viewer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.server.Vacants.Update(t.Context(), viewer.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: w.http.URL + "/agent", Memory: true}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range send {
+		if got := f("f1"); !strings.Contains(got.body, "seen") {
+			t.Errorf("%s that comes again: %s", name, got.body)
+		}
+		if got := f("f2"); strings.Contains(got.body, "seen") || !strings.Contains(got.body, "this agent reads") {
+			t.Errorf("another one, as %s: %s", name, got.body)
+		}
+	}
+	if got := agent.turns.Load(); got != ran {
+		t.Errorf("the agent ran %d times, want %d", got, ran)
+	}
+}
+
 // The largest message is stored and read again, and its memory is a line.
 func TestTheLargestFileIsStored(t *testing.T) {
 	w, agent := reading(t)

@@ -156,11 +156,11 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 		if err != nil {
 			return nil, nil, err
 		}
-		turn, err := d.completionTurn(r, q, task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id})
+		turn, err := d.completionTurn(r, q, task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id}, once)
 		if err != nil {
 			return nil, nil, err
 		}
-		turn.Once, turn.Recent, turn.Quiet = once, recent, !q.Stream
+		turn.Recent, turn.Quiet = recent, !q.Stream
 		c := &completion{d: d, r: r, repeats: once}
 		if !q.Stream {
 			turn.Ended = func(e *task.Ended) { c.ended = e }
@@ -215,18 +215,18 @@ func (d *api) plainOwner(r *request) (owner call.Owner, payer string) {
 
 // completionTurn is the turn of a request. It is a conversation of its own, because the client brings what
 // was said before. The key of its envelope is the hash of the body, so that the call's row covers all
-// that came.
-func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref) (*task.Turn, error) {
+// that came. With once the request may have come before.
+func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref, once bool) (*task.Turn, error) {
 	came := "openai:" + q.Came
 	metadata, err := json.Marshal(map[string]string{"idempotency_key": came})
 	if err != nil {
 		return nil, err
 	}
 	m := task.Message{ID: "m-" + ref.ID, Context: "c-" + ref.ID, Role: task.User, Parts: partsOf(&q.Asked), Metadata: metadata}
-	if err := checkImages(&m, &r.vacant); err != nil {
-		return nil, err
+	t := &task.Turn{Ref: ref, Opens: true, Told: []task.Told{}, Once: once}
+	if t.Unfit = checkImages(&m, &r.vacant); t.Unfit != nil && !once {
+		return nil, t.Unfit
 	}
-	t := &task.Turn{Ref: ref, Opens: true, Told: []task.Told{}}
 	for _, said := range q.Told {
 		var lines []string
 		for _, p := range partsOf(&said) {

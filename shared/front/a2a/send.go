@@ -93,8 +93,10 @@ func (d *api) decodeTurn(r *request, params []byte) (q a2awire.SendRequest, turn
 
 // turn makes the turn of a message.
 func (d *api) turn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
-	if err := checkSend(r.dialect, q, &r.vacant); err != nil {
-		return nil, err
+	unfit := checkSend(r.dialect, q, &r.vacant)
+	account := r.payer != nil && r.plain() != vacants.PlainOff
+	if unfit != nil && !(account && q.Message.ID != "") {
+		return nil, unfit
 	}
 	e, err := a2awire.Signed(&q.Message)
 	if err != nil {
@@ -105,10 +107,15 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
 	case e != nil:
 		r.extension = true
 		o = d.signedTurn(r, q, e)
-	case r.payer != nil && r.plain() != vacants.PlainOff:
+	case account:
 		o, err = d.accountTurn(r, q)
 	default:
 		o, err = d.guestTurn(r, q)
+	}
+	if err == nil {
+		if o.Unfit = unfit; !o.Once {
+			err = unfit
+		}
 	}
 	if err == nil && q.Push != nil {
 		err = d.checkPush(r, q.Push)

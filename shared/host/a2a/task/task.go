@@ -160,6 +160,9 @@ type Turn struct {
 	// Once marks a message whose id is its owner's own, and a task whose id follows from
 	// it: a message that came before finds its task, and runs nothing.
 	Once bool
+	// Unfit refuses a message of Once that did not come before; nil takes it. A message whose answer is
+	// kept gets that answer, also if the vacant would refuse the message now.
+	Unfit error
 	// Told are messages that the caller reports, for a turn that this process runs; nil for a turn
 	// that has the vacant's memory. They are not stored: Message or its envelope has their hash.
 	Told []Told
@@ -275,18 +278,21 @@ func (e *Engine) runStored(ctx context.Context, t Turn) (Task, error) {
 	return e.Get(ctx, ref)
 }
 
-// before finds the task of a message of Once that came before.
+// before finds the task of a message of Once that came before. An unfit message that did not is refused.
 func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Once {
 		return found, false, nil
 	}
 	found, err = e.Get(ctx, t.Ref)
 	if errors.Is(err, ErrNotFound) {
-		return found, false, nil
+		return found, false, t.Unfit
 	}
 	at := slices.IndexFunc(found.History, func(m Message) bool { return m.Role == User && m.ID == t.Message.ID })
-	if err != nil || at < 0 {
+	switch {
+	case err != nil:
 		return found, false, err
+	case at < 0:
+		return found, false, t.Unfit
 	}
 	was, is := found.History[at], t.Message
 	was.Task, is.Task = "", ""
