@@ -75,7 +75,7 @@ function addCopy(program) {
 
 const page = document.getElementById("vacant");
 if (page) {
-  if (navigator.clipboard) page.querySelectorAll("details.program").forEach((p) => addCopy(/** @type {HTMLDetailsElement} */ (p)));
+  if (navigator.clipboard) page.querySelectorAll(".programs details").forEach((p) => addCopy(/** @type {HTMLDetailsElement} */ (p)));
   checkCard(page);
   checkEvents(page).catch((e) => say(page.querySelector(".event-check"), false, `not checked: ${e.message}`));
 }
