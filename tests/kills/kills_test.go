@@ -109,6 +109,11 @@ func TestEveryCallHasItsRow(t *testing.T) {
 				break
 			}
 		}
+		for _, p := range sc.points {
+			if p.in&in > 0 && !slices.Contains(trace, p.call) {
+				t.Errorf("%s has a row in the table, and is not called, so a host that is to die there never dies", p.place())
+			}
+		}
 		s.whole()
 	})
 }
