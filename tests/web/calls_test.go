@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,7 +324,7 @@ func TestClocksThatDiffer(t *testing.T) {
 func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
 	p := c.tab()
-	p.eval(`document.querySelector("#talk details").open = true`, nil)
+	p.settings()
 	p.click("#exportable")
 	p.say("first")
 	p.heard(1)
@@ -650,7 +649,7 @@ func TestThePageOfKeys(t *testing.T) {
 	}
 }
 
-// What a person allows to pay bounds each way of a call, and a vacant that was free when the page came costs nothing by a stream.
+// What a person allows to pay bounds each way of a call.
 func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
 	for most, want := range map[string]string{"": "", "0.001": "max_price=1000", "0": "max_price=0"} {
 		c := newChat(t, vacants.Spec{})
@@ -666,7 +665,7 @@ func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
 			return false
 		})
 		p := c.tab()
-		p.eval(`document.querySelector("#talk details").open = true`, nil)
+		p.settings()
 		p.fill("#most", most)
 		p.say("paid")
 		p.refused()
@@ -676,20 +675,5 @@ func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
 			t.Errorf("at most %q (-want +got):\n%s", most, diff)
 		}
 		mu.Unlock()
-	}
-	c := newChat(t, vacants.Spec{})
-	var first atomic.Pointer[string]
-	c.intercept(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-		first.CompareAndSwap(nil, &r.URL.RawQuery)
-		return false
-	})
-	p := c.tab()
-	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 9}); err != nil {
-		t.Fatal(err)
-	}
-	p.say("free")
-	p.heard(1)
-	if got := first.Load(); got == nil || *got != "max_price=0" {
-		t.Errorf("the stream of a free vacant is asked with %v", got)
 	}
 }

@@ -136,6 +136,13 @@ func (p *page) say(text string) {
 	p.click("#send")
 }
 
+// settings opens what is below the message: its key and its price.
+func (p *page) settings() {
+	p.t.Helper()
+	p.eval(`document.querySelector("#talk details").open = true`, nil)
+	p.until(`document.querySelector("#most").checkVisibility({ contentVisibilityAuto: true, visibilityProperty: true })`)
+}
+
 // heard waits for the n-th answer, counted from 1, and returns its text.
 func (p *page) heard(n int) (text string) {
 	p.t.Helper()

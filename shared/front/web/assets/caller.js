@@ -18,11 +18,12 @@ import {
 /** @typedef {import("./vacant.js").Value} Value */
 /** @typedef {import("./book.js").Call} Call */
 /** @typedef {{id: string, send: string}} Target send is the URL of a call, on the page's own origin */
-/** @typedef {{signal?: AbortSignal, maxPrice?: number, tell?: (state: string, due?: string) => void, stream?: Stream}} Options
- * maxPrice is in micro-dollars; tell hears what the call waits for */
-/** @typedef {(e: Envelope, signal?: AbortSignal) => Promise<string | null>} Stream sends a call as a stream, and returns the body of a signed answer with what came at its end */
+/** @typedef {{signal?: AbortSignal, idem?: string, maxPrice?: number, tell?: (state: string, due?: string) => void, stream?: Stream}} Options
+ * idem names a message: one that has the name of an earlier message is that message. maxPrice is in micro-dollars; tell hears what the call waits for */
+/** @typedef {{answer?: string, refused?: string}} Streamed the body of a signed answer with what came at its end, or the code of a refusal, or neither */
+/** @typedef {(e: Envelope, most?: number, signal?: AbortSignal) => Promise<Streamed>} Stream sends a call as a stream */
 /** @typedef {"again" | "done" | "other" | "sign" | "moved"} Verdict */
-/** @typedef {{status?: number, price?: any, pay?: any[], due?: string, retry?: number, field?: string}} More */
+/** @typedef {{status?: number, price?: any, pay?: any[], due?: string, retry?: number, field?: string, reset?: boolean}} More reset says that a reset may help */
 
 /** A call that did not end with an answer. */
 export class CallError extends Error {
@@ -178,25 +179,25 @@ export class Caller {
   }
 
   /**
-   * Sends a message, or the call in hand if it has the same text.
+   * Sends a message. Sent again with the same idem, whatever came of it meanwhile and in whichever tab, it runs once.
    * @param {string} text @param {Options} [options] @returns {Promise<Call>}
    */
   async call(text, options) {
     if (text.trim() === "") throw new CallError("usage", "The message is empty.");
-    return /** @type {Call} */ (await this.locked((run) => run.call(text), options));
+    return this.locked((run) => run.call(text), options);
   }
 
-  /** Finishes the call in hand. @param {Options} [options] @returns {Promise<Call | null>} null if none is in hand */
+  /** Finishes the call in hand, within the price that it was sent with. @param {Options} [options] @returns {Promise<Call | null>} null if none is in hand */
   resume(options) {
-    return this.locked((run) => run.call(null), options);
+    return this.locked((run) => run.resume(), options);
   }
 
-  /** Ends the call in hand without an outcome. The next call asks for its fate. */
-  giveUp() {
+  /** Ends a message without an outcome if it is in hand. The next call asks for its fate. @param {string} idem */
+  giveUp(idem) {
     return this.locked(async (run) => {
+      if (run.state.job?.idem !== idem) return;
       run.state.job = null;
       await run.save();
-      return null;
     });
   }
 
@@ -211,14 +212,15 @@ export class Caller {
    */
   async locked(f, options = {}) {
     const name = `vacancy call ${this.pair}`;
-    const work = async () => f(new Run(this, await stored(this.book.state(this.signer.id, this.target.id)), options));
+    let begun = false;
+    const work = async () => f((begun = true) && new Run(this, await stored(this.book.state(this.signer.id, this.target.id)), options));
     try {
       const free = await navigator.locks.request(name, { ifAvailable: true }, async (lock) => (lock ? { value: await work() } : null));
       if (free) return free.value;
       options.tell?.("locked");
       return /** @type {T} */ (await navigator.locks.request(name, { signal: options.signal }, work));
     } catch (err) {
-      if (options.signal?.aborted && !(err instanceof CallError)) throw new CallError("stopped", "You stopped waiting. The signed message is kept, and may have been sent.");
+      if (options.signal?.aborted && !(err instanceof CallError)) throw new CallError("stopped", begun ? "You stopped waiting. The signed message is kept, and may have been sent." : "You stopped waiting for another tab. This message was not sent.");
       throw err;
     }
   }
@@ -288,12 +290,25 @@ class Run {
     return this.state.job !== null && e.idem === this.state.job.idem;
   }
 
-  /** @param {string | null} text null for the call in hand @returns {Promise<Call | null>} */
+  /** @param {string} text @returns {Promise<Call>} */
   async call(text) {
     const { state } = this;
-    let before = state.job !== null && (text === null || state.job.text === text);
-    if (!before && text === null) return null;
-    if (!before) state.job = { idem: crypto.randomUUID(), text: text ?? "" };
+    const { idem = crypto.randomUUID(), maxPrice } = this.options;
+    const settled = this.options.idem && (await stored(this.caller.book.calls(this.caller.pair))).find((c) => c.request.idem === idem);
+    if (settled) return settled;
+    const known = state.job?.idem === idem || [...state.sent, ...state.live, ...state.old].some((e) => e.idem === idem);
+    state.job = { idem, text, most: maxPrice };
+    return this.finish(known);
+  }
+
+  /** @returns {Promise<Call | null>} */
+  async resume() {
+    return this.state.job && this.finish(true);
+  }
+
+  /** Brings the call in hand to its outcome. @param {boolean} before whether the host may have seen it @returns {Promise<Call>} */
+  async finish(before) {
+    const { state } = this;
     for (let turn = 0; turn < maxTurns; turn++) {
       if (this.outcome) return this.outcome;
       const old = state.old.find((e) => !this.asked.has(envelopeHash(e)) && (!this.deaf || this.ours(e)));
@@ -338,9 +353,10 @@ class Run {
    * @param {string} suffix of the route @param {Envelope} e @returns {Promise<Answer>}
    */
   async post(suffix, e) {
-    const { signal, maxPrice } = this.options;
+    const { signal } = this.options;
     const url = new URL(this.caller.target.send.replace(/\/a2a\/message\/send$/, suffix), location.href);
-    if (maxPrice !== undefined && suffix === sendPath) url.searchParams.set("max_price", String(maxPrice));
+    const most = this.state.job?.most;
+    if (most !== undefined && suffix === sendPath) url.searchParams.set("max_price", String(most));
     this.sent = true;
     const response = await fetch(url, {
       method: "POST", body: requestBody(e), headers: { "Content-Type": "application/json" }, credentials: "omit", redirect: "error", cache: "no-store",
@@ -359,11 +375,15 @@ class Run {
       let a = null;
       tell?.("sent");
       try {
-        // A stream that breaks, or is refused, leaves the fate to the same bytes on the signed path.
-        const streamed = n + waits === 0 && !before && stream ? await stream(e, signal).catch(() => null) : null;
-        before ||= stream !== undefined && streamed === null && n + waits === 0;
+        // A stream that breaks, or is refused, leaves the fate to the same bytes on the signed path. A host that refuses
+        // by its floor has accepted nothing.
+        if (stream && !before && n + waits === 0) {
+          const { answer, refused } = await stream(e, this.state.job?.most, signal).catch(() => ({ answer: undefined, refused: undefined }));
+          if (answer) a = new Answer(200, answer);
+          else before = refused !== "floor";
+        }
         if (signal?.aborted) throw signal.reason;
-        a = streamed ? new Answer(200, streamed) : await this.post(sendPath, e);
+        a ??= await this.post(sendPath, e);
       } catch (err) {
         if (signal?.aborted) throw err;
       }
@@ -444,7 +464,7 @@ class Run {
     if (!checks.signature) wrong.push("the vacant did not sign it");
     if (!checks.binding) wrong.push("it answers another request, or another caller");
     if (current && !checks.position) wrong.push(`it does not follow answer ${state.response.seq} of the chain`);
-    if (wrong.length > 0) throw new CallError("untrusted", `The answer is refused: ${wrong.join("; ")}.`);
+    if (wrong.length > 0) throw new CallError("untrusted", `The answer is refused: ${wrong.join("; ")}.`, { reset: checks.signature && checks.binding });
     const replyHash = envelopeHash(reply);
     return this.settle(e, hash, current ? { seq: reply.seq, hash: replyHash } : undefined, {
       fate: "answered", reply, replySeq: reply.seq, replyHash, checks: { ...checks, position: current || null }, cut: a.cut, receipt: a.receipt,
@@ -676,24 +696,32 @@ const receiptMember = "urn:vacant:receipt:v1";
  * @param {string} url @param {(text: string) => void} piece @returns {Stream}
  */
 export function stream(url, piece) {
-  return async (e, signal) => {
+  return async (e, most, stopped) => {
+    const dead = new AbortController();
+    const silent = setTimeout(() => dead.abort(), exchange); // until the answer begins
+    const signal = AbortSignal.any([dead.signal, AbortSignal.timeout(longest), ...(stopped ? [stopped] : [])]);
     const signed = JSON.parse(messageJSON(e));
     const message = { messageId: "", role: e.payload.role, parts: e.payload.parts.map((text) => ({ text })), metadata: signed.metadata };
-    const response = await fetch(url, {
+    const response = await fetch(most === undefined ? url : `${url}?max_price=${most}`, {
       method: "POST", credentials: "omit", redirect: "error", cache: "no-store", signal,
       headers: { "Content-Type": "application/json", Accept: "text/event-stream", "A2A-Version": "1.0" },
       body: JSON.stringify({ jsonrpc: "2.0", id: envelopeHash(e), method: "SendStreamingMessage", params: { message, configuration: { acceptedOutputModes: ["text/plain"] } } }),
     });
-    if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) return null;
+    clearTimeout(silent);
+    if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
+      dead.abort();
+      return {};
+    }
     let text = "";
     for await (const data of events(response.body)) {
-      const result = plain(parseJSON(data, ANSWER_LIMITS))?.result;
+      const { result, error } = plain(parseJSON(data, ANSWER_LIMITS)) ?? {};
+      if (error) return { refused: error.data?.[0]?.metadata?.code };
       for (const part of result?.artifactUpdate?.artifact?.parts ?? []) text += part?.text ?? "";
       if (text) piece(text);
       const end = result?.statusUpdate?.status?.message ?? result?.task?.status?.message ?? result?.message;
-      if (end?.metadata?.[extension]) return answer(end);
+      if (end?.metadata?.[extension]) return { answer: answer(end) };
     }
-    return null;
+    return {};
   };
 }
 

@@ -194,7 +194,8 @@ async function checkLog(place) {
   }
   list.append(line("verified", "Checkpoint", `${now.size} events, signed by ${now.host}`));
   for (const c of now.cosignatures) {
-    list.append(line("verified", "Cosignature", `by ${c.witness ? shortID(c.witness) : c.name}, at ${new Date(1000 * c.time).toISOString().slice(0, 19)}Z`));
+    const at = new Date(1000 * c.time);
+    list.append(line("verified", "Cosignature", `by ${c.witness ? shortID(c.witness) : c.name}, at ${Number.isNaN(at.getTime()) ? `second ${c.time}` : `${at.toISOString().slice(0, 19)}Z`}`));
   }
   if (now.cosignatures.length === 0) list.append(line("not checked", "Cosignature", "no witness has cosigned this checkpoint"));
   try {

@@ -50,9 +50,12 @@ async function checkEvents(page) {
       type: e.event_type, actor: e.actor_vacant_id, payload: e.payload_json, key: e.idempotency_key ?? "",
       time: e.ts, actorSeq: e.actor_seq, signature: e.signature_hex,
     };
+    const shown = at?.parentElement?.dataset;
+    if (!at || shown?.type !== e.event_type || shown?.time !== String(e.ts)) continue; // the page shows another event
     const good = e.actor_vacant_id === page.dataset.id && (await verifyEvent(event)) && eventHash(event, e.prev_event_hash_hex) === e.event_hash_hex;
     say(at, good, good ? "verified" : "failed: the event is not what its signer signed");
   }
+  for (const at of page.querySelectorAll(".event-check:empty")) at.textContent = "not checked: the host does not show this event any more";
 }
 
 /** @param {HTMLDetailsElement} program */

@@ -106,9 +106,9 @@ class Talk {
     this.most = element("input", { type: "number", id: "most", min: "0", step: "any", inputmode: "decimal" });
   }
 
-  /** @param {string} text @returns {string} the same call in a shell */
+  /** @param {string} text @returns {string} the same call in a shell, which takes no message for a flag */
   command(text) {
-    return `vacancy call ${shellWord(this.address)} ${shellWord(text)}`;
+    return `vacancy call ${shellWord(this.address)} ${text.startsWith("-") ? "-- " : ""}${shellWord(text)}`;
   }
 
   build() {
@@ -146,6 +146,8 @@ class Talk {
     const keys = await this.book.keys();
     let [best, at] = [keys[0]?.id ?? "", 0];
     for (const key of keys) {
+      // A call in hand is finished before others are made.
+      if ((await this.book.state(key.id, this.vacant)).job) [best, at] = [key.id, Infinity];
       const last = (await this.book.calls(pairOf(key.id, this.vacant))).at(-1);
       if (last && last.at > at) [best, at] = [key.id, last.at];
     }
@@ -169,7 +171,7 @@ class Talk {
     this.shown.clear();
     await this.refresh();
     const state = this.key && (await book.state(this.key.id, this.vacant));
-    if (state?.job) await this.work(state.job.text, "An earlier message has no answer yet. It is sent again.", (caller, options) => caller.resume(options));
+    if (state?.job) await this.work(state.job.text, state.job.idem, "An earlier message has no answer yet. It is sent again.", (caller, options) => caller.resume(options));
   }
 
   /** Shows the settled calls that are not shown yet, also those of other tabs. */
@@ -248,16 +250,17 @@ class Talk {
     // Enter submits a form whose button is disabled, too. Until the key is there, a second submission waits for nothing.
     if (this.waiting || this.submit.disabled || text.trim() === "") return;
     this.busy(true);
+    const idem = crypto.randomUUID();
     try {
       await this.ready();
     } catch (err) {
       this.busy(false);
-      this.refuse(err, text);
+      this.refuse(err, text, idem);
       return;
     }
     this.text.value = "";
     this.text.focus(); // the button is disabled while a call is under way
-    await this.work(text, "", (caller, options) => caller.call(text, options));
+    await this.work(text, idem, "", (caller, options) => caller.call(text, options));
   }
 
   /** Makes a key unless one is chosen. */
@@ -275,10 +278,10 @@ class Talk {
   }
 
   /**
-   * Runs an operation and shows what comes of it.
-   * @param {string} text @param {string} note @param {(caller: Caller, options: import("./caller.js").Options) => Promise<Call | null>} operation
+   * Runs an operation on a message and shows what comes of it.
+   * @param {string} text @param {string} idem of the message @param {string} note @param {(caller: Caller, options: import("./caller.js").Options) => Promise<Call | null>} operation
    */
-  async work(text, note, operation) {
+  async work(text, idem, note, operation) {
     if (!this.book || !this.key) return;
     const mine = this.add("mine", ...(text ? [this.body(text)] : []), ...(note ? [element("p", { class: "muted" }, note)] : []));
     /** @type {HTMLElement | null} */
@@ -293,10 +296,10 @@ class Talk {
     /** @type {unknown} */
     let failure;
     try {
-      const most = this.most.value === "" ? undefined : Math.round(Number(this.most.value) * 1e6);
-      const bound = most !== undefined ? `?max_price=${most}` : this.priced ? "" : "?max_price=0";
+      // A price that this page does not show is none that the person has agreed to.
+      const most = this.most.value !== "" ? Math.round(Number(this.most.value) * 1e6) : this.priced ? undefined : 0;
       const caller = new Caller(this.book, this.key, { id: this.vacant, send: this.send });
-      await operation(caller, { signal, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: stream(`${this.address}/${bound}`, piece) });
+      await operation(caller, { signal, idem, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: stream(`${this.address}/`, piece) });
     } catch (err) {
       failure = err;
     }
@@ -306,7 +309,7 @@ class Talk {
     mine.remove();
     await this.refresh();
     this.status.textContent = "";
-    if (failure) this.refuse(failure, text);
+    if (failure) this.refuse(failure, text, idem);
   }
 
   /** @param {boolean} busy */
@@ -329,13 +332,13 @@ class Talk {
     if (texts[state] && this.status.textContent !== texts[state]) this.status.textContent = texts[state];
   }
 
-  /** Shows why a message has no answer, and what helps. @param {unknown} err @param {string} text */
-  refuse(err, text) {
+  /** Shows why a message has no answer, and what helps. @param {unknown} err @param {string} text @param {string} idem of the message */
+  refuse(err, text, idem) {
     const known = err instanceof CallError ? err : new CallError("failed", err instanceof Error ? err.message : String(err));
     const { code, more } = known;
     /** @type {HTMLElement[]} */
     const children = [element("p", { class: "bad" }, `✗ ${visible(known.message)}`)];
-    const help = helps[code] ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
+    const help = (code === "price_above_max" && !this.priced && this.most.value === "" ? "The vacant has a price since this page came. Load the page again to see it." : helps[code]) ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
     if (help) children.push(element("p", { class: "help" }, help, code === "too_many" && more.retry ? ` (${more.retry} seconds)` : ""));
     if (more.pay?.length) children.push(element("ul", { class: "ways" }, ...more.pay.map((way) => element("li", {}, payment(way)))));
     const actions = element("p", { class: "row" });
@@ -346,14 +349,14 @@ class Talk {
       act();
     }));
     const kept = ["pending", "stopped", "untrusted", "storage", "clock", "moved"].includes(code) && this.key !== null;
-    if (code === "moved") then("Reset the chain and send again", () => this.work(text, "The chain is reset first.", async (caller, options) => {
+    if (code === "storage" && !this.key) then("Try again", () => this.say(text));
+    else if (kept && code !== "moved") then("Try again", () => this.work(text, idem, "", (caller, options) => caller.call(text, options)));
+    if (code === "moved" || more.reset) then("Reset the chain and send again", () => this.work(text, idem, "The chain is reset first.", async (caller, options) => {
       await caller.reset(options);
       return caller.call(text, options);
     }));
-    else if (code === "storage" && !this.key) then("Try again", () => this.say(text));
-    else if (kept) then("Try again", () => this.work(text, "", (caller, options) => caller.call(text, options)));
     if (kept && code !== "storage") then("Give up on this message", async () => {
-      if (this.book && this.key) await new Caller(this.book, this.key, { id: this.vacant, send: this.send }).giveUp().catch((e) => this.refuse(e, text));
+      if (this.book && this.key) await new Caller(this.book, this.key, { id: this.vacant, send: this.send }).giveUp(idem).catch((e) => this.refuse(e, text, idem));
     });
     if (!kept) then("Edit the message", () => {
       this.text.value = text;
@@ -376,9 +379,10 @@ async function start(talk) {
   talk.hidden = false;
   /** @param {string} why */
   const instead = (why) => talk.append(element("p", {}, why), ...(endpoint ? [element("p", {}, "You can call it from a terminal:"), copyable(`vacancy call ${shellWord(endpoint)} hello`)] : []));
-  const url = endpoint ? new URL(endpoint, location.href) : null;
-  if (!url) return instead("This vacant has no endpoint, so nobody can call it.");
-  if (url.origin !== location.origin && !article?.dataset.host) return instead("This vacant lives at another host. This page calls vacants of its own host only.");
+  if (!endpoint) return instead("This vacant has no endpoint, so nobody can call it.");
+  const url = URL.canParse(endpoint, location.href) ? new URL(endpoint, location.href) : null;
+  // The host vouches for the address of its own vacants only.
+  if (!url || !article?.dataset.host || url.pathname.startsWith("//")) return instead("This vacant lives at another host. This page calls vacants of its own host only.");
   if (!isSecureContext || !navigator.locks || !(await hasEd25519())) {
     return instead(isSecureContext ? "This browser cannot sign with Ed25519, so it cannot call the vacant from this page. Chromium 137, Firefox 130 and Safari 17 can." : "Browsers make keys only for pages at an https address or on the same machine, so this page cannot call the vacant.");
   }
