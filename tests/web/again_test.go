@@ -39,7 +39,7 @@ func (c *chat) questioned(p *page, n int) {
 	}
 }
 
-// A message that was settled on the way of another one, or in another tab, is not sent anew.
+// A message that was settled on the way of another one, or in another tab, is not sent again.
 func TestAMessageRunsOnceWhoeverTriesAgain(t *testing.T) {
 	quiet := `document.querySelectorAll(".refused").length === 0 && document.querySelector("#stop").hidden`
 	t.Run("one tab", func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestAChainOfAFalseAnswerIsReset(t *testing.T) {
 	p.until(`[...document.querySelectorAll(".theirs .text")].at(-1)?.textContent === "You said: three"`)
 }
 
-// A vacant that was restored refuses what was signed before. A message that only a stream carried so far is signed anew.
-func TestAMessageIsSignedAnewForARestoredVacant(t *testing.T) {
+// A vacant that was restored refuses what was signed before. A message that only a stream carried so far is signed again.
+func TestAMessageIsSignedAgainForARestoredVacant(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
 	p := c.tab()
 	p.say("one")

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,7 +41,7 @@ func newHost(t *testing.T) *hosted {
 	}
 	wrap := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if between := h.between.Load(); between != nil && (*between)(w, r) || looseAsset(w, r) {
+			if between := h.between.Load(); between != nil && (*between)(w, r) {
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -63,13 +62,4 @@ func (h *hosted) publish(name string) identity.ID {
 		h.t.Fatal(err)
 	}
 	return made.ID
-}
-
-// looseAsset serves the assets at an address without their hash, for pages that tests make.
-func looseAsset(w http.ResponseWriter, r *http.Request) bool {
-	name, ok := strings.CutPrefix(r.URL.Path, "/web/assets/h/")
-	if ok {
-		http.ServeFile(w, r, filepath.Join(assets, filepath.Base(name)))
-	}
-	return ok
 }

@@ -49,10 +49,10 @@ type program struct{ Label, Text string }
 func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	named := q.PathValue("vacant")
 	id, err := identity.ParseID(named)
-	if err != nil && registry.CheckName(named) != nil {
+	isID := err == nil
+	if isID && named != id.String() || !isID && registry.CheckName(named) != nil {
 		return nil, errNoPage
 	}
-	isID := err == nil
 	own, err := r.agent(named) // of a vacant of this host
 	switch {
 	case err == nil && isID && own.VacantID != id:

@@ -55,17 +55,28 @@ func Handler(c Config) http.Handler {
 	for pattern, f := range map[string]func(*http.Request, *reader) (*page, error){
 		Path + "{$}": s.home, Path + "search": s.search, Path + "vacants/{vacant}": s.vacant,
 		Path + "log": s.log, Path + "log/{seq}": s.event, Path + "keys": s.keys, Path + "chains": s.chains,
-		Path: func(*http.Request, *reader) (*page, error) { return nil, errNoPage },
+		Path: noPage,
 	} {
 		mux.HandleFunc(pattern, s.page(f))
 	}
-	mux.HandleFunc(assetPath+"{name}", s.asset)
+	mux.HandleFunc(Path+"assets/{hash}/{name}", s.asset)
 	mux.Handle("/{$}", webpath.Root)
-	return mux
+	mux.Handle(strings.TrimSuffix(Path, "/"), webpath.Root)
+	none := s.page(noPage)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A mux would lead an unclean path to a clean one.
+		if clean := path.Clean(r.URL.Path); r.URL.Path != clean && r.URL.Path != clean+"/" {
+			none(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // errNoPage is the error of a path without a page. It is the same for everything that is not shown.
 var errNoPage = problem.New(problem.NotFound, "this host has no such page or vacant")
+
+func noPage(*http.Request, *reader) (*page, error) { return nil, errNoPage }
 
 type site struct {
 	Config
@@ -193,9 +204,12 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 
 // assetPath has the hash of all assets, so a changed file has another address, and the modules find each
 // other.
-var assetPath = Path + "assets/" + assetHash() + "/"
+var (
+	assetsHash = hashAssets()
+	assetPath  = Path + "assets/" + assetsHash + "/"
+)
 
-func assetHash() string {
+func hashAssets() string {
 	var all bytes.Buffer
 	err := fs.WalkDir(assetFiles, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -220,7 +234,8 @@ func hasAsset(name string) bool {
 // mediaTypes are the media types of assets. The system's own table may call scripts texts.
 var mediaTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
-// asset serves a file of the program, for good.
+// asset serves a file of the program: for good at the address of its hash, and for a minute at another hash, which a page
+// has that came before this program.
 func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	name := r.PathValue("name")
@@ -239,7 +254,10 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", mediaTypes[path.Ext(name)])
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Cache-Control", "public, max-age=60")
+	if r.PathValue("hash") == assetsHash {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(b)

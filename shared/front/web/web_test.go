@@ -122,6 +122,12 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 		"/web/keys":                        {200, "public, max-age=10", "vacancy init"},
 		"/web/chains":                      {200, "public, max-age=10", "vacancy verify FILE"},
 		"/web/nothing":                     {404, "no-store", "this host has no such page or vacant"},
+		"/web//log":                        {404, "no-store", "this host has no such page or vacant"},
+		"/web/..//evil.example/x":          {404, "no-store", "this host has no such page or vacant"},
+		// A page has one address: an id is written in one form.
+		"/web/vacants/%0A" + demo.ID.String():               {404, "no-store", "this host has no such page or vacant"},
+		"/web/vacants/%20" + demo.ID.String():               {404, "no-store", "this host has no such page or vacant"},
+		"/web/vacants/" + strings.ToUpper(demo.ID.String()): {404, "no-store", "this host has no such page or vacant"},
 	} {
 		got := do(t, "GET", h.url+path)
 		if got.status != want.status || got.header.Get("Cache-Control") != want.cache || !strings.Contains(got.body, want.says) {
@@ -171,6 +177,13 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 	if total > 100<<10 {
 		t.Errorf("a vacant's page has %d bytes with its files, want at most 100 KB", total)
 	}
+	// A page that came before this program finds its files.
+	if file := do(t, "GET", h.url+"/web/assets/0123456789abcdef/receipt.js"); file.status != 200 || file.header.Get("Cache-Control") != "public, max-age=60" {
+		t.Errorf("a file of another program: %d %v", file.status, file.header)
+	}
+	if got := do(t, "GET", h.url+"/web"); got.status != 303 || got.header.Get("Location") != "/web/" {
+		t.Errorf("/web: %d to %q", got.status, got.header.Get("Location"))
+	}
 	for _, path := range []string{at + "nothing.js", at + "..%2fpages%2fhome.html", at + "package.json"} {
 		if got := do(t, "GET", h.url+path); got.status != 404 {
 			t.Errorf("%s: %d", path, got.status)
@@ -197,6 +210,15 @@ func TestTheAddressOfAVacantIsAPageForBrowsers(t *testing.T) {
 			if !slices.Contains(got.header.Values("Vary"), "Accept") {
 				t.Errorf("%q: Vary %q", accept, got.header.Get("Vary"))
 			}
+		}
+	}
+	demo, err := h.Vacants.ByName(t.Context(), vacants.Operator(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{demo.ID.String(), "%0A" + demo.ID.String(), strings.ToUpper(demo.ID.String())} {
+		if got := do(t, "GET", h.url+"/v/"+id, "Accept: text/html"); got.status == 303 && got.header.Get("Location") != "/web/vacants/"+demo.ID.String() {
+			t.Errorf("%s leads to %q", id, got.header.Get("Location"))
 		}
 	}
 	if got := do(t, "GET", h.url+"/v/demo/.well-known/agent-card.json", "Accept: text/html"); got.status != 200 {

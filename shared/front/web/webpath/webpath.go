@@ -5,17 +5,25 @@ package webpath
 import (
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Path is the address of the first page.
 const Path = "/web/"
 
-// VacantPath is the address of the page of a vacant, by name or id.
-func VacantPath(vacant string) string { return Path + "vacants/" + vacant }
+// VacantPath is the address of the page of a vacant, by name or id. An id may be written in another form, of which a page
+// has one address only.
+func VacantPath(vacant string) string {
+	if id, err := identity.ParseID(vacant); err == nil {
+		vacant = id.String()
+	}
+	return Path + "vacants/" + url.PathEscape(vacant)
+}
 
 // IsPath reports whether a path is of a page.
 func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
