@@ -153,7 +153,7 @@ func TestAPriceThatThePageDoesNotShowIsNotPaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.say("hello")
-	if got := p.refused(); !strings.Contains(got, "has a price since this page came") {
+	if got := p.refused(); !strings.Contains(got, "The price is not the one on this page any more") {
 		t.Errorf("the page shows %q", got)
 	}
 	mu.Lock()

@@ -506,7 +506,7 @@ func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 		}
 	}
 	same := func(s string) string { return s }
-	check("ok: ✓ Paid $0.00. The receipt names", same)
+	check("ok: ✓ A free call. The receipt names", same)
 	check("bad: ✗ The receipt does not verify: the certified key did not sign the receipt", func(s string) string { return strings.Replace(s, `"charge":0`, `"charge":2000`, 1) })
 	check("bad: ✗ The receipt does not verify: certificate: expected an object", func(s string) string { return strings.Replace(s, `"certificate"`, `"nothing"`, 1) })
 	check("bad: ✗ The receipt does not verify: receipt: expected an object", func(string) string { return "[]" })
@@ -651,7 +651,7 @@ func TestThePageOfKeys(t *testing.T) {
 
 // What a person allows to pay bounds each way of a call.
 func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
-	for most, want := range map[string]string{"": "", "0.001": "max_price=1000", "0": "max_price=0"} {
+	for most, want := range map[string]string{"": "max_price=2000", "0.001": "max_price=1000", "0": "max_price=0"} {
 		c := newChat(t, vacants.Spec{})
 		if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000}); err != nil {
 			t.Fatal(err)

@@ -310,13 +310,22 @@ func (c *checker) end() Verdict {
 		c.named = append(c.named, datadir.Finding{Part: "entries", Detail: "the file has none"})
 	}
 	if len(c.named) == 0 {
-		c.named = append(c.named, datadir.Finding{Part: "entries", OK: true, Detail: fmt.Sprintf("entries: %d, in order and linked, each decided at most once", c.entries)})
+		c.named = append(c.named, datadir.Finding{Part: "entries", OK: true, Detail: c.whole()})
 	}
 	isSignature := func(f datadir.Finding) bool { return f.Part == "signatures" }
 	if c.signed > 0 && !slices.ContainsFunc(c.named, isSignature) {
 		c.named = append(c.named, datadir.Finding{Part: "signatures", OK: true, Detail: fmt.Sprintf("messages: %d, each signed by its sender, from %s to %s and back", c.signed, c.pair.From.Short(), c.pair.To.Short())})
 	}
 	return Verdict{c.named, c.unread}
+}
+
+// whole describes the entries of a history without a fault.
+func (c *checker) whole() string {
+	first, before := c.last.Position-uint64(c.entries)+1, ""
+	if first > 1 {
+		before = "; those before are not in the file"
+	}
+	return fmt.Sprintf("entries: %d, from %d to %d, in order and linked, each decided at most once%s", c.entries, first, c.last.Position, before)
 }
 
 // answers checks the chain of answers, in the order in which they were decided.

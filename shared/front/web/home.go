@@ -83,7 +83,7 @@ func priceText(micro int64) string {
 	if micro == 0 {
 		return "free"
 	}
-	return "$" + money.Amount(micro).String() + " a call"
+	return money.Amount(micro).String() + " a call"
 }
 
 // home is the first page.

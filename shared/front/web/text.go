@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -29,8 +30,25 @@ func show(text string) string {
 	return b.String()
 }
 
+// counted is a number of things.
+func counted(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // short is the beginning of an id.
 func short(id identity.ID) string { return id.Short() }
+
+// since is a time in wire form, for people.
+func since(text string) string {
+	t, err := canon.ParseTime(text)
+	if err != nil {
+		return show(text)
+	}
+	return moment(t.UnixMilli())
+}
 
 // moment is a time of the registry, in milliseconds since 1970, for people.
 func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -32,6 +32,7 @@ type vacantData struct {
 	CardPath   string // of the API, for scripts
 	EventsPath string
 	Price      string
+	Most       int64                     // that a call may cost, in micro-dollars
 	Published  *registryclient.HaloMatch // nil if it is not published
 	Listing    *listing.Listing
 	Parents    []identity.ID
@@ -130,7 +131,7 @@ func (d *vacantData) callable(c *agents.Card) (err error) {
 	if d.Host, err = hostOf(c); err != nil {
 		return err
 	}
-	d.Name, d.Price = c.Name, c.Terms.String()
+	d.Name, d.Price, d.Most = c.Name, c.Terms.String(), int64(c.Terms.Hold())
 	d.Handout = snippet.OfCard(d.Host, c.Name, c)
 	d.Programs = []program{{"vacancy", "vacancy call " + snippet.ShellWord(d.Handout.Address) + ` "hello"`}}
 	if d.Handout.Curl == "" {

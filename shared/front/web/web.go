@@ -199,7 +199,7 @@ var assetFiles embed.FS
 var pageFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"show": show, "short": short, "moment": moment, "has": hasAsset, "vacantPath": webpath.VacantPath,
+	"show": show, "short": short, "moment": moment, "since": since, "counted": counted, "has": hasAsset, "vacantPath": webpath.VacantPath,
 }).ParseFS(pageFiles, "pages/*.html"))
 
 // assetPath has the hash of all assets, so a changed file has another address, and the modules find each

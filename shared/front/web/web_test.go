@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
 	"github.com/vacancy-host/vacancy/shared/front/web"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -395,6 +396,23 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// A price is said as everywhere.
+func TestResultsSayTheirPrices(t *testing.T) {
+	h := newHost(t)
+	paid := h.create("paid", "Answers letters", true)
+	if _, err := h.Vacants.SetPrice(t.Context(), paid.ID, price.Price{Flat: 50_000}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/web/", "/web/search?q=letters"} {
+		if got := do(t, "GET", h.url+path).body; !strings.Contains(got, "<span>$0.05 a call</span>") || strings.Contains(got, "$$") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	if got := do(t, "GET", h.url+"/web/vacants/paid").body; !strings.Contains(got, "<span>$0.05 a call</span>") || !strings.Contains(got, `data-most="50000"`) {
+		t.Errorf("the vacant's page: %s", got)
+	}
 }
 
 // A page of results stays small.

@@ -276,6 +276,7 @@ function checkLate(l) {
 class History {
   constructor() {
     this.entries = 0;
+    this.first = 0; // position of the first one
     this.broken = 0;
     /** @type {Finding[]} */
     this.named = [];
@@ -305,6 +306,7 @@ class History {
     try {
       const e = object(parseJSON(line, lineLimits), "entry");
       position = integer(e.get("position"), "position", 1);
+      this.first ||= position;
       const kind = word(e.get("kind"), "kind", ["call", "reset"]);
       const [epoch, seq] = [integer(e.get("epoch"), "epoch", 0), integer(e.get("seq"), "seq", kind === "reset" ? 0 : 1)];
       const time = text(e.get("time"), "time");
@@ -403,7 +405,7 @@ class History {
     }
     if (this.broken > this.named.length) this.named.push({ part: "more", ok: false, detail: `${this.broken - maxNamed} more are broken` });
     if (this.entries === 0) this.named.push({ part: "entries", ok: false, detail: "the file has none" });
-    if (this.named.length === 0) this.named.push({ part: "entries", ok: true, detail: `entries: ${this.entries}, in order and linked, each decided at most once` });
+    if (this.named.length === 0) this.named.push({ part: "entries", ok: true, detail: `entries: ${this.entries}, from ${this.first} to ${this.first + this.entries - 1}, in order and linked, each decided at most once${this.first > 1 ? "; those before are not in the file" : ""}` });
     if (!this.named.some((f) => f.part === "signatures") && this.signed > 0) this.named.push({ part: "signatures", ok: true, detail: `messages: ${this.signed}, each signed by its sender, from ${shortID(this.pair[0])} to ${shortID(this.pair[1])} and back` });
     if (this.unread > 0) this.named.push({ part: "signatures", ok: null, detail: `messages that can no longer be read: ${this.unread}; neither their hashes nor their signatures can be checked` });
     return this.named;
@@ -565,8 +567,8 @@ if (section && input instanceof HTMLInputElement && verdict) {
   input.onchange = () => {
     if (input.files?.[0]) verifyDropped(verdict, input.files[0]);
   };
-  section.ondragover = (event) => event.preventDefault();
-  section.ondrop = (event) => {
+  document.ondragover = (event) => event.preventDefault();
+  document.ondrop = (event) => {
     event.preventDefault();
     const file = event.dataTransfer?.files[0];
     if (file) verifyDropped(verdict, file);

@@ -42,7 +42,7 @@ export function copyable(text) {
     } catch {
       copy.textContent = "Select the text and copy it";
     }
-  });
+  }, { class: "quiet" });
   return element("div", { class: "copy" }, element("pre", { tabindex: "0" }, visible(text)), copy);
 }
 

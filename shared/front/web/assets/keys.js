@@ -26,7 +26,7 @@ async function list(place, book, status) {
       element("h2", {}, `Key ${shortID(key.id)}`),
       element(
         "dl", {}, element("dt", {}, "Id"), element("dd", {}, element("code", {}, key.id)), element("dt", {}, "Made"), element("dd", {}, moment(key.made)),
-        element("dt", {}, "May be exported"), element("dd", {}, key.exportable ? "yes" : "no: no script can read it, also none of this page"),
+        element("dt", {}, "May be exported"), element("dd", {}, key.exportable ? "yes" : "no: no script can read it, not even this page's"),
         element("dt", {}, "Chains"), element("dd", {}, `with ${pairs.length} vacant${pairs.length === 1 ? "" : "s"}${open ? `, ${open} with a message under way` : ""}`),
       ),
     );
@@ -58,6 +58,7 @@ async function exportKey(below, key) {
 
 /** @param {HTMLElement} below @param {Key} key @param {number} chains @param {() => Promise<void>} act */
 function confirm(below, key, chains, act) {
+  const keep = button("Keep it", () => below.replaceChildren(), { class: "quiet" });
   const yes = button("Delete this key for good", () => act(), { class: "danger" });
   below.replaceChildren(
     element(
@@ -65,9 +66,10 @@ function confirm(below, key, chains, act) {
       `Without the key nobody can sign as ${shortID(key.id)} again. Its chains with ${chains} vacant${chains === 1 ? "" : "s"} end, and answers that have not come are lost. `,
       key.exportable ? "Export it first if you may need it." : "This key cannot be exported, so there is no copy.",
     ),
-    element("p", { class: "row" }, yes, button("Keep it", () => below.replaceChildren(), { class: "quiet" })),
+    element("p", {}, "Its settled calls stay in this browser, under “Check a chain”, until the data of this site is cleared."),
+    element("p", { class: "row" }, yes, keep),
   );
-  yes.focus();
+  keep.focus();
 }
 
 const place = document.getElementById("keys");

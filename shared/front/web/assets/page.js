@@ -78,6 +78,10 @@ function addCopy(program) {
 
 const page = document.getElementById("vacant");
 if (page) {
+  // Tabs: one of the programs is always shown.
+  if (CSS.supports("selector(::details-content)")) page.querySelectorAll(".programs summary").forEach((s) => s.addEventListener("click", (event) => {
+    if (/** @type {HTMLDetailsElement} */ (s.parentElement).open) event.preventDefault();
+  }));
   if (navigator.clipboard) page.querySelectorAll(".programs details").forEach((p) => addCopy(/** @type {HTMLDetailsElement} */ (p)));
   checkCard(page);
   checkEvents(page).catch((e) => say(page.querySelector(".event-check"), false, `not checked: ${e.message}`));

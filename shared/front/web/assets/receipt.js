@@ -7,7 +7,7 @@
 
 import { canonical, concat, JSONNumber, microsOf, parseHash, parseID, parseJSON, utf8, VacantError, verify } from "./vacant.js";
 
-/** @typedef {{host: string, key: string, caller: string, vacant: string, request: string, reply: string, charge: number}} Receipt charge is in micro-dollars */
+/** @typedef {{host: string, key: string, caller: string, vacant: string, request: string, reply: string, charge: number, payment: string}} Receipt charge is in micro-dollars */
 
 // Each begins the signed bytes of one kind of statement, so none can be taken for another.
 const receiptTag = utf8("vacancy:receipt:v2\x1f");
@@ -41,7 +41,7 @@ export async function verifyReceipt(source) {
   const charge = receipt.get("charge");
   if (!(charge instanceof JSONNumber)) throw new VacantError("malformed", "charge: expected a number");
   return {
-    host, key, caller: text(receipt, "caller_id"), vacant: text(receipt, "vacant_id"), charge: charge.value,
+    host, key, caller: text(receipt, "caller_id"), vacant: text(receipt, "vacant_id"), charge: charge.value, payment: text(receipt, "payment"),
     request: parseHash(text(receipt, "request_hash")), reply: parseHash(text(receipt, "reply_hash")),
   };
 }

@@ -24,7 +24,7 @@ const helps = {
   moved: "A reset starts the chain between your key and the vacant again. The settled messages stay in your history.",
   clock: "Set the clock of this computer, then try again.",
   payment_required: "Pay in one of these ways:",
-  price_above_max: "Allow a higher price, or leave the field empty.",
+  price_above_max: "Allow a higher price under “Key and price”, or leave the field empty to allow what this page shows.",
   spend_cap_reached: "Try again after 00:00 UTC, or ask the owner of the account to raise the cap.",
   budget_spent: "Try again after 00:00 UTC.",
   too_many: "Wait a little, then send the message again.",
@@ -41,13 +41,13 @@ function payment(way) {
   const of = typeof way?.of === "string" ? visible(way.of) : "";
   switch (way?.way) {
     case "link":
-      return `Link your key to an account of this host, which then pays: export the key on the page “Your keys”, import it in a terminal, and run vacancy account link --host ${location.origin} --as NAME.`;
+      return `Link a key to an account of this host, which then pays. A new key that may be exported is made under “Key and price”. Export it on the page “Your keys”, import it in a terminal, and run VACANCY_KEY=KEY vacancy account link --host ${location.origin} --as NAME, with a key of the account.`;
     case "key":
       return "Call the vacant without this page, by A2A with the key of an account of this host.";
     case "credit":
       return `Add credit to your account, whose balance is too low: vacancy account pay DOLLARS --host ${location.origin}, or ask the operator of this host.`;
     case "free":
-      return `Wait: ${Number(way.calls)} ${Number(way.calls) === 1 ? "call is" : "calls are"} free ${of}.`;
+      return `Wait until 00:00 UTC: ${Number(way.calls)} ${Number(way.calls) === 1 ? "call is" : "calls are"} free ${of}, unless others have used up what is free to all.`;
   }
   return `${visible(String(way?.way))} (${of})`;
 }
@@ -63,7 +63,7 @@ async function judgeReceipt(source, call) {
     const known = await knownHost().catch(() => "");
     if (known && r.host !== known) return [false, `✗ The receipt is signed by the host ${shortID(r.host)}. The log at this address was signed by ${shortID(known)}.`];
     if (r.request !== call.requestHash || r.reply !== call.replyHash) return [false, "✗ The receipt is of another call."];
-    return [true, `✓ Paid ${dollars(r.charge)}. The receipt names this message and this answer, and is signed by the host ${shortID(r.host)}${known ? ", whose log this browser knows" : ""}.`];
+    return [true, `✓ ${r.payment === "free" ? "A free call" : `Paid ${dollars(r.charge)}`}. The receipt names this message and this answer, and is signed by the host ${shortID(r.host)}${known ? ", whose log this browser knows" : ""}.`];
   } catch (err) {
     if (!(err instanceof VacantError)) throw err;
     return [false, `✗ The receipt does not verify: ${err.message}.`];
@@ -86,7 +86,7 @@ class Talk {
     this.vacant = vacant;
     this.name = name;
     this.send = send;
-    this.priced = place.dataset.price !== undefined;
+    this.cost = Number(place.dataset.most); // the most that a call costs by this page, in micro-dollars
     this.address = new URL(send.replace(/\/a2a\/message\/send$/, ""), location.href).href;
     /** @type {Book | null} */
     this.book = null;
@@ -103,7 +103,7 @@ class Talk {
     this.stop = button("Stop waiting", () => this.waiting?.abort(), { id: "stop", class: "quiet", hidden: "" });
     this.keys = element("select", { id: "key" });
     this.exportable = element("input", { type: "checkbox", id: "exportable" });
-    this.most = element("input", { type: "number", id: "most", min: "0", step: "any", inputmode: "decimal" });
+    this.most = element("input", { type: "number", id: "most", min: "0", step: "any", inputmode: "decimal", placeholder: "as this page shows" });
   }
 
   /** @param {string} text @returns {string} the same call in a shell, which takes no message for a flag */
@@ -140,7 +140,7 @@ class Talk {
     );
   }
 
-  /** Lists the keys and chooses the one that called this vacant last. */
+  /** Lists the keys and chooses the one that called this vacant last, or was made since. */
   async load() {
     this.book = await Book.open();
     const keys = await this.book.keys();
@@ -148,8 +148,8 @@ class Talk {
     for (const key of keys) {
       // A call in hand is finished before others are made.
       if ((await this.book.state(key.id, this.vacant)).job) [best, at] = [key.id, Infinity];
-      const last = (await this.book.calls(pairOf(key.id, this.vacant))).at(-1);
-      if (last && last.at > at) [best, at] = [key.id, last.at];
+      const last = Math.max((await this.book.calls(pairOf(key.id, this.vacant))).at(-1)?.at ?? 0, key.made);
+      if (last > at) [best, at] = [key.id, last];
     }
     await this.list(keys, best);
   }
@@ -227,7 +227,7 @@ class Talk {
 
   /** @param {Call} call @returns {HTMLElement} the receipt, which is read with a signed request */
   receipt(call) {
-    const place = element("p", { class: "receipt" }, "Paid. ");
+    const place = element("p", { class: "receipt" }, "This answer has a receipt. ");
     place.append(button("Show the receipt", async () => {
       try {
         if (!this.key) return;
@@ -237,11 +237,13 @@ class Talk {
         const source = await response.text();
         if (!response.ok) throw new Error(String(JSON.parse(source).detail));
         const [good, verdict] = await judgeReceipt(source, call);
+        const focused = place.contains(document.activeElement);
         place.replaceChildren(element("span", { class: good ? "ok" : "bad" }, visible(verdict)), element("pre", { tabindex: "0" }, visible(pretty(source))));
+        if (focused) place.querySelector("pre")?.focus();
       } catch (err) {
         place.replaceChildren(`The receipt could not be read: ${visible(err instanceof Error ? err.message : String(err))}`);
       }
-    }));
+    }, { class: "quiet" }));
     return place;
   }
 
@@ -296,8 +298,8 @@ class Talk {
     /** @type {unknown} */
     let failure;
     try {
-      // A price that this page does not show is none that the person has agreed to.
-      const most = this.most.value !== "" ? Math.round(Number(this.most.value) * 1e6) : this.priced ? undefined : 0;
+      // The person has agreed to no other price than the page shows.
+      const most = this.most.value !== "" ? Math.min(Math.round(Number(this.most.value) * 1e6), Number.MAX_SAFE_INTEGER) : this.cost;
       const caller = new Caller(this.book, this.key, { id: this.vacant, send: this.send });
       await operation(caller, { signal, idem, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: stream(`${this.address}/`, piece) });
     } catch (err) {
@@ -338,9 +340,9 @@ class Talk {
     const { code, more } = known;
     /** @type {HTMLElement[]} */
     const children = [element("p", { class: "bad" }, `✗ ${visible(known.message)}`)];
-    const help = (code === "price_above_max" && !this.priced && this.most.value === "" ? "The vacant has a price since this page came. Load the page again to see it." : helps[code]) ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
+    const help = (code === "price_above_max" && this.most.value === "" ? "The price is not the one on this page any more. Load the page again to see it." : helps[code]) ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
     if (help) children.push(element("p", { class: "help" }, help, code === "too_many" && more.retry ? ` (${more.retry} seconds)` : ""));
-    if (more.pay?.length) children.push(element("ul", { class: "ways" }, ...more.pay.map((way) => element("li", {}, payment(way)))));
+    if (code === "payment_required" && more.pay?.length) children.push(element("ul", { class: "ways" }, ...more.pay.map((way) => element("li", {}, payment(way)))));
     const actions = element("p", { class: "row" });
     const item = this.add("refused", this.body(text), ...children, actions);
     const then = (/** @type {string} */ label, /** @type {() => void} */ act) => actions.append(button(label, () => {
@@ -392,6 +394,9 @@ async function start(talk) {
   try {
     await t.load();
     t.submit.disabled = false;
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && !t.waiting) t.refresh().catch(() => {}); // what other tabs settled
+    });
   } catch (err) {
     talk.replaceChildren(/** @type {HTMLElement} */ (talk.firstElementChild));
     instead(`This browser lets the page store nothing (${err instanceof Error ? err.message : err}). A message that is not stored could be lost, so this page sends none.`);

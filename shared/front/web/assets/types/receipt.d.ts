@@ -11,4 +11,5 @@ export type Receipt = {
     request: string;
     reply: string;
     charge: number;
+    payment: string;
 };
