@@ -52,7 +52,7 @@ func TestTenLinesOfJavaScriptCallAVacant(t *testing.T) {
 	if out, err := run("failing"); err == nil || !strings.Contains(out, "the host refused: ") {
 		t.Errorf("failing: %q, %v; want the host's reason", out, err)
 	}
-	if out, err := run("nobody"); err == nil {
+	if out, err := run("nobody"); err == nil || !strings.Contains(out, "VacantError: expected a text of hexadecimal digits, got undefined") {
 		t.Errorf("a vacant that is not there: %q", out)
 	}
 }

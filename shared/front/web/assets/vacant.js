@@ -23,9 +23,9 @@
 /** @typedef {{type: string, actor: string, payload: string, key: string, time: number, actorSeq: number, signature: string}} RegistryEvent
  * the payload is the JSON text whose hash is signed, the key the idempotency key, the time in Unix milliseconds */
 
-/** A refusal. The code is not_json, malformed, too_large or untrusted. */
+/** A refusal. The code is not_json, malformed, too_large, refused or untrusted. */
 export class VacantError extends Error {
-  /** @param {"not_json" | "malformed" | "too_large" | "untrusted"} code @param {string} message */
+  /** @param {"not_json" | "malformed" | "too_large" | "refused" | "untrusted"} code @param {string} message */
   constructor(code, message) {
     super(message);
     this.name = "VacantError";
@@ -66,8 +66,8 @@ export const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart
  * @param {string} text @returns {Bytes}
  */
 export function parseHex(text) {
-  const out = new Uint8Array(text.length >> 1);
-  let n = 0;
+  if (typeof text !== "string") throw malformed(`expected a text of hexadecimal digits, got ${typeof text}`);
+  let [out, n] = [new Uint8Array(text.length >> 1), 0];
   for (let i = 0; i < text.length; i += 2) {
     while (i < text.length && /[ \t-\r]/.test(text[i])) i++;
     if (i === text.length) break;
@@ -759,7 +759,7 @@ export function parseRequest(body) {
 /** Parses result.message of an answer. The signature is not verified. @param {string | Uint8Array} body @returns {Envelope} */
 export function parseResponse(body) {
   const response = object(parseJSON(body, ANSWER_LIMITS), "body", "not_json");
-  if (!response.has("result") && response.has("detail")) throw malformed(`the host refused: ${plain(response.get("detail") ?? null)}`);
+  if (!response.has("result") && response.has("detail")) throw new VacantError("refused", `the host refused: ${plain(response.get("detail") ?? null)}`);
   return envelopeOf(object(object(response.get("result"), "result").get("message"), "message"));
 }
 

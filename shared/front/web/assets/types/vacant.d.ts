@@ -141,11 +141,11 @@ export function readProof(signer: Signer, request: ReadRequest, seconds?: number
  * null is the empty policy; the endpoint is empty if the card has none */
 /** @typedef {{type: string, actor: string, payload: string, key: string, time: number, actorSeq: number, signature: string}} RegistryEvent
  * the payload is the JSON text whose hash is signed, the key the idempotency key, the time in Unix milliseconds */
-/** A refusal. The code is not_json, malformed, too_large or untrusted. */
+/** A refusal. The code is not_json, malformed, too_large, refused or untrusted. */
 export class VacantError extends Error {
-    /** @param {"not_json" | "malformed" | "too_large" | "untrusted"} code @param {string} message */
-    constructor(code: "not_json" | "malformed" | "too_large" | "untrusted", message: string);
-    code: "not_json" | "malformed" | "too_large" | "untrusted";
+    /** @param {"not_json" | "malformed" | "too_large" | "refused" | "untrusted"} code @param {string} message */
+    constructor(code: "not_json" | "malformed" | "too_large" | "refused" | "untrusted", message: string);
+    code: "not_json" | "malformed" | "too_large" | "refused" | "untrusted";
 }
 export function toHex(bytes: Uint8Array): string;
 /** Bounds of a request. @type {Readonly<Limits>} */
