@@ -187,12 +187,13 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	if store.IsConflict(err) {
 		return true, nil // another meter was faster
 	}
+	// Also after a failure, because a commit whose outcome is unknown may stand, and then no later fold tells of these hours.
+	f.Unreported = append(f.Unreported, unreported...)
 	if err != nil {
 		return false, store.Problem(err)
 	}
 	f.Rows += taken
 	f.Commits++
-	f.Unreported = append(f.Unreported, unreported...)
 	return true, nil
 }
 

@@ -287,6 +287,36 @@ func payingKey(t testing.TB) *identity.Key {
 	}
 }
 
+// stopping commits, and ends the context as a host that stops then.
+type stopping struct {
+	store.Store
+	end context.CancelFunc
+}
+
+func (d stopping) Commit(ctx context.Context, writes ...store.Write) error {
+	if err := d.Store.Commit(ctx, writes...); err != nil {
+		return err
+	}
+	d.end()
+	return ctx.Err()
+}
+
+// A commit that a stopping host does not see is told of nevertheless, because no later fold tells of it.
+func TestUnreportedAnswersAreToldByAFoldThatIsStopped(t *testing.T) {
+	w := newPayingWorld(t)
+	w.sell(&price.Price{Version: 2, Flat: 1, In: 1_000_000, Most: 2000}, nil)
+	w.callsOf(payingKey(t), 2)
+	ctx, end := context.WithCancel(t.Context())
+	f, err := w.meter(stopping{w.file, end}).Fold(ctx)
+	if len(f.Unreported) != 1 {
+		t.Errorf("Fold() = %+v, %v, want one hour with unreported answers", f, err)
+	}
+	f, err = w.meter(w.file).Fold(t.Context())
+	if err != nil || len(f.Unreported) > 0 {
+		t.Errorf("the next Fold() = %+v, %v, want nothing new", f, err)
+	}
+}
+
 func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 	flat, tokens := price.Price{Flat: 2000}, price.Price{Flat: 1, In: 1_000_000, Most: 2000}
 	w := newPayingWorld(t)
