@@ -55,7 +55,7 @@ var prepared = sync.OnceValues(func() (string, error) {
 	}
 	for _, line := range [][]string{
 		{"init", "default"},
-		{"create", "demo", "--capability", "echoes what it hears"},
+		{"create", "demo", "--capability", "repeats what it hears"}, // not the demo of dev, which dev would publish
 		{"create", "echo", "--capability", "echoes"},
 		{"create", "failing", "--capability", "fails", "--substrate", unreachable},
 	} {
