@@ -500,7 +500,7 @@ func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 		p.click(".receipt button")
 		p.until(`document.querySelectorAll(".receipt .ok, .receipt .bad").length === ` + strconv.Itoa(n))
 		var got string
-		p.eval(fmt.Sprintf(`[...document.querySelectorAll(".receipt span")].at(-1).className + ": " + [...document.querySelectorAll(".receipt span")].at(-1).textContent`), &got)
+		p.eval(`[...document.querySelectorAll(".receipt span")].at(-1).className + ": " + [...document.querySelectorAll(".receipt span")].at(-1).textContent`, &got)
 		if !strings.Contains(got, says) {
 			t.Errorf("the page shows %q, want %q", got, says)
 		}
