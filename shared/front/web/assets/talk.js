@@ -318,7 +318,7 @@ class Talk {
   busy(busy) {
     this.submit.disabled = busy;
     this.keys.disabled = busy;
-    this.stop.hidden = !busy;
+    this.stop.hidden = this.waiting === null; // while a key is made there is nothing to stop
     this.said.setAttribute("aria-busy", String(busy));
   }
 
