@@ -97,11 +97,11 @@ type checker struct {
 	latest    string        // signed time so far
 	open      int64         // epoch in which a file begins that lacks the calls before; -1 of a whole history
 	pair      export.Pair   // as the first signed message names it
-	decisions []ruled       // of all entries
+	decisions []decision    // of all entries
 }
 
-// ruled is a decision. Its seq is 0 for a call without an answer.
-type ruled struct {
+// decision decides a call. Its seq is 0 for a call without an answer.
+type decision struct {
 	at, epoch, entry uint64
 	seq              int64
 	hash, prev       identity.Hash
@@ -174,7 +174,7 @@ func (c *checker) check(e *export.Entry) error {
 	if e.Prev != before {
 		c.fail("links", "entry %d: it names %s as the call before, expected %s", e.Position, e.Prev, before)
 	}
-	told := toldOf{kind: e.Kind, seq: e.Seq, time: e.Time, hash: e.Hash}
+	told := described{kind: e.Kind, seq: e.Seq, time: e.Time, hash: e.Hash}
 	if err := c.said(e, told, &e.Said, &e.Proof); err != nil {
 		return err
 	}
@@ -212,9 +212,9 @@ func (c *checker) place(e *export.Entry) {
 	}
 }
 
-// toldOf holds the members of an entry about a message. An answer has a key, a call has none. A reset has no
+// described holds the members of an entry about a message. An answer has a key, a call has none. A reset has no
 // number.
-type toldOf struct {
+type described struct {
 	kind string // call, reset or answer
 	seq  int64
 	time string
@@ -223,7 +223,7 @@ type toldOf struct {
 }
 
 // said verifies a signed message, and that its entry tells of it.
-func (c *checker) said(e *export.Entry, told toldOf, s *export.Said, p *export.Proof) error {
+func (c *checker) said(e *export.Entry, told described, s *export.Said, p *export.Proof) error {
 	switch {
 	case s.Damaged:
 		c.fail("texts", "entry %d: its text is damaged", e.Position)
@@ -283,7 +283,7 @@ func (c *checker) decide(e *export.Entry) error {
 	case (e.Fate == transcript.Answered) != (d.Answer != nil):
 		return problem.New(problem.Malformed, "answer: expected one for an answered call, and for no other; the call is %s", e.Fate)
 	}
-	one := ruled{at: e.Decision.Position, epoch: e.Epoch, entry: e.Position}
+	one := decision{at: e.Decision.Position, epoch: e.Epoch, entry: e.Position}
 	if a := e.Decision.Answer; a != nil {
 		if a.Seq < 1 {
 			return problem.New(problem.Malformed, "answer.seq: expected an integer of at least 1")
@@ -291,7 +291,7 @@ func (c *checker) decide(e *export.Entry) error {
 		if err := checkTime("answer.time", a.Time); err != nil {
 			return err
 		}
-		told := toldOf{answer, a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
+		told := described{answer, a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
 		if err := c.said(e, told, &a.Said, &a.Proof); err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func (c *checker) whole() string {
 
 // answers checks the chain of answers, in the order in which they were decided.
 func (c *checker) answers() {
-	slices.SortStableFunc(c.decisions, func(a, b ruled) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(c.decisions, func(a, b decision) int { return cmp.Compare(a.at, b.at) })
 	before, epoch, seq, tip := uint64(0), int64(-1), int64(0), identity.Hash{}
 	for _, d := range c.decisions {
 		if d.at == before {

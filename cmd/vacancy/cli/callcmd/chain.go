@@ -36,8 +36,9 @@ key was destroyed show as (sealed). Times are UTC.
 For another host the history is read with --host URL from the pages of its operator's
 API, or with --host aws from the stage's tables with your AWS credentials.
 
-With --json each entry is an object on a line of its own, with the signed messages, so a
-file of them can be verified by anybody: in a browser, on the page /web/chains of a host.`,
+With --json each entry is an object on a line of its own, with the signed messages, so
+anybody can verify a file of them: by vacancy verify FILE, or in a browser, on the page
+/web/chains of a host.`,
 		Example: `  vacancy chain default demo
   vacancy chain 4f1c0d2a demo --last 20 --json
   vacancy chain default demo --host aws`,

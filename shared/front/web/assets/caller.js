@@ -213,7 +213,10 @@ export class Caller {
   async locked(f, options = {}) {
     const name = `vacancy call ${this.pair}`;
     let begun = false;
-    const work = async () => f((begun = true) && new Run(this, await stored(this.book.state(this.signer.id, this.target.id)), options));
+    const work = async () => {
+      begun = true;
+      return f(new Run(this, await stored(this.book.state(this.signer.id, this.target.id)), options));
+    };
     try {
       const free = await navigator.locks.request(name, { ifAvailable: true }, async (lock) => (lock ? { value: await work() } : null));
       if (free) return free.value;
@@ -294,7 +297,7 @@ class Run {
   async call(text) {
     const { state } = this;
     const { idem = crypto.randomUUID(), maxPrice } = this.options;
-    const settled = this.options.idem && (await stored(this.caller.book.calls(this.caller.pair))).find((c) => c.request.idem === idem);
+    const settled = (await stored(this.caller.book.calls(this.caller.pair))).find((c) => c.request.idem === idem);
     if (settled) return settled;
     const known = state.job?.idem === idem || [...state.sent, ...state.live, ...state.old].some((e) => e.idem === idem);
     state.job = { idem, text, most: maxPrice };
