@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owner is the owner of a task, a context, a message id or a free call: a subject of an
-// account, the holder of a key, or the callers with neither together. Owners compare with
-// ==. The zero Owner owns nothing.
+// Owner is the owner of a task, a context, a message id or a free call: an account or a
+// subject of one, in live mode or in test mode, the holder of a key, or the callers with
+// neither together. Owners compare with ==. The zero Owner owns nothing.
 type Owner struct{ name string }
 
 // GuestOwner and SharedOwner own what callers without account and key make. A task of
@@ -22,14 +22,15 @@ var (
 	SharedOwner = Owner{"shared"}
 )
 
-// The name of an account is a prefix and a digest. The name of a subject appends a
-// second digest.
+// The name of an account is the prefix of its mode and a digest. The name of a subject appends
+// a second digest.
 const (
 	accountPrefix = "account-"
+	testPrefix    = "test-"
 	digestSize    = 16
 )
 
-// AccountOwner returns the owner for a subject of an account; "" for the account itself.
+// AccountOwner returns the live owner for a subject of an account; "" for the account itself.
 func AccountOwner(account, subject string) Owner {
 	o := Owner{accountPrefix + digest("account", account)}
 	if subject != "" {
@@ -55,9 +56,15 @@ func isDigest(s string) bool {
 // KeyOwner returns the owner for the holder of a key.
 func KeyOwner(id identity.ID) Owner { return Owner{id.String()} }
 
-// Owner returns the owner for a request with p's credential. The keys of an account are
-// one owner.
-func (p *Payer) Owner() Owner { return AccountOwner(p.Account, p.Subject) }
+// Owner returns the owner for a request with p's credential. The live keys of an account are
+// one owner, and its test keys are another.
+func (p *Payer) Owner() Owner {
+	o := AccountOwner(p.Account, p.Subject)
+	if p.Test {
+		o.name = testPrefix + o.name[len(accountPrefix):]
+	}
+	return o
+}
 
 // String returns the form in keys of the store and in messages of queues: letters, digits
 // and '-', at most 73 bytes.
@@ -72,24 +79,35 @@ func ParseOwner(s string) (Owner, error) {
 	if id, err := identity.ParseID(s); err == nil && id.String() == s {
 		return o, nil
 	}
-	digests, ok := strings.CutPrefix(s, accountPrefix)
-	account, subject, has := strings.Cut(digests, "-")
-	if !ok || !isDigest(account) || has && !isDigest(subject) {
+	account, subject, hasSubject := strings.Cut(o.digests(), "-")
+	if !isDigest(account) || hasSubject && !isDigest(subject) {
 		return Owner{}, problem.New(problem.Damaged, "expected an owner, got %.80q", s)
 	}
 	return o, nil
 }
 
+// digests returns the name of an account or a subject without the prefix of its mode, and ""
+// for other owners.
+func (o Owner) digests() string {
+	for _, prefix := range []string{accountPrefix, testPrefix} {
+		if digests, ok := strings.CutPrefix(o.name, prefix); ok {
+			return digests
+		}
+	}
+	return ""
+}
+
 // IsZero reports whether o is nobody.
 func (o Owner) IsZero() bool { return o == Owner{} }
 
-// Account returns the account that o is, or is a subject of; ok is false if there is none.
+// Account returns the live owner of the account that o is, or is a subject of; ok is false if
+// there is none. What limits an account counts its live and its test owner together.
 func (o Owner) Account() (account Owner, ok bool) {
-	const size = len(accountPrefix) + 2*digestSize
-	if !strings.HasPrefix(o.name, accountPrefix) {
+	digests := o.digests()
+	if digests == "" {
 		return Owner{}, false
 	}
-	return Owner{o.name[:size]}, true
+	return Owner{accountPrefix + digests[:2*digestSize]}, true
 }
 
 // Signs reports whether o signs its own messages. The host signs the messages of all
