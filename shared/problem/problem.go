@@ -156,7 +156,7 @@ var rows = map[Kind]Row{
 	PriceAboveMax:          {"price_above_max", http.StatusPaymentRequired, -32044, ExitRefused, "a call costs more than the request allows"},
 	SpendCap:               {"spend_cap_reached", http.StatusPaymentRequired, -32045, ExitRefused, "the day's cap is reached; try again after 00:00 UTC"},
 	AccountSuspended:       {"account_suspended", http.StatusForbidden, -32046, ExitRefused, "the account is suspended"},
-	TestKey:                {"test_key", http.StatusForbidden, -32047, ExitRefused, "a test key calls the vacants of its own tenant only"},
+	TestKey:                {"test_key", http.StatusForbidden, -32047, ExitRefused, "a test key calls the vacants of its own tenant, and reads only what test keys made"},
 	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
 }
 

@@ -4,7 +4,9 @@
 //
 // The invariants: a tenant's request reads and changes only the account of its key, and the
 // key gains nothing by that: no key that it makes, and no link, may do more than itself. A
-// secret is in the one answer that makes it, and nowhere else.
+// test key lists, makes and revokes test keys, and all other operations refuse it, because
+// balance, usage, receipts, changes and links are live. A secret is in the one answer that
+// makes it, and nowhere else.
 package account
 
 import (
@@ -303,6 +305,8 @@ func (d *api) keys(ctx context.Context, in One) (k Keys, err error) {
 		return k, err
 	}
 	all, err := d.Keys(ctx, a.ID)
+	by := op.CallerOf(ctx).Key
+	all = slices.DeleteFunc(all, func(other billing.Key) bool { return !by.CanSee(&other) })
 	return Keys{append([]billing.Key{}, all...)}, err
 }
 

@@ -27,7 +27,7 @@ func TestWhatEachKindOfKeyMayDo(t *testing.T) {
 		"reader":           {Scopes: scopes("read")}, "caller": {Scopes: scopes("call")}, "vacants": {Scopes: scopes("vacants")},
 		"agp": {Tier: billing.Pro},
 	}
-	readers := []string{"live", "test", "capped", "expiring", "test manager", "capped manager", "expiring manager", "reader", "agp"}
+	readers := []string{"live", "capped", "expiring", "capped manager", "expiring manager", "reader", "agp"}
 	managers := []string{"live", "test manager", "capped manager", "expiring manager", "manager"}
 	liveManagers := []string{"live", "capped manager", "expiring manager", "manager"}
 	made := func(body string) func(*fixture, string) (string, string, string) {

@@ -66,11 +66,11 @@ var (
 	ListChanges  = twin[ChangeList, Changes]("GET", "/changes", billing.Demand{Scope: billing.ScopeRead}, "lists changes of an account")
 	GetUsage     = twin[OneSpan, Usage]("GET", "/usage", billing.Demand{Scope: billing.ScopeRead}, "sums up what an account paid for, and what its tenant's vacants earned")
 	GetStatement = twin[Month, Statement]("GET", "/statement", billing.Demand{Scope: billing.ScopeRead}, "sums up a month of an account")
-	ListKeys     = twin[One, Keys]("GET", "/keys", billing.Demand{Scope: billing.ScopeManage}, "lists the keys of an account, without secrets")
-	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage}, "makes a key of an account; only this answer has its secret").created()
-	RevokeKey    = twin[OneKey, billing.Key]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage}, "revokes a key of an account")
+	ListKeys     = twin[One, Keys]("GET", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "lists the keys of an account, without secrets")
+	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "makes a key of an account; only this answer has its secret").created()
+	RevokeKey    = twin[OneKey, billing.Key]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage, Test: true}, "revokes a key of an account")
 	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeManage}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").created().open()
-	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeManage, Live: true}, "ends the link of a caller")
+	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeManage}, "ends the link of a caller")
 )
 
 // GetReceipt is not a Twin, because anybody may ask: a caller proves who it is by Vacancy-Caller.
@@ -84,7 +84,7 @@ const aReceipt = "shows the receipt of a call to its caller (Vacancy-Caller), it
 // The operations that only tenants use.
 var (
 	GetHost     = op.Op[op.None, Host]{Method: "GET", Path: TenantPath + "/host", Access: op.Access{Anybody: true}, Doc: "shows the identity that claims name"}
-	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Live: true}}, Limit: maxBody, Doc: "makes a page where the tenant pays by card, once for an idempotency key"}
+	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}, Limit: maxBody, Doc: "makes a page where the tenant pays by card, once for an idempotency key"}
 )
 
 // Twin is an operation that the operator has for each account, and a key for its own.

@@ -26,8 +26,8 @@ const (
 // Who besides the operator may use operations of vacants: tenants, by a key of their account.
 // Another's vacant is not found, in the same bytes as one that does not exist.
 var (
-	reads   = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants, Live: true}}
-	changes = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants, Live: true, Active: true}}
+	reads   = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants}}
+	changes = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants, Active: true}}
 )
 
 // The operations of vacants. ExportVacant is the operator's, because its answer is the private key

@@ -275,7 +275,7 @@ func TestTheLadderOfAccess(t *testing.T) {
 	}
 	keys := op.Server{Keys: b}
 	demand := op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}
-	alive := op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Live: true}}
+	tests := op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Test: true}}
 	active := op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Active: true}}
 	for _, x := range []struct {
 		name      string
@@ -294,9 +294,10 @@ func TestTheLadderOfAccess(t *testing.T) {
 		{"no host's key", keys, demand, "vac_live_nobody", 401, false},
 		{"another scope", keys, demand, reader, 403, false},
 		{"the scope", keys, demand, manager, 204, false},
-		{"a test key", keys, demand, forTests, 204, false},
-		{"a test key where a live one is needed", keys, alive, forTests, 403, false},
-		{"a live key", keys, alive, manager, 204, false},
+		{"a test key", keys, demand, forTests, 403, false},
+		{"a test key where it is admitted", keys, tests, forTests, 204, false},
+		{"a live key where a test key is admitted", keys, tests, manager, 204, false},
+		{"a test key, what is the operator's", keys, op.Access{}, forTests, 403, false},
 		{"a suspended account where an active one is needed", keys, active, manager, 403, true},
 		{"a suspended account", keys, demand, manager, 204, true},
 		{"a host without accounts", op.Server{}, demand, manager, 403, false},

@@ -19,7 +19,8 @@ import (
 // only a key that may call vacants, and has no cap, no bound a call, no end and is not for
 // tests, links callers.
 //
-// A test key changes nothing that live keys use. Every other key with the scope manage
+// A test key reads and changes nothing that live keys use: Demand.Test admits it to an
+// operation, and CanSee hides live keys from it. Every other key with the scope manage
 // revokes any key and ends any link: that takes rights and gives none, and a leaked key
 // must end soon.
 
@@ -68,13 +69,9 @@ func (k *Key) mayMake(o *KeyOptions) error {
 	return nil
 }
 
-// mayRevoke refuses a test key that would revoke a live key.
-func (k *Key) mayRevoke(other *Key) error {
-	if k != nil && k.Test && !other.Test {
-		return problem.New(problem.TestKey, "a test key revokes test keys only")
-	}
-	return nil
-}
+// CanSee reports whether another key of the account exists for the holder of k. A test key
+// sees test keys only. The operator, a nil k, sees all keys.
+func (k *Key) CanSee(other *Key) bool { return k == nil || !k.Test || other.Test }
 
 // MayLink reports whether the key may link callers to its account.
 func (k *Key) MayLink() bool { return k.Has(ScopeManage) && k.mayLink() == nil }

@@ -125,6 +125,7 @@ func TestKeysWithLimitsDoNotManageByDefault(t *testing.T) {
 	}
 }
 
+// For a test key there is no live key, revoked or not.
 func TestATestKeyRevokesTestKeysOnly(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 0, 0)
@@ -134,8 +135,13 @@ func TestATestKeyRevokesTestKeysOnly(t *testing.T) {
 		return k
 	}
 	tester := key(billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeManage}})
-	_, err := w.billing.RevokeKey(t.Context(), &tester, a.ID, key(billing.KeyOptions{}).ID)
-	w.wantRefusal("a test key revokes a live one", err, problem.TestKey)
+	one := key(billing.KeyOptions{})
+	_, err := w.billing.RevokeKey(t.Context(), &tester, a.ID, one.ID)
+	w.wantRefusal("a test key revokes a live one", err, problem.NotFound)
+	_, err = w.billing.RevokeKey(t.Context(), nil, a.ID, one.ID)
+	w.must(err)
+	_, err = w.billing.RevokeKey(t.Context(), &tester, a.ID, one.ID)
+	w.wantRefusal("a test key revokes a live one again", err, problem.NotFound)
 	_, err = w.billing.RevokeKey(t.Context(), &tester, a.ID, key(billing.KeyOptions{Test: true}).ID)
 	w.must(err)
 }

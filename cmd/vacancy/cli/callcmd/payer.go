@@ -39,6 +39,9 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP, ty
 		case problem.Is(err, problem.Scope):
 			err := problem.New(problem.PaymentRequired, "the key in $%s does not have the scope read, so it cannot be known whether its account pays for signed calls of %s%s", kit.AccountKeyEnv, self.Name, nothing)
 			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
+		case problem.Is(err, problem.TestKey):
+			err := problem.Wrap(problem.TestKey, err, "a test key, such as the one in $%s, pays for no signed calls of %s%s", kit.AccountKeyEnv, self.Name, nothing)
+			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
 		case problem.Is(err, problem.Unauthorized):
 			err := problem.Wrap(problem.Unauthorized, err, "the key in $%s: %s%s", kit.AccountKeyEnv, problem.Of(err).Text(), nothing)
 			return kit.WithHint(err, "env -u %s %s", kit.AccountKeyEnv, a.Again())

@@ -33,7 +33,9 @@ func makeKeyCommand(a *kit.App) *cobra.Command {
 		Use:   "create [TENANT]",
 		Short: "Make a key of an account",
 		Long: `Make a key of an account, and show it once: the host keeps only its hash. A test key calls
-the vacants of its own tenant only, and nothing is charged.
+the vacants of its own tenant only, and nothing is charged. It reads only tasks, bookings
+and keys that test keys made. Operations on the account's balance, usage, receipts, changes
+and links, and on its vacants, need a live key.
 
 --name tells people which key this is, in "vacancy keys list" and in the account's log.
 --most refuses a call or a booking that may cost more, before it is accepted; --cap bounds
@@ -42,8 +44,8 @@ all calls of a UTC day.
 A key cannot make a key that may do more than itself: its scopes, bounds, expiry and test mode
 are the limits. A key with a cap cannot make a key that spends. A link spends without a key,
 so only a key with the scope call, without --cap, --most and --days, can link callers. A test
-key can revoke only test keys, and cannot change links. A key with one of these bounds, and a
-test key, has the scope manage only if --scope says so.
+key can list, make and revoke only test keys. A key with one of these bounds, and a test key,
+has the scope manage only if --scope says so.
 
 Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
 (send AGP envelopes) and read by default for a key with --tier: free (ping, search, list; 100
