@@ -52,8 +52,9 @@ type Config struct {
 	Guests    *guests.Keys
 	Directory Directory
 	Callers   caller.Verifier
-	// Published returns up to n vacants that search shows, by name.
-	Published func(ctx context.Context, n int) ([]vacants.Record, error)
+	// Published returns vacants that search shows, by name. Each request for the host's models calls
+	// it, so it caches.
+	Published func(ctx context.Context) ([]vacants.Record, error)
 	// Push delivers the events of tasks. With nil, the host delivers none.
 	Push *push.Pusher
 	// Identify returns the account that a request's credential belongs to, or nil for a
@@ -91,7 +92,6 @@ type api struct {
 	Config
 	cards          *cardCache
 	streams, lists *held
-	published      publishedCache
 }
 
 // request is a request to one vacant.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
@@ -58,7 +57,7 @@ func (d *api) openAIHost(r *request) (handled bool, err error) {
 		}
 		return true, d.complete(r, q)
 	case r.rest == openai.Models:
-		published, err := d.published.get(r.Context(), d)
+		published, err := d.Published(r.Context())
 		if err != nil {
 			return true, err
 		}
@@ -465,33 +464,6 @@ func (c *chunks) end(err error) []byte {
 func appendData(b []byte, v any) []byte {
 	data, _ := httpapi.Encode(v) // texts encode
 	return append(append(append(b, "data: "...), data...), '\n')
-}
-
-// maxModels bounds the list of the host's models, and modelsTime is the time for which it is kept, because
-// it reads a registration for each vacant.
-const (
-	maxModels  = 1000
-	modelsTime = 5 * time.Second
-)
-
-// publishedCache keeps the published vacants. Requests that come while they are read wait for them.
-type publishedCache struct {
-	mu    sync.Mutex
-	until time.Time
-	all   []vacants.Record
-}
-
-func (c *publishedCache) get(ctx context.Context, d *api) (all []vacants.Record, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := d.Now()
-	if now.Before(c.until) {
-		return c.all, nil
-	}
-	if all, err = d.Published(ctx, maxModels); err == nil {
-		c.all, c.until = all, now.Add(modelsTime)
-	}
-	return all, err
 }
 
 // models lists vacants as models, each with the time at which it was made.

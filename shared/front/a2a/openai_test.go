@@ -17,6 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -381,6 +383,18 @@ func TestStreamsEndAsTheAnswerDoes(t *testing.T) {
 // The list has the vacants that search shows; a vacant's own address lists the vacant.
 func TestModelsAreThePublishedVacants(t *testing.T) {
 	w := newWorld(t)
+	index, err := bleve.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	agents, found, searches := w.server.OpenA2A(), w.server.OpenSearch(index), 0
+	agents.Find = func(ctx context.Context, r search.Request) (search.Page, error) {
+		searches++
+		defer w.skip.Add(int64(time.Minute))
+		return found.Find(ctx, r)
+	}
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents}.Public()
 	if got := w.do("GET", "/v1/models", ""); got.status != 200 || got.body != `{"object":"list","data":[]}`+"\n" {
 		t.Errorf("nothing is published: %d %s", got.status, got.body)
 	}
@@ -392,6 +406,10 @@ func TestModelsAreThePublishedVacants(t *testing.T) {
 	got := w.do("GET", "/v1/models", "")
 	if at(t, got.body, "data", 0, "id") != "echo" || at(t, got.body, "data", 1) != "" || at(t, got.body, "data", 0, "object") != "model" {
 		t.Errorf("the published: %s", got.body)
+	}
+	// The list is kept for 5 s after the search, however long the search took.
+	if again := w.do("GET", "/v1/models", ""); again.body != got.body || searches != 2 {
+		t.Errorf("the list after %d searches, want 2: %s", searches, again.body)
 	}
 	for _, path := range []string{"/v/hidden/v1/models", "/v/hidden/v1/models/"} {
 		if got := w.do("GET", path, ""); at(t, got.body, "data", 0, "id") != "hidden" {

@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // localChunk is the time for which pieces of an answer are joined in a process
@@ -35,6 +34,10 @@ type A2A struct {
 
 	// Bookings are dispatched by Work, too, unless nil.
 	Bookings *booking.Service
+
+	// Find finds the published vacants that OpenAI's clients list as models. If Find is nil, the
+	// list is empty. It is set before the first request.
+	Find Find
 
 	queue  *local.Queue // nil if Queues are used
 	tasks  task.Queue
@@ -100,45 +103,18 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	if all := h.resources(); all != nil {
 		issuers = all.IssuersOf
 	}
-	follow := time.Duration(0)
+	follow, limits := time.Duration(0), localModels
 	if t.Notices != nil {
-		follow = followQueued
+		follow, limits = followQueued, queuedModels
 	}
+	a, listed := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}, newModelList(h, limits)
 	agents := a2a.New(a2a.Config{
 		Tasks: tasks, Push: pusher, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow, Hold: hold,
-		Published: h.published,
+		Published: func(ctx context.Context) ([]vacants.Record, error) { return listed.list(ctx, a.Find) },
 		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})
-	return &A2A{Handler: agents, Agents: agents, Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}
-}
-
-// published returns up to n vacants that search shows, by name. A vacant that was published just now may be
-// missing for a second.
-func (h *Server) published(ctx context.Context, n int) ([]vacants.Record, error) {
-	var all []vacants.Record
-	for cursor := ""; ; {
-		page, next, err := h.Vacants.OpenRecords(ctx, cursor)
-		if err != nil {
-			return nil, err
-		}
-		ids := make([]identity.ID, len(page))
-		for i := range page {
-			ids[i] = page[i].ID
-		}
-		registrations, err := h.Registry.GetMany(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		for i := range registrations {
-			if registrations[i].Listed() {
-				all = append(all, page[i])
-			}
-		}
-		if len(all) >= n || next == "" {
-			return all[:min(n, len(all))], nil
-		}
-		cursor = next
-	}
+	a.Handler, a.Agents = agents, agents
+	return a
 }
 
 // Run runs turns in the background until ctx ends, and then until they have ended.

@@ -325,6 +325,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
 	agents := h.OpenA2A()
+	agents.Find = found.Find
 	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
 	accounts := h.AccountHandler(stripe.New)
 	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished, Receipts: accounts, Version: h.Version()})

@@ -24,40 +24,25 @@ func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	return ids, err
 }
 
-func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
-	records, _, err := v.openPage(ctx, n, "")
-	var ids []identity.ID
-	for i := range records {
-		ids = append(ids, records[i].ID)
-	}
-	return ids, err
-}
-
-// OpenRecords returns a page of the vacants of Open, and the cursor of the next page, "" after the last. A
-// page may be short or empty although more pages follow.
-func (v *Directory) OpenRecords(ctx context.Context, cursor string) ([]Record, string, error) {
-	return v.openPage(ctx, MaxPage, cursor)
-}
-
-func (v *Directory) openPage(ctx context.Context, n int, cursor string) (open []Record, next string, err error) {
-	docs, next, err := v.Store.Docs(ctx, RecordDocs.Indexed(), n, cursor)
+func (v *Directory) open(ctx context.Context, n int) (ids []identity.ID, err error) {
+	docs, _, err := v.Store.Docs(ctx, RecordDocs.Indexed(), n, "")
 	if err != nil {
-		return nil, "", store.Problem(err)
+		return nil, store.Problem(err)
 	}
 	for _, d := range docs {
 		parts, ok := RecordDocs.Parts(d.Key)
 		if !ok {
-			return nil, "", problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
+			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
 		}
 		id, err := identity.ParseID(parts[0])
 		if err != nil {
-			return nil, "", problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
+			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
 		}
 		if m, err := v.lookup(ctx, id, false); err != nil {
-			return nil, "", err
+			return nil, err
 		} else if m.ok && m.record.isOpen() { // the index may lag behind
-			open = append(open, m.record)
+			ids = append(ids, id)
 		}
 	}
-	return open, next, nil
+	return ids, nil
 }

@@ -23,7 +23,8 @@ func Serve() {
 		agents := cloudtask.Open(env)
 		servers := mcpserver.Config{Agents: agents.Agents, Published: env.Server.IsPublished, Version: env.Server.Version()}
 		if env.Searcher != "" {
-			servers.Search = env.Server.SearchHandler(finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry))
+			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
+			servers.Search = env.Server.SearchHandler(agents.Find)
 		}
 		handlers := serve.Handlers{Message: env.Server.MessageHandler(), A2A: agents, MCP: mcpserver.Handler(servers), Resource: env.Server.ResourceHandler(), Challenge: env.Server.Challenge()}
 		if len(env.Secrets) > 0 { // the edge leads pages to functions/web

@@ -1,0 +1,102 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// modelList caches the published vacants of the host, which OpenAI's clients list as models. They come
+// from the search index, so the reads of a list do not grow with the vacants that are not published.
+type modelList struct {
+	server *Server
+	limits modelLimits
+	// reading has an item while a request reads the list.
+	reading chan struct{}
+
+	mu    sync.Mutex
+	all   []vacants.Record
+	until time.Time
+}
+
+// modelLimits bound the list of models. Stock clients of OpenAI's API read one page and ignore
+// has_more, so the list has no second page.
+type modelLimits struct {
+	pages int           // pages of search.MaxLimit
+	keep  time.Duration // time for which a list is cached
+}
+
+var (
+	localModels = modelLimits{10, 5 * time.Second}
+	// On AWS each vacant costs two read units, of which an instance has a few per second
+	// (VACANCY_READS), and the index lags as long as the list.
+	queuedModels = modelLimits{1, 5 * time.Minute}
+)
+
+func newModelList(h *Server, l modelLimits) *modelList {
+	return &modelList{server: h, limits: l, reading: make(chan struct{}, 1)}
+}
+
+// list returns the models, by name. Concurrent requests share one read. If find is nil, there are none.
+func (m *modelList) list(ctx context.Context, find Find) ([]vacants.Record, error) {
+	if all, ok := m.cached(); ok || find == nil {
+		return all, nil
+	}
+	select {
+	case m.reading <- struct{}{}:
+		defer func() { <-m.reading }()
+	case <-ctx.Done():
+		return nil, store.Problem(ctx.Err())
+	}
+	if all, ok := m.cached(); ok {
+		return all, nil
+	}
+	all, err := m.read(ctx, find)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// The time starts after the read: otherwise a slow read would be repeated by each request.
+	m.all, m.until = all, m.server.config.Now().Add(m.limits.keep)
+	return all, nil
+}
+
+func (m *modelList) cached() (all []vacants.Record, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all, m.server.config.Now().Before(m.until)
+}
+
+func (m *modelList) read(ctx context.Context, find Find) (all []vacants.Record, err error) {
+	request := search.Request{Limit: search.MaxLimit}
+	for range m.limits.pages {
+		page, err := find(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Matches {
+			if !page.Matches[i].Registration.Hosted {
+				continue
+			}
+			r, ok, err := m.server.Vacants.Show(ctx, page.Matches[i].Registration.ID)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !r.Closed && !r.IsDeleted() {
+				all = append(all, r)
+			}
+		}
+		if request.Cursor = page.Next; page.Next == "" {
+			break
+		}
+	}
+	slices.SortFunc(all, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
