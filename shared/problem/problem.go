@@ -73,6 +73,7 @@ const (
 	AccountSuspended
 	TestKey
 	Scope
+	QuotaReached
 )
 
 // Row has the public forms of a Kind.
@@ -158,6 +159,7 @@ var rows = map[Kind]Row{
 	AccountSuspended:       {"account_suspended", http.StatusForbidden, -32046, ExitRefused, "the account is suspended"},
 	TestKey:                {"test_key", http.StatusForbidden, -32047, ExitRefused, "a test key calls the vacants of its own tenant, and reads only what test keys made"},
 	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
+	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 }
 
 // Row returns the table's row for k.

@@ -19,10 +19,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/operations"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -95,7 +97,7 @@ func openCrowd(t *testing.T) *crowd {
 	must(t, err)
 	server, err := serve.Config{
 		Store: c.reads, Vault: vault, URL: "https://host.example", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }, Rand: rand.Reader,
-		Charges: true, Tokens: tokens.ForBilling, HoldsIdentity: true, TrustedHost: true,
+		Charges: true, Tokens: tokens.ForBilling, HoldsIdentity: true, TrustedHost: true, Host: setting.Host{Quotas: quota.Quotas{"vacants": 2 * crowdSize}},
 	}.Open()
 	must(t, err)
 	t.Cleanup(server.Vacants.Close)

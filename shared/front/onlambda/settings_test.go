@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
@@ -42,6 +43,7 @@ func full() map[string]string {
 		"VACANCY_REGISTRY_URL": "https://registry.lambda-url.us-east-1.on.aws/", "VACANCY_SEARCH_URL": "https://search.lambda-url.us-east-1.on.aws/",
 		"VACANCY_THINK": thinkerARN, "VACANCY_WORKER": handARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
 		"VACANCY_ROWS_STREAM": streamARN, "VACANCY_SEARCH": searchARN, "VACANCY_FEE": "250", "VACANCY_BOOKING_PRICE": "0.5", "VACANCY_KEY_PREFIX": "acme", "VACANCY_AGP_KEY_PREFIX": "acmeagp",
+		"VACANCY_QUOTAS": "vacants=500,acme/vacants=5000",
 	}
 }
 
@@ -55,12 +57,13 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
 	const budget = 5 * money.Dollar / 2
 	owned := resources.Functions{"acme": {thinkerARN}}
+	quotas := quota.Quotas{"vacants": 500, "acme/vacants": 5000}
 	for f, want := range map[functions.Function]Settings{
 		functions.Message:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Think: thinkerARN, Worker: handARN},
 		functions.Agent:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Searcher: searchARN},
 		functions.Worker:       {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Turns: 6},
 		functions.Think:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN},
-		functions.Admin:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Machine: gateARN, Think: thinkerARN},
+		functions.Admin:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp", Quotas: quotas}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Machine: gateARN, Think: thinkerARN},
 		functions.Export:       {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour}, Tables: tables, SealKey: sealARN, Secrets: secrets},
 		functions.Registry:     {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads},
 		functions.Search:       {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Reads: reads},
@@ -68,7 +71,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		functions.Checkpointer: {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN, HostKey: hostARN},
 		functions.Sweeper:      {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour}, Tables: tables, Tasks: tasksURL},
 		functions.Meter:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
-		functions.Gateway:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Tasks: tasksURL, Searcher: searchARN},
+		functions.Gateway:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp", Quotas: quotas}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Tasks: tasksURL, Searcher: searchARN},
 		functions.Web: {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Secrets: secrets, Handlers: map[string]string{
 			"agent": "https://agent.lambda-url.us-east-1.on.aws", "message": "https://message.lambda-url.us-east-1.on.aws",
 			"registry": "https://registry.lambda-url.us-east-1.on.aws", "search": "https://search.lambda-url.us-east-1.on.aws",

@@ -532,6 +532,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	}
 	found := h.server.OpenSearch(index)
 	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices, Turns: 64})
+	h.agents.Find = found.Find
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	servers := mcpserver.Handler(mcpserver.Config{Agents: h.agents.Agents, Search: h.server.SearchHandler(found.Find), Published: h.server.IsPublished})
 	h.public = site{documentsHost, h.recorded(serve.Handlers{

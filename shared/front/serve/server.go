@@ -172,7 +172,7 @@ func (h Config) Open() (*Server, error) {
 		servers = h.Servers(client)
 	}
 	directory := vacants.New(vacants.Config{
-		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, Fee: h.Fee,
+		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, Fee: h.Fee, Quotas: h.Quotas,
 		Resources: &resources.Resources{Substrates: kinds, Servers: servers, Thinker: h.Thinker, Functions: h.TenantFunctions, Secrets: agentSecrets, Spend: spending, Models: tables},
 	})
 	answers := answer.New(answer.Config{Vacants: directory, Guard: guard})
@@ -180,7 +180,7 @@ func (h Config) Open() (*Server, error) {
 	var accounts *billing.Billing
 	var ledger call.Ledger
 	if h.Charges {
-		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix,
+		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix, Quotas: h.Quotas,
 			Tokens: h.Tokens, TokensConfig: billing.TokensConfig{Client: client, Resources: h.resources(directory).Called}})
 		ledger = accounts
 	}

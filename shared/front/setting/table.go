@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 )
 
 // Host are the settings that the processes of a host read. A zero value means the default, or none if there is no default.
@@ -31,6 +32,7 @@ type Host struct {
 	BookingPrice            money.Amount // of a booking by AGP; zero means booking.DefaultPrice
 	KeyPrefix, AGPKeyPrefix string       // first words of new keys; "" means the defaults
 
+	Quotas          quota.Quotas        // of what a tenant may have; nil means the defaults
 	ModelBudget     money.Amount        // per day, for the models of vacants without a tenant
 	Mock            bool                // agents may be mocks
 	TenantFunctions resources.Functions // Lambda functions that may serve as agents
@@ -207,6 +209,14 @@ func Table() []Setting {
 			Context: "agpKeyPrefix", Variable: "VACANCY_AGP_KEY_PREFIX", Functions: "admin gateway", Flag: "agp-key-prefix", Commands: "serve, dev", Default: billing.DefaultAGPKeyPrefix,
 			Help: "the `WORD` that new keys with a tier of AGP begin with",
 			Kind: text(keyPrefix, isKeyPrefix, func(v *Values) *string { return &v.AGPKeyPrefix }),
+		},
+		{
+			Context: "quotas", Variable: "VACANCY_QUOTAS", Functions: "admin gateway", Flag: "quotas", Commands: "serve, dev", Default: quota.Defaults().String(),
+			Help: "what a tenant may have, as `NAME=NUMBER`,...; TENANT/NAME=NUMBER is for one tenant",
+			Kind: kindOf("string", quota.Expected, func(s string) (quota.Quotas, bool) {
+				q, err := quota.Parse(s)
+				return q, err == nil
+			}, func(v *Values) *quota.Quotas { return &v.Quotas }),
 		},
 		{
 			Context: "keep", Default: "true",

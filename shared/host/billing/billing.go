@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -47,6 +48,8 @@ type Config struct {
 	// KeyPrefix and AGPKeyPrefix are the first words of new keys. "" means
 	// DefaultKeyPrefix and DefaultAGPKeyPrefix.
 	KeyPrefix, AGPKeyPrefix string
+	// Quotas bound the keys and the links of an account.
+	Quotas quota.Quotas
 	// Tokens returns the checker of tokens of issuers (tokens.ForBilling). With nil, no token
 	// counts here.
 	Tokens func(TokensConfig) Tokens

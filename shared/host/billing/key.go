@@ -19,6 +19,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -233,9 +234,6 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// maxKeys bounds the keys of an account, revoked ones included.
-const maxKeys = 1000
-
 // MakeKey makes a key of an account for the operator, and returns its secret, which nobody
 // can read again.
 func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k Key, secret string, err error) {
@@ -262,14 +260,16 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	secret = prefix + secret
 	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap, Most: o.Most,
 		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now()}
-	if all, err := b.Keys(ctx, account); err != nil || len(all) >= maxKeys {
-		if err == nil {
-			err = problem.New(problem.Conflict, "the account has %d keys, as many as it may", len(all))
-		}
-		return k, "", err
-	}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		if err := b.stillGood(ctx, tx, maker); err != nil {
+			return Change{}, err
+		}
+		// The commit changes the account, so another new key would be a conflict.
+		all, err := b.Keys(ctx, account)
+		if err == nil {
+			err = b.Quotas.Check(a.Tenant, quota.Keys, int64(len(all)+1))
+		}
+		if err != nil {
 			return Change{}, err
 		}
 		k.Tenant = a.Tenant

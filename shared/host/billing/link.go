@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -55,7 +56,7 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 		return l, err
 	}
 	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now()}
-	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		if err := b.stillGood(ctx, tx, by); err != nil {
 			return Change{}, err
 		}
@@ -73,6 +74,16 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 		listed, err := tx.Doc(ctx, LinkedDocs.Key(account, c.Vacant.String()))
 		if err != nil {
 			return Change{}, err
+		}
+		if listed.Version == 0 {
+			// The commit changes the account, so another new link would be a conflict.
+			links, err := b.Links(ctx, account)
+			if err == nil {
+				err = b.Quotas.Check(a.Tenant, quota.Links, int64(len(links)+1))
+			}
+			if err != nil {
+				return Change{}, err
+			}
 		}
 		LinkDocs.Put(tx, store.Doc{Key: linkKey(c.Vacant)}, link{Claim: text, Link: l})
 		LinkedDocs.Put(tx, store.Doc{Key: listed.Key}, link{Claim: text, Link: l})

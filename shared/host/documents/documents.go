@@ -30,6 +30,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -54,6 +55,7 @@ var kinds = []store.AnyKind{
 	operator.KeyDocs.Any(),
 	paykeys.KeyDocs.Any(),
 	price.VersionDocs.Any(),
+	quota.UsedDocs.Any(),
 	registry.RegistrationDocs.Any(), registry.ManifestDocs.Any(), registry.OpenedDocs.Any(), registry.KinDocs.Any(), registry.RevokedDocs.Any(), registry.RevokedListDocs.Any(),
 	registry.UnreachedDocs.Any(), registry.SlugDocs.Any(), registry.VenueCountDocs.Any(),
 	signingkey.KeyDocs.Any(),

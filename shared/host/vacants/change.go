@@ -186,7 +186,7 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 // records. Errors are problems.
 func (v *Directory) update(ctx context.Context, decide func(ctx context.Context, tx *store.Tx) error) error {
 	defer v.memory.forget() // also when the outcome is unknown
-	return store.Problem(v.updater().Update(ctx, decide))
+	return store.Problem(v.Quotas.Explain(v.updater().Update(ctx, decide)))
 }
 
 // addChange adds a change of r to tx: the record, over the version that was
@@ -200,6 +200,9 @@ func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *e
 		return err
 	}
 	r.Changed = v.now()
+	if err := v.useQuotas(ctx, tx, r); err != nil {
+		return err
+	}
 	return r.put(tx)
 }
 

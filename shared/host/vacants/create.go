@@ -115,7 +115,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 			first = &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
 		}
 	}
-	if err := v.keepChains(ctx, r.ID, s.Chains); err != nil {
+	if err := v.keepChains(ctx, &r, s.Chains); err != nil {
 		return Record{}, err
 	}
 	if r, err = v.found(ctx, r, first, &s); err != nil || v.URL != "" {
@@ -424,19 +424,20 @@ func (v *Directory) importEntry(ctx context.Context, s store.Stream, p uint64, e
 
 // keepChains stores the caller's chains before the record exists. An aborted
 // import leaves chains that nobody reads.
-func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
+func (v *Directory) keepChains(ctx context.Context, r *Record, chains map[identity.ID][]byte) error {
 	for target, data := range chains {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(id.String(), target.String()))
+			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(r.ID.String(), target.String()))
 			if err != nil || d.Version > 0 && bytes.Equal(kept, data) {
 				return err
 			}
 			ChainDocs.Put(tx, store.Doc{Key: d.Key}, data)
-			return nil
+			return v.useBytes(ctx, tx, r.Tenant, int64(len(data)-len(kept)))
 		})
 		if err != nil {
-			return store.Problem(err)
+			return store.Problem(v.Quotas.Explain(err))
 		}
+		r.Stored += int64(len(data))
 	}
 	return nil
 }

@@ -300,6 +300,9 @@ func (v *Directory) addBirth(ctx context.Context, tx *store.Tx, b *newChild) err
 	if err := v.claimFree(ctx, tx, b.child.Name, &b.child); err != nil {
 		return err
 	}
+	if err := v.useQuotas(ctx, tx, &b.child); err != nil {
+		return err
+	}
 	return b.child.put(tx)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -61,6 +62,9 @@ func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.
 	p.Version, p.Set = 1, v.now().Truncate(time.Second)
 	if r.Price != nil {
 		p.Version = r.Price.Version + 1
+	}
+	if err := v.Quotas.Check(r.Tenant, quota.Versions, int64(p.Version)); err != nil {
+		return r, err
 	}
 	before := r.Price
 	r.Price = &p

@@ -66,6 +66,10 @@ type Record struct {
 	// Input are the media types of the files that the vacant's agent takes beside text
 	// (definition.Agent).
 	Input []string
+	// Stored is the number of bytes that the tenant's quota counts for the vacant: versions of its
+	// agent, and chains that it was imported with. Versions that an earlier program stored do not
+	// count.
+	Stored int64
 	// Deleted is the time of the vacant's deletion, or the zero time. The
 	// record of a deleted vacant is a tombstone: id, name, kin, times and the
 	// state ARCHIVED.
@@ -173,6 +177,8 @@ type stored struct {
 	Price *price.Price  `json:"price,omitempty"`
 	Work  time.Duration `json:"work,omitempty"`
 	Input []string      `json:"input,omitempty"`
+	// Stored is absent from records of earlier programs, and means 0.
+	Stored int64 `json:"stored,omitempty"`
 }
 
 // record is how records are stored. Formats 1 to 4 were of earlier programs.
@@ -189,7 +195,7 @@ func encodeRecord(r Record) ([]byte, error) {
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed = r.Capability, r.Substrate, r.Agent, r.Card, r.seed
 		s.Floor, s.Restored = r.Floor, r.Restored
-		s.Plain, s.Price, s.Work, s.Input = r.Plain, r.Price, r.Work, r.Input
+		s.Plain, s.Price, s.Work, s.Input, s.Stored = r.Plain, r.Price, r.Work, r.Input, r.Stored
 		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
 	}
 	return record.Encode(s)
@@ -212,6 +218,8 @@ func decodeRecord(d store.Doc) (Record, error) {
 		return Record{}, problem.New(problem.Damaged, "its callers without a key may do %.80q", string(s.Plain))
 	case s.Work != 0 && CheckWork(s.Work) != nil:
 		return Record{}, problem.New(problem.Damaged, "its calls may take %s", s.Work)
+	case s.Stored < 0:
+		return Record{}, problem.New(problem.Damaged, "it has %d bytes", s.Stored)
 	case s.Price != nil && (s.Price.Version == 0 || s.Price.Check() != nil):
 		return Record{}, problem.New(problem.Damaged, "its price is none")
 	}
@@ -222,7 +230,7 @@ func decodeRecord(d store.Doc) (Record, error) {
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Restored: s.Restored, Deleted: s.Deleted,
-		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work, Input: s.Input,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work, Input: s.Input, Stored: s.Stored,
 		seed: s.Seed, version: d.Version,
 	}, nil
 }

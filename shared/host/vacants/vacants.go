@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -44,8 +45,10 @@ type Config struct {
 	// can be made.
 	Resources *resources.Resources
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.
-	Fee  int64
-	Rand io.Reader // safe for concurrent use
+	Fee int64
+	// Quotas bound the vacants of a tenant, and what is stored for them.
+	Quotas quota.Quotas
+	Rand   io.Reader // safe for concurrent use
 	// Identity returns the host's own identity if a key service keeps it. It is
 	// called for each use and must cache by itself. With nil, the host has a
 	// software identity, sealed in the store.
