@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -14,8 +15,8 @@ import (
 
 // Config configures Limit. A zero Rate does not limit.
 type Config struct {
-	// Rate bounds all requests of an address; a request costs a token, and one more
-	// for each 4 KB of its body.
+	// Rate bounds all requests of an address; a request costs a token, one more for each 4 KB of
+	// its body, and one more for each further thing that it runs (httpapi.TakeTokens).
 	Rate Rate
 	// PairRate limits an address's envelopes that open or reopen a pair: calls
 	// with seq 1 and resets. message.Handler enforces it.
@@ -88,9 +89,15 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who := caller.Origin(r.RemoteAddr)
 	if l.requests != nil {
 		if wait, ok := l.requests.take(who, cost(r)); !ok {
-			refuse(w, r, wait, "too many requests from this address")
+			refuse(w, r, wait, tooManyRequests)
 			return
 		}
+		r = r.WithContext(httpapi.WithTokens(r.Context(), func(h http.Header, tokens int) error {
+			if wait, ok := l.requests.take(who, float64(tokens)); !ok {
+				return tooMany(h, wait, tooManyRequests)
+			}
+			return nil
+		}))
 	}
 	if l.bytes != nil {
 		if kb := bodySize(r) >> 10; kb > 0 {
@@ -110,6 +117,8 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.next.ServeHTTP(w, r)
 }
+
+const tooManyRequests = "too many requests from this address"
 
 // perToken is the number of bytes of a body that cost a token: storing them costs
 // as much as a small request.

@@ -76,6 +76,22 @@ func Challenge(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", text)
 }
 
+type tokensKey struct{}
+
+// WithTokens returns a context with take, which takes tokens of the rate limit of a request's sender.
+func WithTokens(ctx context.Context, take func(h http.Header, tokens int) error) context.Context {
+	return context.WithValue(ctx, tokensKey{}, take)
+}
+
+// TakeTokens takes tokens of the rate limit of a request's sender, besides those that the request
+// itself costs. A handler calls it before it runs more than one thing for a request.
+func TakeTokens(w http.ResponseWriter, r *http.Request, tokens int) error {
+	if take, ok := r.Context().Value(tokensKey{}).(func(http.Header, int) error); ok && tokens > 0 {
+		return take(w.Header(), tokens)
+	}
+	return nil
+}
+
 // Mux returns the handler of routes, in the patterns of http.ServeMux. Other
 // paths are 404, other methods 405 with Allow.
 func (a API) Mux(routes map[string]Methods) http.Handler {

@@ -176,6 +176,9 @@ func (d *api) serve(r *request, about mcptool.About) error {
 	if r.posted, err = parse(r.Request.Header, body); err != nil {
 		return err
 	}
+	if err := httpapi.TakeTokens(r.ResponseWriter, r.Request, len(r.posted.messages)-1); err != nil {
+		return err
+	}
 	if r.posted.unknown != "" {
 		return d.unknownMethod(r)
 	}

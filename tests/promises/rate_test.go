@@ -1,0 +1,109 @@
+package promises
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+)
+
+// oneToken lists, for each protocol, a request and the things that it runs. n makes it unlike the
+// requests before.
+var oneToken = map[string]struct {
+	things int
+	post   func(w *runs, n int) (path, key, body string)
+}{
+	"text": {1, func(w *runs, n int) (string, string, string) { return w.at() + "/text", w.key, fmt.Sprint("hi ", n) }},
+	"a2a": {1, func(w *runs, n int) (string, string, string) {
+		return w.at() + "/message:send", w.key, sayAs(n, "")
+	}},
+	"a2a in the background": {1, func(w *runs, n int) (string, string, string) {
+		return w.at() + "/message:send", w.key, sayAs(n, `,"configuration":{"returnImmediately":true}`)
+	}},
+	"a2a stream": {1, func(w *runs, n int) (string, string, string) {
+		return w.at() + "/message:stream", w.key, sayAs(n, "")
+	}},
+	"a2a 0.3": {1, func(w *runs, n int) (string, string, string) {
+		return w.at(), w.key, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m%d","role":"user","parts":[{"kind":"text","text":"hi"}]}}}`, n)
+	}},
+	"mcp": {1, func(w *runs, n int) (string, string, string) { return w.at() + "/mcp", w.key, ask(n, "ask", "") }},
+	"mcp stream": {1, func(w *runs, n int) (string, string, string) {
+		return w.at() + "/mcp", w.key, ask(n, "ask", `,"_meta":{"progressToken":1}`)
+	}},
+	"mcp batch": {8, func(w *runs, n int) (string, string, string) { return w.at() + "/mcp", w.key, batchOf(8, n, "ask", "") }},
+	"host's mcp": {1, func(w *runs, n int) (string, string, string) {
+		return "/mcp", w.key, strings.Replace(ask(n, "ask_agent", ""), `{"message"`, `{"agent":"shop","message"`, 1)
+	}},
+	"host's mcp batch": {8, func(w *runs, n int) (string, string, string) {
+		return "/mcp", w.key, strings.ReplaceAll(batchOf(8, n, "ask_agent", ""), `{"message"`, `{"agent":"shop","message"`)
+	}},
+	"completion": {1, func(w *runs, n int) (string, string, string) {
+		return w.at() + "/v1/chat/completions", w.key, fmt.Sprintf(`{"messages":[{"role":"user","content":"hi %d"}]}`, n)
+	}},
+	"completion stream": {1, func(w *runs, n int) (string, string, string) {
+		return "/v1/chat/completions", w.key, fmt.Sprintf(`{"model":"shop","stream":true,"messages":[{"role":"user","content":"hi %d"}]}`, n)
+	}},
+	"agp": {1, func(w *runs, n int) (string, string, string) {
+		return "/a2a/v1", w.agp, fmt.Sprintf(`{"from":"eve","intent":"booking.confirm","ttl_ms":%d,"payload":{"venue_id":%q}}`, 9000+n, w.shop.ID)
+	}},
+}
+
+func sayAs(n int, more string) string {
+	return fmt.Sprintf(`{"message":{"role":"ROLE_USER","messageId":"m%d","parts":[{"text":"hi"}]}%s}`, n, more)
+}
+
+func ask(n int, tool, more string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"message":"hi %d"}%s}}`, n, tool, n, more)
+}
+
+func batchOf(size, n int, tool, more string) string {
+	all := make([]string, size)
+	for i := range all {
+		all[i] = ask(n*size+i, tool, more)
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// An address has so many tokens for what it lets run, in whatever form it sends it.
+func TestEachThingThatRunsTakesATokenOfTheRate(t *testing.T) {
+	const tokens = 16
+	for name, row := range oneToken {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := openRuns(t, "priced")
+			web := edge.Limit(edge.Config{Rate: edge.Rate{PerSecond: 0.001, Burst: tokens}, Now: w.clock}, w.web)
+			things := 0
+			for n := 0; ; n++ {
+				path, key, body := row.post(w, n)
+				r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("A2A-Version", "1.0")
+				r.Header.Set("Accept", "application/json, text/event-stream")
+				r.Header.Set("Authorization", "Bearer "+key)
+				if strings.HasSuffix(path, "/text") {
+					r.Header.Set("Content-Type", "text/plain")
+				}
+				rec := httptest.NewRecorder()
+				web.ServeHTTP(rec, r)
+				if rec.Code == http.StatusTooManyRequests {
+					if rec.Header().Get("Retry-After") == "" {
+						t.Errorf("429 without Retry-After: %s", rec.Body)
+					}
+					break
+				}
+				if rec.Code != http.StatusOK || strings.Contains(rec.Body.String(), `"isError":true`) {
+					t.Fatalf("POST %s %s = %d %s", path, body, rec.Code, rec.Body)
+				}
+				if things += row.things; things > 2*tokens {
+					break
+				}
+			}
+			if things != tokens {
+				t.Errorf("%d things ran for %d tokens", things, tokens)
+			}
+		})
+	}
+}
