@@ -123,7 +123,8 @@ type runs struct {
 	now    atomic.Int64
 	column string
 
-	ran   atomic.Int64 // answers of the shop's behaviour
+	gate  chan struct{} // answers come once it is closed, unless it is nil
+	ran   atomic.Int64  // answers of the shop's behaviour
 	shop  vacants.Record
 	buyer billing.Account
 	// Keys of the buyer: for calls, for AGP, and for tests.
@@ -144,8 +145,14 @@ func (w *runs) must(err error) {
 }
 
 // Infer answers as the shop, or as an agent that asks the shop first.
-func (w *runs) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+func (w *runs) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
+		if w.gate != nil {
+			select {
+			case <-w.gate:
+			case <-ctx.Done():
+			}
+		}
 		if len(r.Tools) > 0 && r.Turns[len(r.Turns)-1].Role == substrate.Caller {
 			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.Called, nil)
 			return

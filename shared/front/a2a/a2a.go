@@ -85,13 +85,13 @@ func New(c Config) Server {
 	if c.Follow == 0 {
 		c.Follow = 120 * time.Second
 	}
-	return Server{&api{Config: c, cards: newCardCache(), streams: newHeld(streams), lists: newHeld(lists)}}
+	return Server{&api{Config: c, cards: newCardCache(), streams: newHeld(streams), answers: newHeld(answers), lists: newHeld(lists)}}
 }
 
 type api struct {
 	Config
-	cards          *cardCache
-	streams, lists *held
+	cards                   *cardCache
+	streams, answers, lists *held
 }
 
 // request is a request to one vacant.

@@ -9,17 +9,20 @@ import (
 )
 
 // Limits for the requests under way in a process, per sender and per vacant. A stream holds
-// a connection and its memory for minutes, and on Lambda a whole instance. A list holds the
-// memory of its page until its client has read it.
+// a connection and its memory for minutes, and on Lambda a whole instance; so does what waits for a
+// slow vacant or for a task, with or without a stream. Other answers come within unaryTime. A list
+// holds the memory of its page until its client has read it.
 var (
-	streams = bound{16, 64, "streams open", "end one, or read the task with GetTask"}
-	lists   = bound{4, 64, "lists of tasks under way", "read an answer first"}
+	streams = bound{16, 64, "streams open", "end one, or read the task with GetTask", "5"}
+	answers = bound{64, 256, "answers under way", "wait for one, or send messages in the background", "1"}
+	lists   = bound{4, 64, "lists of tasks under way", "read an answer first", "5"}
 )
 
 // bound limits the requests of a kind that are under way at the same time.
 type bound struct {
 	ofSender, ofVacant int
 	what, helps        string
+	retry              string // Retry-After of a refusal, in seconds
 }
 
 // held counts the requests of a kind that are under way.
@@ -44,10 +47,10 @@ func (h *held) hold(r *request, run func() error) error {
 	}
 	switch free, full := h.take(sender, vacant); {
 	case free == nil && full == sender:
-		r.ResponseWriter.Header().Set("Retry-After", retrySeconds)
+		r.ResponseWriter.Header().Set("Retry-After", h.retry)
 		return problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, h.helps)
 	case free == nil:
-		r.ResponseWriter.Header().Set("Retry-After", retrySeconds)
+		r.ResponseWriter.Header().Set("Retry-After", h.retry)
 		return problem.New(problem.TooMany, "the agent has %d %s; try again", h.ofVacant, h.what)
 	default:
 		defer free()
@@ -55,8 +58,14 @@ func (h *held) hold(r *request, run func() error) error {
 	}
 }
 
-// retrySeconds is the Retry-After of such a refusal.
-const retrySeconds = "5"
+// holdAnswer runs a request that waits for one answer of its vacant: it counts as a stream if the vacant
+// is slow.
+func (d *api) holdAnswer(r *request, run func() error) error {
+	if d.slow(r) {
+		return d.streams.hold(r, run)
+	}
+	return d.answers.hold(r, run)
+}
 
 // take counts a request of a sender and of a vacant, unless it is nil.
 func (h *held) take(sender, vacant any) (free func(), full any) {

@@ -101,7 +101,11 @@ func (d *api) complete(r *request, q *openai.Request) error {
 	if err := d.identifyPlain(r); err != nil {
 		return err
 	}
-	return d.streams.hold(r, func() error {
+	hold := d.holdAnswer
+	if q.Stream {
+		hold = d.streams.hold
+	}
+	return hold(r, func() error {
 		c, done, err := d.beginCompletion(r, q)
 		if err != nil {
 			return err

@@ -45,13 +45,14 @@ func (d *api) begin(r *request, turn *task.Turn) (ref task.Ref, done <-chan stru
 // run runs a turn that a client waits for, to its end. A slow turn goes on without its client,
 // and the task is returned as it is after Hold.
 func (d *api) run(r *request, turn *task.Turn) (t task.Task, err error) {
-	if !d.slow(r) {
-		ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
-		defer cancel()
-		turn.Work = r.vacant.Work
-		return d.Tasks.Run(ctx, *turn)
-	}
-	err = d.streams.hold(r, func() error {
+	err = d.holdAnswer(r, func() (err error) {
+		if !d.slow(r) {
+			ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
+			defer cancel()
+			turn.Work = r.vacant.Work
+			t, err = d.Tasks.Run(ctx, *turn)
+			return err
+		}
 		ref, err := d.start(r.Context(), turn)
 		if err != nil {
 			return err

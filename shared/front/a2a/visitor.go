@@ -165,7 +165,18 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 	if q.Most != nil && (turn.Most == nil || *q.Most < *turn.Most) {
 		turn.Most = q.Most
 	}
-	slow := d.slow(r)
+	if piece == nil { // with pieces, HoldStream counts the request
+		err = d.holdAnswer(r, func() error {
+			t, err = v.run(ctx, turn, q, wait, nil)
+			return err
+		})
+		return t, err
+	}
+	return v.run(ctx, turn, q, wait, piece)
+}
+
+func (v *Visitor) run(ctx context.Context, turn *task.Turn, q Question, wait time.Duration, piece Piece) (t task.Task, err error) {
+	d, slow := v.d, v.d.Tasks.Calls.IsSlow(v.Vacant.Work)
 	if piece == nil && !slow {
 		ctx, cancel := context.WithTimeout(ctx, unaryTime)
 		defer cancel()
@@ -201,7 +212,12 @@ func (v *Visitor) Send(ctx context.Context, e *envelope.Envelope) (call.Outcome,
 		return call.Outcome{}, err
 	}
 	by.Payer = v.payer
-	return v.d.Tasks.Send(ctx, v.Vacant.ID, e, by, caller.Origin(v.r.RemoteAddr).String()), nil
+	var o call.Outcome
+	err = v.d.answers.hold(v.request(ctx), func() error {
+		o = v.d.Tasks.Send(ctx, v.Vacant.ID, e, by, caller.Origin(v.r.RemoteAddr).String())
+		return nil
+	})
+	return o, err
 }
 
 // Piece takes a piece of an answer. A piece that does not follow the pieces before is the whole
@@ -216,6 +232,13 @@ func (v *Visitor) Task(ctx context.Context, id string, wait time.Duration, piece
 		return task.Task{}, err
 	case wait == 0:
 		return v.d.Tasks.Get(ctx, ref)
+	case piece == nil: // with pieces, HoldStream counts the request
+		var t task.Task
+		err = v.d.streams.hold(v.request(ctx), func() error {
+			t, err = v.d.follow(ctx, ref, wait, nil)
+			return err
+		})
+		return t, err
 	}
 	return v.d.follow(ctx, ref, wait, piece)
 }
