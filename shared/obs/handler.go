@@ -14,6 +14,9 @@ import (
 // Namespace is the CloudWatch namespace of a host's metrics.
 const Namespace = "Vacancy"
 
+// Failure is the attribute of a line that tells why an agent failed.
+const Failure = "failure"
+
 // Verdict is the attribute that marks the log line of a call; the first such
 // line carries the invocation's counts. Status is the attribute with its HTTP
 // status, Cut the one that says why its answer ends before its end. Restored and Floor

@@ -368,7 +368,7 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	}
 	attrs = append(attrs, o.AgentLog.Attrs()...)
 	if d.Causes && o.Cause != nil {
-		attrs = append(attrs, slog.Any("failure", o.Cause))
+		attrs = append(attrs, slog.Any(obs.Failure, o.Cause))
 	}
 	d.line(r, what, began, status, o.Problem, attrs...)
 }

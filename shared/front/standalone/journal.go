@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,8 +29,7 @@ const (
 	// flushAfter is the longest time that a line stays in memory. A crash loses
 	// no more.
 	flushAfter = 10 * time.Millisecond
-	// maxDay bounds the file of a day in bytes. What comes after that is not kept: a
-	// flood of calls must not fill the disk.
+	// maxDay bounds the file of a day in bytes: a flood of calls must not fill the disk.
 	maxDay = 256 << 20
 )
 
@@ -39,14 +38,16 @@ const (
 type Journal struct {
 	dir string
 	now func() time.Time
+	max int64 // maxDay, except in tests
 
-	mu    sync.Mutex
-	buf   bytes.Buffer
-	flush *time.Timer
-	file  *os.File
-	day   string
-	size  int64
-	err   error // of the last write; the host goes on without a journal
+	mu     sync.Mutex
+	buf    bytes.Buffer
+	flush  *time.Timer
+	file   *os.File
+	day    string
+	size   int64
+	shares journalShares // of day
+	err    error         // of the last write; the host goes on without a journal
 }
 
 // OpenJournal opens the journal of a data directory and deletes files that are too
@@ -56,17 +57,37 @@ func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the journal %s cannot be made", path)
 	}
-	j := &Journal{dir: path, now: now}
+	j := &Journal{dir: path, now: now, max: maxDay}
 	j.sweep(now())
 	return j, nil
 }
 
-// Write keeps a line. It returns no error, because a full disk must not stop the
-// host; Close returns it.
+// Write keeps a line that no request caused. It returns no error, because a full disk must not stop
+// the host; Close returns it.
 func (j *Journal) Write(line []byte) (int, error) {
+	j.keep(line, failureLine, "")
+	return len(line), nil
+}
+
+// keep keeps a line, unless its kind or its sender has used up its share of the day. from is "" for the
+// host itself.
+func (j *Journal) keep(line []byte, kind lineKind, from string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.buf.Write(line)
+	if today := j.now().UTC().Format(dayFormat); today != j.day {
+		j.begin(today)
+	}
+	kept, warning := j.shares.take(int64(len(line)), j.size+int64(j.buf.Len()), j.max, kind, from)
+	if kept {
+		j.buf.Write(line)
+	}
+	if warning != "" {
+		// Into memory, which does not fail.
+		_ = slog.NewJSONHandler(&j.buf, nil).Handle(context.Background(), slog.NewRecord(j.now(), slog.LevelWarn, warning, 0))
+	}
+	if j.buf.Len() == 0 {
+		return
+	}
 	if j.flush == nil {
 		j.flush = time.AfterFunc(flushAfter, func() {
 			j.mu.Lock()
@@ -74,30 +95,44 @@ func (j *Journal) Write(line []byte) (int, error) {
 			j.write()
 		})
 	}
-	return len(line), nil
 }
 
-// write writes the buffer to the file of today.
-func (j *Journal) write() {
-	j.flush = nil
-	defer j.buf.Reset()
-	if today := j.now().UTC().Format(dayFormat); today != j.day || j.file == nil {
-		if j.file != nil {
-			j.file.Close()
-		}
-		j.sweep(j.now())
-		j.day, j.size = today, 0
-		j.file, j.err = os.OpenFile(filepath.Join(j.dir, today+journalSuffix), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if j.err != nil {
-			j.file = nil
-			return
-		}
-		if info, err := j.file.Stat(); err == nil {
-			j.size = info.Size()
-		}
+// begin begins a day. The buffer is of the day before.
+func (j *Journal) begin(today string) {
+	if j.buf.Len() > 0 {
+		j.write()
 	}
-	if j.size >= maxDay {
-		j.err = fmt.Errorf("the journal of %s is full at %d bytes", j.day, j.size)
+	if j.file != nil {
+		j.file.Close()
+	}
+	j.sweep(j.now())
+	j.day, j.shares = today, newJournalShares()
+	j.open()
+}
+
+// open opens the file of the day.
+func (j *Journal) open() {
+	j.size = 0
+	if j.file, j.err = os.OpenFile(filepath.Join(j.dir, j.day+journalSuffix), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); j.err != nil {
+		j.file = nil
+		return
+	}
+	if info, err := j.file.Stat(); err == nil {
+		j.size = info.Size()
+	}
+}
+
+// write writes the buffer to the file of its day.
+func (j *Journal) write() {
+	if j.flush != nil {
+		j.flush.Stop()
+		j.flush = nil
+	}
+	defer j.buf.Reset()
+	if j.file == nil {
+		j.open()
+	}
+	if j.file == nil {
 		return
 	}
 	n, err := j.file.Write(j.buf.Bytes())
@@ -126,8 +161,7 @@ func (j *Journal) sweep(now time.Time) {
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.flush != nil {
-		j.flush.Stop()
+	if j.buf.Len() > 0 {
 		j.write()
 	}
 	if j.file != nil {

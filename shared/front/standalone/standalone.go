@@ -338,7 +338,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: h.config.Log, Now: h.config.Now})
 	public := h.checked(handlers.Public())
 	if !h.config.OwnMachine {
-		public = h.room.spare(public)
+		public = h.room.spare(WithSender(public))
 	}
 	if h.clock != nil {
 		public = h.clock.obey(public)

@@ -65,7 +65,7 @@ func (a *App) HostLog(dir string) (*hostLog, error) {
 		return nil, err
 	}
 	l := &hostLog{journal: journal, lines: lines, known: a.knownNames()}
-	l.Logger = slog.New(&named{known: l.known, next: []slog.Handler{shown, slog.NewJSONHandler(journal, nil)}})
+	l.Logger = slog.New(&named{known: l.known, next: []slog.Handler{shown, journal.Handler()}})
 	return l, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -79,7 +80,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 func (e *Engine) logAgent(ctx context.Context, r Ref, p call.Pair, out *call.Outcome) {
 	attrs := out.AgentLog.Attrs()
 	if e.Causes && out.Cause != nil {
-		attrs = append(attrs, slog.Any("failure", out.Cause))
+		attrs = append(attrs, slog.Any(obs.Failure, out.Cause))
 	}
 	if len(attrs) > 0 {
 		attrs = append([]slog.Attr{slog.String("pair", p.Caller.Short()+">"+p.Vacant.Short()), slog.String("task", r.ID)}, attrs...)

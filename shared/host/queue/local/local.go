@@ -15,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/queue"
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -147,7 +148,11 @@ func (w *worker) deliver(ctx context.Context) error {
 			if !w.take(d.Key.Sort, shares) {
 				continue
 			}
-			w.running.Go(func() { w.one(context.WithoutCancel(ctx), d, m.text, shares) })
+			of := context.WithoutCancel(ctx)
+			if m.of != "" {
+				of = obs.WithSender(of, obs.Sender{ID: string(m.of)})
+			}
+			w.running.Go(func() { w.one(of, d, m.text, shares) })
 		}
 		w.forget() // before the next page is read
 	}
