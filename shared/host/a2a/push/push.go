@@ -3,8 +3,8 @@
 // The invariants: the events of a configuration are delivered in their order, the next after
 // the one before, each at least once unless a bound is reached; the end of a task is always
 // told, if need be without its texts. No try begins after its configuration was removed or
-// replaced. What a caller's URL does delays nobody else's deliveries: waits between tries take no slot,
-// and slots are shared by sender, by owner of the task and by host of the URL. A delivery goes where the vacant
+// replaced. What a caller's URL does delays no other sender's deliveries: waits between tries take no
+// slot, and slots are shared by sender and by host of the URL. A delivery goes where the vacant
 // itself may go, and follows no redirect.
 package push
 

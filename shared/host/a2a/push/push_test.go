@@ -443,9 +443,8 @@ func TestASlotThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// A host that hangs leaves slots for its owner's other receivers, and one owner leaves
-// slots for other owners at its address.
-func TestOwnersAndHostsShareTheSlotsOfASender(t *testing.T) {
+// Hosts that hang leave slots for the other receivers of their sender.
+func TestHostsShareTheSlotsOfASender(t *testing.T) {
 	bubble(t, running, echo, func(w *world) {
 		attacker := call.KeyOwner(must(identity.NewKey(rand.Reader)).ID())
 		for i := range 200 {
@@ -467,9 +466,8 @@ func TestOwnersAndHostsShareTheSlotsOfASender(t *testing.T) {
 				<-w.begins(turn)
 				time.Sleep(15 * time.Second)
 				got := w.got(c.ID)[before:]
-				most := map[bool]time.Duration{true: 10*time.Second + 100*time.Millisecond, false: 100 * time.Millisecond}[owner == attacker]
-				if len(got) == 0 || got[0].at.Sub(began) > most {
-					t.Errorf("%s: %d deliveries in 15 s, want one within %v", name, len(got), most)
+				if len(got) == 0 || got[0].at.Sub(began) > 100*time.Millisecond {
+					t.Errorf("%s: %d deliveries in 15 s, want one at once", name, len(got))
 				}
 			}
 		}

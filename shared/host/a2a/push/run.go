@@ -58,7 +58,7 @@ type entry struct {
 	place
 	from  *sender
 	host  string
-	holds [5]bounded // while serving: what its slot counts for
+	holds [3]bounded // while serving: what its slot counts for
 	state entryState
 	again bool       // while serving: the configuration or its task has changed
 	stop  func()     // while waiting: ends the wait

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
-	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
 // A slot is held for the time of one try.
@@ -12,21 +11,18 @@ const (
 	maxAtOnce   = 128
 	maxOfHost   = maxAtOnce / 4
 	maxOfSender = maxAtOnce / 8
-	// An owner, or a host that hangs, leaves slots to the other owners and hosts of a sender.
-	maxOfOwner      = maxOfSender / 2
-	maxOfSenderHost = maxOfSender / 2
-	maxOfOwnerHost  = maxOfOwner / 2
+	// maxOfSenderHost leaves slots to the other hosts of a sender if a host hangs.
+	maxOfSenderHost = maxOfSender / 4
 )
 
-// share is a sender, an owner of tasks, a host of URLs, or a combination of them.
+// share is a sender, a host of URLs, or a sender's host.
 type share struct {
 	sender task.Sender
-	owner  call.Owner
 	host   string
 }
 
 // slots decides which configuration has the next slot. The senders take turns. Of a sender's
-// configurations the one goes first whose owner, and then whose host, has the fewest slots.
+// configurations the one goes first whose host has the fewest of the sender's slots.
 type slots struct {
 	taken   int
 	byShare map[share]int
@@ -67,32 +63,14 @@ type bounded struct {
 	most int
 }
 
-// shares returns the shares that a slot of e counts for. The shares of its owner and its
-// host within the sender come first, because load reads them.
-func (e *entry) shares() [5]bounded {
-	from, owner := e.from.id, e.task.Owner
+// shares returns the shares that a slot of e counts for. The share of the sender's host comes first,
+// because take compares it.
+func (e *entry) shares() [3]bounded {
 	return [...]bounded{
-		{share{sender: from, owner: owner}, maxOfOwner},
-		{share{sender: from, host: e.host}, maxOfSenderHost},
-		{share{sender: from, owner: owner, host: e.host}, maxOfOwnerHost},
-		{share{sender: from}, maxOfSender},
+		{share{e.from.id, e.host}, maxOfSenderHost},
+		{share{sender: e.from.id}, maxOfSender},
 		{share{host: e.host}, maxOfHost},
 	}
-}
-
-// load returns how many slots the owner and the host of e hold; ok is false if e may have no
-// slot.
-func (s *slots) load(e *entry) (load [2]int, ok bool) {
-	for i, b := range e.shares() {
-		n := s.byShare[b.share]
-		if n >= b.most {
-			return load, false
-		}
-		if i < len(load) {
-			load[i] = n
-		}
-	}
-	return load, true
 }
 
 // take gives a slot to the next configuration, or returns nil if no configuration may
@@ -104,10 +82,12 @@ func (s *slots) take() *entry {
 	for range len(s.ring) {
 		from := s.ring[0]
 		s.ring = s.ring[1:]
-		at, least := -1, [2]int{}
+		at, least := -1, 0
 		for i, e := range from.ready {
-			if load, ok := s.load(e); ok && (at < 0 || slices.Compare(load[:], least[:]) < 0) {
-				at, least = i, load
+			all := e.shares()
+			full := slices.ContainsFunc(all[:], func(b bounded) bool { return s.byShare[b.share] >= b.most })
+			if n := s.byShare[all[0].share]; !full && (at < 0 || n < least) {
+				at, least = i, n
 			}
 		}
 		var e *entry
