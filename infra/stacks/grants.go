@@ -201,7 +201,6 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 			{"Calls", []string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
 			{"Tasks", []string{"Query"}, of{task.HeadDocs}},
 			{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
-			{"Waits", []string{"PutItem", "Query", "DeleteItem"}, of{task.WaitDocs}},
 			charging(),
 			{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
 			{"BookingsEnd", []string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs}},

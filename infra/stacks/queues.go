@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/host/queue"
 )
 
 // deadQueue keeps the messages of both queues that their worker could not handle.
@@ -14,8 +15,8 @@ const deadQueue = "dead"
 
 // maxReceives is the number of failed receives after which a message becomes a dead
 // letter. That takes eight minutes, by the waits of queue/sqs. Messages that only
-// wait for their task are dropped before; a turn that waits for room in its shares is
-// received twice more.
+// wait for their task are dropped before. A message of the queue of tasks may be received
+// queue.MaxRoomWaits times more, because a turn without room must never become a dead letter.
 const maxReceives = 20
 
 // queues are the queues of tasks by name.
@@ -27,11 +28,11 @@ func newQueues(s awscdk.Stack, in Input) queues {
 	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
 	accept(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
 	all := queues{}
-	for _, name := range []string{functions.Tasks, functions.Pushes} {
+	for name, receives := range map[string]int{functions.Tasks: maxReceives + queue.MaxRoomWaits, functions.Pushes: maxReceives} {
 		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
 			VisibilityTimeout: awscdk.Duration_Seconds(num(functions.Worker.Timeout)),
 			RetentionPeriod:   awscdk.Duration_Days(num(1)), // a task that has not ended fails after a day
-			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(maxReceives)},
+			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(receives)},
 		})
 	}
 	return all

@@ -10,23 +10,25 @@ import (
 // Notices take only some of the worker's instances, and turns the others. A message that
 // fails for long is kept for a person.
 func TestTheQueuesFeedTheWorkerAndLoseNothing(t *testing.T) {
-	for context, want := range map[string][]any{"": {2.0, 2.0}, "worker:4": {2.0, 2.0}, "worker:20": {15.0, 5.0}} {
+	for context, want := range map[string]map[string]any{
+		"": {"Tasks": 2.0, "Pushes": 2.0}, "worker:4": {"Tasks": 2.0, "Pushes": 2.0}, "worker:20": {"Tasks": 15.0, "Pushes": 5.0},
+	} {
 		set := standard
 		if context != "" {
 			set = map[string]any{"limits": context}
 		}
 		functions := synth(t, set).template(t, "functions")
-		var most []any
-		for _, name := range []string{"Tasks", "Pushes"} {
+		instances := map[string]any{}
+		for name, receives := range map[string]int{"Tasks": 65, "Pushes": 20} {
 			q, m := functions.Resources[name].Properties, functions.Resources[name+"Sent"].Properties
-			most = append(most, at(m, "ScalingConfig", "MaximumConcurrency"))
+			instances[name] = at(m, "ScalingConfig", "MaximumConcurrency")
 			got := fmt.Sprint(readable(at(m, "EventSourceArn")), readable(at(m, "FunctionName")), at(m, "FunctionResponseTypes"),
 				q["SqsManagedSseEnabled"], q["VisibilityTimeout"], readable(at(q, "RedrivePolicy", "deadLetterTargetArn")), at(q, "RedrivePolicy", "maxReceiveCount"))
-			if want := "functions." + name + ".Arn${Worker}[ReportBatchItemFailures] true 900functions.Dead.Arn20"; got != want {
+			if want := fmt.Sprintf("functions.%s.Arn${Worker}[ReportBatchItemFailures] true 900functions.Dead.Arn%d", name, receives); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
-		if diff := cmp.Diff(want, most); diff != "" {
+		if diff := cmp.Diff(want, instances); diff != "" {
 			t.Errorf("%q: instances for each queue (-want +got):\n%s", context, diff)
 		}
 		if seconds := functions.Resources["Worker"].Properties["Timeout"]; seconds != 900.0 {

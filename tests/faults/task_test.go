@@ -148,9 +148,9 @@ func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
 	}
 }
 
-// A turn that waits for room until it fails writes as much as the worst day counts, and comes again
-// as often.
-func TestATurnThatWaitsConsumesWhatTheWorstDaySays(t *testing.T) {
+// A turn that finds no room until it fails writes as much as the worst day counts, and comes again at
+// most as often as the queue of dead letters allows.
+func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 	h := newFixture(t)
 	h.answered("the first of the day")
 	counter, queue := &roundtrips.Counter{}, &messages{}
@@ -170,7 +170,7 @@ func TestATurnThatWaitsConsumesWhatTheWorstDaySays(t *testing.T) {
 	counter.Reset()
 	agents.ServeHTTP(httptest.NewRecorder(), in())
 	received := 0
-	for ; received < 10; received++ {
+	for ; received < 2*waits.MaxRoomWaits; received++ {
 		err := agents.Tasks.Work(t.Context(), (*queue)[0])
 		if err == nil {
 			break
@@ -181,7 +181,7 @@ func TestATurnThatWaitsConsumesWhatTheWorstDaySays(t *testing.T) {
 		now = now.Add(waits.RoomWait)
 	}
 	const rows = 4 // both rows, each in a transaction
-	if w := counter.WriteUnits() - rows; w != cost.DocsOfWait || received != waits.MostWaits {
-		t.Errorf("a turn that waits writes %v units and comes again %d times, the worst day counts %d and %d", w, received, cost.DocsOfWait, waits.MostWaits)
+	if w := counter.WriteUnits() - rows; w != cost.DocsOfTurn || received != waits.MaxRoomWaits {
+		t.Errorf("a turn without room writes %v units and comes again %d times, want %d and %d", w, received, cost.DocsOfTurn, waits.MaxRoomWaits)
 	}
 }

@@ -44,8 +44,6 @@ var unseen = map[string]string{
 	"search s3:ListBucket":         "S3 asks for it where an object is missing, to say so; the local one does not",
 	"search SnapshotNames":         "the bucket of s3:ListBucket",
 	"worker dynamodb:GetItem":      "as commit's",
-	"worker dynamodb:PutItem":      "a turn waits for room beside another turn, and the local queue hands over one message at a time; tests/lambda waits",
-	"worker dynamodb:DeleteItem":   "as its PutItem",
 	"web logs:CreateLogStream":     "without an edge web finds no page, and writes no line",
 	"web logs:PutLogEvents":        "as its CreateLogStream",
 	"web OwnLog":                   "the log of both",

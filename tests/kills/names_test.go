@@ -69,7 +69,7 @@ func TestRequestsToDynamoDBAreNamedAsTheirCalls(t *testing.T) {
 		{"GetItem", `{"Key":{"pk":{"S":"v#ab"},"sk":{"S":"record"}}}`, "Doc v"},
 		{"GetItem", `{"Key":{"pk":{"S":"textkey"},"sk":{"S":"2026-01-01"}}}`, "Doc textkey"},
 		{"PutItem", `{"Item":{"pk":{"B":"` + req + `"},"sk":{"N":"1"}}}`, "Commit req"},
-		{"DeleteItem", `{"Key":{"pk":{"S":"waiting#vacant ab"},"sk":{"S":"1"}}}`, "Commit waiting"},
+		{"DeleteItem", `{"Key":{"pk":{"S":"bookdue#2026"},"sk":{"S":"1"}}}`, "Commit bookdue"},
 		{"Query", `{"KeyConditionExpression":"pk = :s","ExpressionAttributeValues":{":s":{"B":"` + req + `"}}}`, "Tip req"},
 		{"Query", `{"KeyConditionExpression":"pk = :s AND sk >= :from","ExpressionAttributeValues":{":s":{"B":"` + req + `"},":from":{"N":"1"}}}`, "Rows req"},
 		{"Query", `{"KeyConditionExpression":"pk = :p","ExpressionAttributeValues":{":p":{"S":"name"}}}`, "Docs name"},

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
@@ -50,8 +49,8 @@ func TestAWorkerThatDiesLosesNoTurnWithoutRoom(t *testing.T) {
 	}
 	trace := w.restart(nil)
 	t.Logf("worker: %s", strings.Join(trace, ", "))
-	if !slices.Contains(trace, "Commit waiting") || len(q.Queues.Waiting("tasks")) != 1 {
-		t.Fatal("worker does not note that the turn waits")
+	if !slices.Contains(trace, "Hide tasks") || len(q.Queues.Waiting("tasks")) != 1 {
+		t.Fatal("worker does not let the message come again")
 	}
 	q.count(0)
 	q.recovers(task.Completed)
@@ -67,61 +66,6 @@ func TestAWorkerThatDiesLosesNoTurnWithoutRoom(t *testing.T) {
 			}
 			q.count(0)
 			q.recovers(task.Completed)
-		})
-	}
-}
-
-// newOffered is newCrowded when there is room again, and another turn is queued.
-func newOffered(t *testing.T) *queued {
-	t.Helper()
-	q := newCrowded(t)
-	if err := q.deliver(q.run(workerFunction, nil), "tasks"); err != nil { // it is noted
-		t.Fatal(err)
-	}
-	q.count(0)
-	first := q.sent
-	q.caller.Accepted(first)
-	q.sent = q.caller.Call("another", time.Now())
-	if r, err := q.send(q.run(agentFunction, nil)); err != nil || r.Status != http.StatusOK {
-		t.Fatalf("send = %d %s, %v", r.Status, r.Body, err)
-	}
-	q.sent = first
-	return q
-}
-
-// A worker that dies after its turn, before or after it sends the message of a turn that waits,
-// leaves the turn to its first message.
-func TestAWorkerThatDiesLosesNoTurnThatItsTurnMakesRoomFor(t *testing.T) {
-	q := newOffered(t)
-	w := q.run(workerFunction, nil)
-	if err := q.deliver(w, "tasks"); err != nil {
-		t.Fatal(err)
-	}
-	trace := w.restart(nil)
-	t.Logf("worker: %s", strings.Join(trace, ", "))
-	decided := slices.Index(trace, "Commit rsp")
-	if decided < 0 || !slices.Contains(trace[decided:], "Send tasks") || len(q.Queues.Waiting("tasks")) != 2 {
-		t.Fatalf("worker sends no message of the turn that waits; the queue has %v", q.Queues.Waiting("tasks"))
-	}
-	for i, at := range places(trace) {
-		if n := slices.Index(trace, at.Call); n < decided || n == decided && !at.After || !storetest.Sampled(i) {
-			continue
-		}
-		t.Run(at.String(), func(t *testing.T) {
-			t.Parallel()
-			q := newOffered(t)
-			if err := q.deliver(q.run(workerFunction, &at), "tasks"); err == nil && !(at.After && strings.HasPrefix(at.Call, write)) {
-				t.Fatal("the worker lives, want it dead")
-			}
-			q.Queues.Show("tasks")
-			if err := q.deliver(q.run(workerFunction, nil), "tasks"); err != nil {
-				t.Fatal(err)
-			}
-			server := q.Open(t, q.Store(q.Endpoint), time.Now, nil)
-			if got, err := server.OpenQueuedA2A(serve.Queues{}).Tasks.Get(t.Context(), q.ref()); err != nil || got.Status.State != task.Completed {
-				t.Errorf("the turn that waited is %s, %v", got.Status.State, err)
-			}
-			(&stage{t: t, ctx: t.Context(), target: q.lambdaTarget}).whole()
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/queue"
 	"github.com/vacancy-host/vacancy/shared/host/queue/queuetest"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
@@ -74,20 +75,53 @@ func TestAFaultIsNeverDropped(t *testing.T) {
 
 // A turn whose shares have no room waits, however old its message is.
 func TestATurnWithoutRoomIsNeverDropped(t *testing.T) {
-	s := sqslocal.Start(t)
-	q := open(s)
-	if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
-		t.Fatal(err)
-	}
-	m := s.Receive("tasks", 1, time.Minute)[0]
-	old := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: time.Now().Add(-time.Hour), Count: 1}
-	for _, refusal := range []error{task.ErrFull, task.ErrUndecided} {
+	for refusal, wait := range map[error]time.Duration{task.ErrFull: queue.RoomWait, task.ErrUndecided: queue.UndecidedWait} {
+		s := sqslocal.Start(t)
+		q := open(s)
+		if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
+			t.Fatal(err)
+		}
+		m := s.Receive("tasks", 1, time.Minute)[0]
+		old := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: time.Now().Add(-time.Hour), Count: 1}
 		if done, err := q.Handle(t.Context(), old, func(context.Context, string) error { return refusal }); done || !errors.Is(err, refusal) {
 			t.Errorf("%v: done %t, %v; want the message kept", refusal, done, err)
 		}
-		if again := s.Hidden("tasks", m.ID); (again - queue.RoomWait).Abs() > 500*time.Millisecond {
-			t.Errorf("%v: hidden for %v, want %v", refusal, again, queue.RoomWait)
+		if again := s.Hidden("tasks", m.ID); (again - wait).Abs() > 500*time.Millisecond {
+			t.Errorf("%v: hidden for %v, want %v", refusal, again, wait)
 		}
+	}
+}
+
+// However many turns wait for room, their messages come again one after another, each at the latest
+// when its turn has failed. A long line is forgotten with its turns, and accounts do not wait in it.
+func TestTurnsWithoutRoomComeAgainInALine(t *testing.T) {
+	s, now := sqslocal.Start(t), time.Now()
+	q := open(s)
+	q.Now = func() time.Time { return now }
+	handle := func(sent time.Time, refusal error) time.Duration {
+		t.Helper()
+		if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
+			t.Fatal(err)
+		}
+		m := s.Receive("tasks", 1, time.Hour)[0]
+		_, _ = q.Handle(t.Context(), sqs.Message{Body: m.Body, Receipt: m.ID, Sent: sent, Count: 1}, func(context.Context, string) error { return refusal })
+		return s.Hidden("tasks", m.ID).Round(time.Second)
+	}
+	for n := range 1000 {
+		want := min(queue.RoomWait+time.Duration(n)*queue.RoomGap, call.MaxQueued+queue.RoomWait)
+		if again := handle(now, task.ErrFull); again != want {
+			t.Fatalf("message %d is hidden for %v, want %v", n, again, want)
+		}
+	}
+	if again := handle(now.Add(-call.MaxQueued/2), task.ErrFull); again != call.MaxQueued/2+queue.RoomWait {
+		t.Errorf("an old message is hidden for %v", again)
+	}
+	if again := handle(now, task.ErrAccountFull); again != queue.RoomWait {
+		t.Errorf("the message of an account is hidden for %v", again)
+	}
+	now = now.Add(call.MaxQueued + queue.RoomGap)
+	if again := handle(now, task.ErrFull); again != queue.RoomWait {
+		t.Errorf("once the others have failed, a message is hidden for %v", again)
 	}
 }
 

@@ -121,14 +121,14 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	switch {
 	case f.Queued:
 		tasks, notices := messages(s)
-		waiting := waitingTurns(s)
-		starts := max(tasks, (1+queue.MostWaits)*waiting) + notices
-		requests := max(requestsOfMessage*tasks, (requestsOfMessage+requestsOfWait*queue.MostWaits)*waiting) + requestsOfMessage*notices
+		waits := n * linesOfRoom / queue.RoomGap.Seconds()
+		starts := tasks + waits + notices
+		requests := requestsOfMessage*tasks + requestsOfWait*waits + requestsOfMessage*notices
 		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requests*aDay,
-			"each message is sent, received and deleted by itself, or received again because its turn waits for room", "%s requests a second x 86,400 s", number(round(requests))),
+			"each message is sent, received and deleted by itself, and each instance lets messages without room come again all the time", "%s requests a second x 86,400 s", number(round(requests))),
 			l.line(f.Name+": fair requests to its queue of notices", FairRequests, requestsOfMessage*notices*aDay,
 				"each notice names its sender", "%d x %s messages a second x 86,400 s", requestsOfMessage, number(round(notices))),
-			l.line(f.Name+": requests", LambdaRequests, starts*aDay, "each message starts the function, and again if its turn waits for room", "%s a second x 86,400 s", number(round(starts))))
+			l.line(f.Name+": requests", LambdaRequests, starts*aDay, "each message starts the function, and again if its turn has no room", "%s a second x 86,400 s", number(round(starts))))
 	case f.URL || f.Invoked:
 		d.Lines = append(d.Lines, l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency))
 	default:
@@ -165,7 +165,10 @@ const keysOfGateway = 3
 // requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
 const requestsOfMessage = 3
 
-// requestsOfWait are the requests to SQS for a message whose turn waits: received, hidden.
+// linesOfRoom are the lines of messages without room in an instance: of accounts and of others.
+const linesOfRoom = 2
+
+// requestsOfWait are the requests to SQS for a message without room: received, hidden.
 const requestsOfWait = 2
 
 // pushedOfUnit bounds the bytes that notifications send for each write unit of docs. A task
@@ -173,16 +176,20 @@ const requestsOfWait = 2
 // transaction at each try (limits_test.go).
 const pushedOfUnit = 4200
 
+// DocsOfTurn are the write units of docs of a turn in the background that finds no room and fails. Turns
+// that run write more. A test counts them.
+const DocsOfTurn = 12
+
 // messages returns the most messages a second. A turn in the background is one task. Each
 // turn that is pushed sends a notice when it begins and when it ends. All of them write docs.
 // While a turn runs, each of its push configurations is looked at again, after push.FirstLook
 // at the soonest.
 func messages(s Shape) (tasks, notices float64) {
-	const noticesOfTurn, docsOfTurn = 2, 6
+	const noticesOfTurn, docsOfPushedTurn = 2, 6
 	for _, t := range s.Tables {
 		if t.Write != nil && !t.Index && !strings.EqualFold(t.Name, "rows") {
-			tasks += float64(*t.Write) / docsOfTurn
-			notices += noticesOfTurn * float64(*t.Write) / docsOfTurn
+			tasks += float64(*t.Write) / DocsOfTurn
+			notices += noticesOfTurn * float64(*t.Write) / docsOfPushedTurn
 		}
 	}
 	for _, name := range []string{functions.Agent.Name, functions.Worker.Name} {
@@ -191,20 +198,6 @@ func messages(s Shape) (tasks, notices float64) {
 		}
 	}
 	return tasks, notices
-}
-
-// DocsOfWait are the write units of docs of a turn that waits for room in its shares until it fails. A
-// test counts them.
-const DocsOfWait = 13
-
-// waitingTurns returns the most turns a second that wait until they fail.
-func waitingTurns(s Shape) (turns float64) {
-	for _, t := range s.Tables {
-		if t.Write != nil && !t.Index && !strings.EqualFold(t.Name, "rows") {
-			turns += float64(*t.Write) / DocsOfWait
-		}
-	}
-	return turns
 }
 
 // step is a function of the state machine: it runs once for each attempt that

@@ -15,7 +15,7 @@ type TaskModel struct {
 
 // DefaultTask is a task with texts of TextBytes, without a model.
 func DefaultTask() TaskModel {
-	return TaskModel{WriteUnits: 9, ReadUnits: 3, LineBytes: 480, BilledMS: 20, QueuedWrites: 27, QueuedReads: 12}
+	return TaskModel{WriteUnits: 9, ReadUnits: 3, LineBytes: 480, BilledMS: 20, QueuedWrites: 35, QueuedReads: 12}
 }
 
 // Tasks returns the cost lines of n tasks whose callers wait, and of n tasks in the background.

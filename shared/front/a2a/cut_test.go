@@ -606,6 +606,38 @@ func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
 	c.whole()
 }
 
+// A signed call that an account pays for has the account's share of the turns. If its turn finds no room,
+// the account is refunded.
+func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
+	c := newCutting(t, price.Price{Flat: 2000})
+	minutes := 14 * time.Minute
+	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{Work: &minutes})
+	c.must(err)
+	c.skip.Add(int64(2 * time.Second)) // records are cached for a second
+	s := c.linked()
+	workers := c.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{&queued{}}, Turns: 1})
+	e := s.envelope(c.vacant, 1, identity.Hash{}, "count to three", "m", "")
+	if out := workers.Tasks.Send(t.Context(), c.vacant, e, call.Credential{}, "203.0.113.1"); out.State != call.Pending {
+		t.Fatalf("the call is %q, %v, want pending", out.State, out.Problem)
+	}
+	c.wantBalance("acme", money.Dollar-2000)
+	share := "sender " + string(task.SenderOf(call.AccountOwner(c.account.ID, ""), ""))
+	full := store.Put{Key: task.RunningDocs.Key(share, c.now().UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
+	c.must(c.store.Commit(t.Context(), full))
+	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTask(e.Hash())}
+	message := r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID
+	if err := workers.Tasks.Work(t.Context(), message); !errors.Is(err, task.ErrAccountFull) {
+		t.Fatalf("Work() = %v, want no room for the account", err)
+	}
+	c.skip.Add(int64(call.MaxQueued + time.Second))
+	c.must(workers.Tasks.Work(t.Context(), message))
+	c.wantBalance("acme", money.Dollar)
+	if got, err := workers.Tasks.Get(t.Context(), r); err != nil || got.Status.State != task.Failed {
+		t.Errorf("the task is %+v, %v", got.Status, err)
+	}
+	c.whole()
+}
+
 // linked is a caller for whose signed calls acme pays.
 func (c *cutting) linked() signed {
 	c.t.Helper()

@@ -104,8 +104,8 @@ func TestStreamsAreSharedOut(t *testing.T) {
 	}
 }
 
-// The turns of one address have a share of the host's, so that another address waits for none
-// of them, however many vacants they are of.
+// On a host whose callers are all on its machine, the turns of one address have a quarter of the
+// host's, so that another address waits for none of them, however many vacants they are of.
 func TestTurnsOfAnAddressAreShared(t *testing.T) {
 	release := make(chan struct{})
 	var inside atomic.Int32

@@ -117,7 +117,7 @@ func (q *queued) work(times int) {
 }
 
 // workers hands each message of the queue of tasks to a worker, at most n at once, until the test ends.
-// A message that is refused does not come again in the time of a test. A turn that waits may have two messages.
+// The message of a turn without room comes again.
 func (q *queued) workers(n int) {
 	q.t.Helper()
 	q.came = make(chan bool, 1)
@@ -141,7 +141,10 @@ func (q *queued) workers(n int) {
 				room <- true
 				running.Go(func() {
 					defer func() { <-room }()
-					if err := q.agents.Tasks.Work(context.Background(), m); err != nil && !errors.Is(err, task.ErrFull) && !errors.Is(err, task.ErrAgain) {
+					switch err := q.agents.Tasks.Work(context.Background(), m); {
+					case errors.Is(err, task.ErrFull):
+						time.AfterFunc(10*time.Millisecond, func() { q.sent(m) })
+					case err != nil && !errors.Is(err, task.ErrAgain):
 						q.t.Error(err)
 					}
 				})

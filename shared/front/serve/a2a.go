@@ -50,8 +50,7 @@ type Queues struct {
 	Notices task.Notices
 	// Hold bounds the wait of a slow vacant's client. The default is call.DefaultWork.
 	Hold time.Duration
-	// Turns are the turns that all workers together run at once; their shares are counted in the
-	// store. A process that runs no turns leaves it zero.
+	// Turns is task.Config.Turns. A process that runs no turns leaves it zero.
 	Turns int
 }
 
@@ -66,11 +65,7 @@ func (h *Server) OpenA2A() *A2A {
 // OpenQueuedA2A makes the handler of A2A. Its Tasks.Work and Push.Handle handle the
 // messages of the queues.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
-	c := task.Config{Queue: q.Tasks, Notices: q.Notices}
-	if q.Turns > 0 {
-		c.Shares = h.countedShares(q.Turns)
-	}
-	return h.openA2A(c, cmp.Or(q.Hold, call.DefaultWork))
+	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, Turns: q.Turns}, cmp.Or(q.Hold, call.DefaultWork))
 }
 
 // HandOff lets MessageHandler hand the turns of slow vacants to a queue, in a process that serves
@@ -124,6 +119,26 @@ func (a *A2A) Run(ctx context.Context) {
 	defer func() { <-pushed }()
 	a.queue.Run(ctx, a.server.config.Log, a.localShares, a.Work)
 	a.Tasks.Wait()
+}
+
+// localTurns and localBookings limit the turns and bookings that run at once in one process.
+const (
+	localTurns    = 64
+	localBookings = localTurns / 4
+)
+
+// localShares returns the shares of a message of the local queue.
+func (a *A2A) localShares(message string, sender task.Sender) []task.Share {
+	if booking.IsMessage(message) {
+		return []task.Share{{Key: "bookings", Max: localBookings}}
+	}
+	all := []task.Share{{Key: "turns", Max: localTurns}}
+	ref, err := task.ParseMessage(message)
+	if err != nil {
+		return all // Work logs the error
+	}
+	stranger := !sender.IsAccount() && !a.server.config.OwnMachine
+	return append(all, task.Shares(ref, sender, stranger, localTurns)...)
 }
 
 // Work handles a message of the queue of tasks.

@@ -95,7 +95,6 @@ func (whole *documented) hasAllKinds(t *testing.T) {
 		hostcall.KeptDocs.Name: true, // only a ledger that settles late keeps answers
 		vacants.ReadyDocs.Name: true, // only package standalone writes it
 		spend.HostDocs.Name:    true, // the vacant that thinks is a tenant's
-		task.WaitDocs.Name:     true, // two turns would have to run at once
 		translog.TileDocs.Name: true, // see fillTile
 	}
 	for _, d := range whole.store.all(t) {

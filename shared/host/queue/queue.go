@@ -2,16 +2,27 @@
 // task.Queue.
 package queue
 
-import "time"
+import (
+	"time"
 
-// Patience is the time for which a message is tried again if its handler refuses it with
-// task.ErrAgain: longer than the lease of a worker that died.
-const Patience = 2 * time.Minute
+	"github.com/vacancy-host/vacancy/shared/host/call"
+)
 
-// The message of a turn whose shares have no room (task.ErrFull) comes again after RoomWait, in case
-// that the message which tells of the room is lost. So it comes again MostWaits times until the turn
-// has waited for call.MaxQueued.
 const (
-	RoomWait  = 8 * time.Minute
-	MostWaits = 2
+	// Patience is the time for which a message is tried again if its handler refuses it with
+	// task.ErrAgain: longer than the lease of a worker that died.
+	Patience = 2 * time.Minute
+	// UndecidedWait is the time after which the message of a turn with an uncertain payment
+	// (task.ErrUndecided) comes again: longer than the lease of the turn's worker.
+	UndecidedWait = 8 * time.Minute
+)
+
+// The message of a turn without room (task.ErrFull) comes again after RoomWait or later: each process
+// that handles messages lets two of them come again in each RoomGap, one of an account and one of
+// another caller, which bounds their costs. A message comes again at most MaxRoomWaits times, because the
+// turn fails after call.MaxQueued.
+const (
+	RoomWait     = 20 * time.Second
+	RoomGap      = 8 * time.Second
+	MaxRoomWaits = int(call.MaxQueued / RoomWait)
 )

@@ -116,21 +116,22 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 			defer cancel()
 		}
 		e, t := h.engine, h.turn
+		sender := t.sender(row)
 		var writes []store.Write
 		var err error
 		if t.Continue {
 			writes, err = e.continued(ctx, t, nil, row)
 		} else if err = e.notifyFirst(ctx, t); err == nil {
 			head := t.head(h.began)
-			head.Position, head.Background, head.Sender = row.Position, true, SenderOf(t.Owner, t.From)
+			head.Position, head.Background, head.Sender = row.Position, true, sender
 			writes, err = e.newTask(ctx, t, head, &h.task)
-			writes = append(writes, t.takesPlace(row.PaidBy))
+			writes = append(writes, t.takesPlace(sender))
 		}
 		if err != nil {
 			return nil, err
 		}
 		if h.settle == nil {
-			if h.settle, err = e.Queue.Send(ctx, t.message(), SenderOf(t.Owner, t.From)); err != nil {
+			if h.settle, err = e.Queue.Send(ctx, t.message(), sender); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
 			}
 		}
@@ -139,9 +140,9 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 }
 
 // takesPlace counts a turn in the background for its vacant.
-func (t *Turn) takesPlace(by call.PayerKind) store.Write {
+func (t *Turn) takesPlace(sender Sender) store.Write {
 	most := int64(MaxBackground)
-	if _, account := t.Owner.Account(); account || by == call.PaidByAccount {
+	if sender.IsAccount() {
 		most = maxPaid
 	}
 	return store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: most}
@@ -214,7 +215,6 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		}
 	})
 	<-ended
-	defer e.offerRoom(context.WithoutCancel(ctx), r.shares)
 	switch {
 	case out.State == call.Pending:
 		return ErrUndecided
@@ -264,7 +264,7 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 		return nil, ErrAgain
 	}
 	s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
-	counts, shares, err := e.countIn(ctx, r.ref, &l.head, s.Time)
+	counts, shares, err := e.countIn(ctx, r.ref, l.head.Sender, s.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,6 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.shares = shares
 	e.hub.wake(r.ref.partition())
 	r.began, r.task = l.head.Began, l.task
 	r.next++

@@ -40,11 +40,6 @@ var (
 		Shape: store.Shape{Name: "count of running turns", Partition: "running#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 	}
-	// WaitDocs are the messages of turns that wait for room in a share, the oldest first.
-	WaitDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "turn that waits for room", Partition: "waiting#*", Sort: "*", Verify: store.Unread},
-		Codec: store.Bytes(),
-	}
 	// PushedDocs count what was pushed: of a task, and of a sender by the hour.
 	PushedDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*", Verify: store.Unread},

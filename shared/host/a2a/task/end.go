@@ -153,13 +153,16 @@ func (e *Engine) cancel(ctx context.Context, l *loaded) error {
 
 // abandon fails a task whose turn nobody runs.
 func (e *Engine) abandon(ctx context.Context, l *loaded) error {
-	lost := problem.New(problem.Deadline, "the process that ran the turn ended")
+	lost, text := problem.New(problem.Deadline, "the process that ran the turn ended"), "the turn was interrupted; send the message again"
+	if l.head.State == Submitted {
+		lost = problem.New(problem.Deadline, "the turn did not begin within %.0f minutes", call.MaxQueued.Minutes())
+		text = lost.Text() + " because the host was busy; send the message again later"
+	}
 	decide := func(o call.Options) (call.State, error) {
 		return e.Calls.Void(ctx, l.pair(), l.head.Position, lost, o)
 	}
 	return e.finish(ctx, l, decide, func(*call.Decision) end {
-		message := l.task.notice("the turn was interrupted; send the message again")
-		return end{status: Status{State: Failed, Message: message, Time: e.Now().UTC().Truncate(time.Microsecond), Failure: lost.Kind.String()}}
+		return end{status: Status{State: Failed, Message: l.task.notice(text), Time: e.Now().UTC().Truncate(time.Microsecond), Failure: lost.Kind.String()}}
 	})
 }
 

@@ -115,8 +115,8 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	h.State, h.Changed, h.Caller, h.Position, h.Events = Working, event.Status.Time, t.Caller, row.Position, n
 	var more []store.Write
 	if r == nil {
-		h.State, h.Background, h.Sender, event.Status.State = Submitted, true, SenderOf(t.Owner, t.From), Submitted
-		more = append(more, t.takesPlace(row.PaidBy))
+		h.State, h.Background, h.Sender, event.Status.State = Submitted, true, t.sender(row), Submitted
+		more = append(more, t.takesPlace(h.Sender))
 	} else {
 		h.Lease, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
 	}
@@ -174,7 +174,6 @@ type runner struct {
 	id     string
 	began  time.Time
 	stop   chan struct{} // closed to end the behaviour
-	shares []string      // that count the turn
 	quiet  bool          // pieces are stored at the end
 	brief  bool          // as a stream the turn would have more time
 

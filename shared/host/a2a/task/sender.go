@@ -3,6 +3,7 @@ package task
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
@@ -20,5 +21,19 @@ func SenderOf(owner call.Owner, address string) Sender {
 		return Sender(account.String())
 	}
 	sum := sha256.Sum256([]byte("vacancy sender v1\x1f" + address))
-	return Sender("address-" + hex.EncodeToString(sum[:16]))
+	return Sender(addressPrefix + hex.EncodeToString(sum[:16]))
+}
+
+const addressPrefix = "address-"
+
+// IsAccount reports whether s is an account, and not an address.
+func (s Sender) IsAccount() bool { return !strings.HasPrefix(string(s), addressPrefix) }
+
+// sender returns the party that is responsible for a turn in the background. A caller who signs with a
+// key of their own acts for the account that pays for the call.
+func (t *Turn) sender(row *call.RequestRow) Sender {
+	if _, ok := t.Owner.Account(); !ok && row.PaidBy == call.PaidByAccount {
+		return SenderOf(call.AccountOwner(hex.EncodeToString(row.Payer[:]), ""), "")
+	}
+	return SenderOf(t.Owner, t.From)
 }

@@ -2,23 +2,49 @@ package task_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// limited is another engine over the store, whose turns have two shares: of the vacant, and of the
-// sender.
-func (w *world) limited(ofVacant, ofSender int) *task.Engine {
-	c := w.b.Config
-	c.Shares = func(_ context.Context, r task.Ref, of task.Sender) ([]task.Share, error) {
-		return []task.Share{{Key: "vacant " + r.Vacant.String(), Max: ofVacant}, {Key: "guests " + string(of), Max: ofSender}}, nil
+// Accounts come before callers without one, whose addresses have two turns, at any vacant.
+func TestEveryTurnHasItsShares(t *testing.T) {
+	v := task.Ref{Vacant: must(identity.NewKey(rand.Reader)).ID()}
+	vacant, account := "vacant "+v.Vacant.String(), task.SenderOf(call.AccountOwner("acme", ""), "203.0.113.7")
+	guest := task.SenderOf(call.GuestOwner, "203.0.113.7")
+	for _, sender := range []task.Sender{guest, account} {
+		for turns, want := range map[int][3]int{1: {1, 1, 1}, 2: {1, 1, 1}, 6: {1, 1, 3}, 16: {4, 2, 8}, 64: {16, 2, 32}} {
+			shares := map[string]int{vacant: want[0], "sender " + string(sender): want[1], "strangers": want[2]}
+			if sender == account {
+				shares = map[string]int{vacant: want[0], "sender " + string(sender): want[0]}
+			}
+			got := map[string]int{}
+			for _, s := range task.Shares(v, sender, sender == guest, turns) {
+				got[s.Key] = s.Max
+			}
+			if diff := cmp.Diff(shares, got); diff != "" {
+				t.Errorf("%s, %d turns (-want +got):\n%s", sender, turns, diff)
+			}
+		}
 	}
+}
+
+// worker is another engine over the store that counts the turns, of which so many may run.
+func (w *world) worker(turns int) *task.Engine {
+	c := w.b.Config
+	c.Turns = turns
 	e := task.New(c)
 	w.t.Cleanup(e.Wait)
 	return e
@@ -40,8 +66,8 @@ func (w *world) noon() {
 	w.clock.advance(now.Truncate(24 * time.Hour).Add(36 * time.Hour).Sub(now))
 }
 
-// Workers that meet at a vacant run as many turns as its share has. Each turn that ends has one run
-// that waits.
+// Workers that meet at a vacant run as many turns as its share has. Turns that wait run once there is
+// room.
 func TestWorkersCountTheTurnsThatRun(t *testing.T) {
 	const most, all = 3, 12
 	release := make(chan bool)
@@ -63,7 +89,7 @@ func TestWorkersCountTheTurnsThatRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	engines := []*task.Engine{w.limited(most, all), w.limited(most, all)}
+	engines := []*task.Engine{w.worker(4 * most), w.worker(4 * most)}
 	var running sync.WaitGroup
 	ended := make(chan bool)
 	running.Go(func() {
@@ -73,6 +99,7 @@ func TestWorkersCountTheTurnsThatRun(t *testing.T) {
 				running.Go(func() {
 					if err := engines[n%2].Work(context.Background(), m); errors.Is(err, task.ErrFull) {
 						full.Add(1)
+						time.AfterFunc(time.Millisecond, func() { w.queue.sent <- m })
 					} else if err != nil {
 						t.Errorf("Work() = %v", err)
 					}
@@ -83,7 +110,7 @@ func TestWorkersCountTheTurnsThatRun(t *testing.T) {
 		}
 	})
 	share := "vacant " + w.vacant.ID().String()
-	await.Until(t, "the other turns wait", func() bool { return full.Load() == all-most && now.Load() == most })
+	await.Until(t, "the other turns wait", func() bool { return full.Load() >= all-most && now.Load() == most })
 	if n := w.running(share); n != most {
 		t.Errorf("%d turns are counted, want %d", n, most)
 	}
@@ -101,9 +128,9 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 	release := make(chan bool)
 	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { <-release; say("done"); return nil }))
 	w.noon()
-	e := w.limited(5, 1)
+	e := w.worker(16) // of which an address has two
 	var messages []string
-	for range 2 {
+	for range 3 {
 		turn := w.turn("hi")
 		turn.From = "203.0.113.7"
 		if _, err := w.a.Start(t.Context(), turn); err != nil {
@@ -112,31 +139,55 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 		messages = append(messages, <-w.queue.sent)
 	}
 	var running sync.WaitGroup
-	running.Go(func() {
-		if err := e.Work(context.Background(), messages[0]); err != nil {
-			t.Errorf("Work() = %v", err)
-		}
-	})
-	await.Until(t, "the first turn runs", func() bool { return w.ran.Load() == 1 })
-	if err := e.Work(t.Context(), messages[1]); !errors.Is(err, task.ErrFull) {
+	for _, m := range messages[:2] {
+		running.Go(func() {
+			if err := e.Work(context.Background(), m); err != nil {
+				t.Errorf("Work() = %v", err)
+			}
+		})
+	}
+	await.Until(t, "two turns run", func() bool { return w.ran.Load() == 2 })
+	if err := e.Work(t.Context(), messages[2]); !errors.Is(err, task.ErrFull) {
 		t.Errorf("Work() = %v, want the share full", err)
 	}
-	if n := w.running("vacant " + w.vacant.ID().String()); n != 1 {
-		t.Errorf("%d turns of the vacant are counted, want the one that runs", n)
+	for _, share := range []string{"vacant " + w.vacant.ID().String(), "strangers"} {
+		if n := w.running(share); n != 2 {
+			t.Errorf("%d turns are counted in %s, want the two that run", n, share)
+		}
 	}
 	close(release)
 	running.Wait()
-	select {
-	case m := <-w.queue.sent:
-		if m != messages[1] {
-			t.Errorf("the turn that ended sends %s, want the message of the one that waits", m)
-		}
-	default:
-		t.Error("the turn that ended sends no message of the one that waits")
-	}
-	if err := e.Work(t.Context(), messages[1]); err != nil || w.ran.Load() != 2 {
+	if err := e.Work(t.Context(), messages[2]); err != nil || w.ran.Load() != 3 {
 		t.Errorf("when there is room, Work() = %v, %d turns ran", err, w.ran.Load())
 	}
+}
+
+// A turn that found no room in its time fails, and says so. Its message is done with.
+func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
+	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { say("done"); return nil }))
+	w.noon()
+	turn := w.turn("hi")
+	if _, err := w.a.Start(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	e, message := w.worker(1), <-w.queue.sent
+	share := task.RunningDocs.Key("strangers", w.clock.now().UTC().Format(time.DateOnly))
+	if err := w.store.Commit(t.Context(), store.Put{Key: share, WriteID: store.WriteID{1}, Number: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(call.MaxQueued - 10*time.Second)
+	if err := e.Work(t.Context(), message); !errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrAccountFull) {
+		t.Errorf("Work() = %v, want the share full for a guest", err)
+	}
+	w.clock.advance(20 * time.Second)
+	if err := e.Work(t.Context(), message); err != nil || w.ran.Load() != 0 {
+		t.Errorf("in the end Work() = %v, %d turns ran", err, w.ran.Load())
+	}
+	got, err := w.b.Get(t.Context(), turn.Ref)
+	if err != nil || got.Status.State != task.Failed || !strings.Contains(got.Status.Message.Parts[0].Text, "did not begin within 15 minutes") {
+		t.Errorf("the task is %+v, %v", got.Status, err)
+	}
+	w.agrees("the turn", turn, "")
 }
 
 // A turn that was canceled, or whose worker is lost, gives its room back.
@@ -144,7 +195,7 @@ func TestAnEndedTurnGivesItsRoomBack(t *testing.T) {
 	block := make(chan bool)
 	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { <-block; say("done"); return nil }))
 	w.noon()
-	e := w.limited(1, 1)
+	e := w.worker(4)
 	turn := w.turn("hi")
 	if _, err := w.a.Start(t.Context(), turn); err != nil {
 		t.Fatal(err)
@@ -175,7 +226,7 @@ func TestATurnCountsBeyondMidnight(t *testing.T) {
 	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { <-release; say("done"); return nil }))
 	w.noon()
 	w.clock.advance(12*time.Hour - 30*time.Second)
-	e := w.limited(1, 1)
+	e := w.worker(4)
 	start := func() string {
 		if _, err := w.a.Start(t.Context(), w.turn("hi")); err != nil {
 			t.Fatal(err)

@@ -68,9 +68,9 @@ type Config struct {
 	Texts call.Texts
 	// Queue takes the turns of Start to a Worker. With nil, Start fails.
 	Queue Queue
-	// Shares returns the shares of a turn. Work counts them in the store, because its turns run in
-	// several processes. With nil, the queue bounds the turns.
-	Shares func(context.Context, Ref, Sender) ([]Share, error)
+	// Turns is the number of turns that all processes of the host run at once in Work, which
+	// counts their Shares in the store. If Turns is 0, Queue bounds the turns.
+	Turns int
 	// Notices takes notices of events to push, for processes that run only while they
 	// answer. With nil, OnPush announces the events.
 	Notices Notices

@@ -94,7 +94,7 @@ func (q *Queue) wake() {
 
 // Run passes messages to handle until ctx ends. It returns once all handlers have returned.
 // A message is handled while each of its shares has room, and keeps no later message waiting.
-func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string, task.Sender) []task.Share, handle func(context.Context, string) error) {
+func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, task.Sender) []task.Share, handle func(context.Context, string) error) {
 	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, refused: map[string]time.Time{}, past: map[string]bool{}}
 	defer w.running.Wait()
 	for {
@@ -113,7 +113,7 @@ func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.C
 type worker struct {
 	queue   *Queue
 	log     *slog.Logger
-	shares  func(context.Context, string, task.Sender) []task.Share
+	shares  func(string, task.Sender) []task.Share
 	handle  func(context.Context, string) error
 	running sync.WaitGroup
 
@@ -144,7 +144,7 @@ func (w *worker) deliver(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			shares := w.shares(ctx, m.text, m.of)
+			shares := w.shares(m.text, m.of)
 			if !w.take(d.Key.Sort, shares) {
 				continue
 			}

@@ -23,8 +23,8 @@ func queueOver(s store.Store) *local.Queue {
 	return local.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now)
 }
 
-func atOnce(n int) func(context.Context, string, task.Sender) []task.Share {
-	return func(context.Context, string, task.Sender) []task.Share { return []task.Share{{Key: "all", Max: n}} }
+func atOnce(n int) func(string, task.Sender) []task.Share {
+	return func(string, task.Sender) []task.Share { return []task.Share{{Key: "all", Max: n}} }
 }
 
 // A share that is used up keeps messages of other shares waiting for nothing, and goes on
@@ -54,7 +54,7 @@ func TestSharesKeepNobodyElseWaiting(t *testing.T) {
 			running[who] += n
 			most[who] = max(most[who], running[who])
 		}
-		share := func(_ context.Context, _ string, of task.Sender) []task.Share {
+		share := func(_ string, of task.Sender) []task.Share {
 			return []task.Share{{Key: "all", Max: 8}, {Key: string(of), Max: 3}}
 		}
 		ctx, end := context.WithCancel(t.Context())

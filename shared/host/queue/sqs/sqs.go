@@ -2,8 +2,8 @@
 // messages.
 //
 // The invariants: a message is handled at least once, and deleted only after its handler
-// returned nil or after it was refused for longer than Patience. A turn whose shares have no room
-// waits, however long. A message that meets a
+// returned nil or after it was refused for longer than Patience. The message of a turn whose shares have
+// no room comes again until the turn begins or fails. A message that meets a
 // fault comes again until the queue gives it to its queue of dead letters.
 package sqs
 
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/queue"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -36,14 +38,19 @@ type Config struct {
 }
 
 // Queue implements task.Queue and task.Notices. Its messages reach Handle by way of Lambda.
-type Queue struct{ Config }
+type Queue struct {
+	Config
+
+	mu       sync.Mutex
+	nextRoom map[bool]time.Time // time of the next free place in a line; the line of accounts is true
+}
 
 // New returns a Queue.
 func New(c Config) *Queue {
 	if c.Patience == 0 {
 		c.Patience = queue.Patience
 	}
-	return &Queue{c}
+	return &Queue{Config: c, nextRoom: map[bool]time.Time{}}
 }
 
 const (
@@ -101,6 +108,21 @@ const longestWait = 30 * time.Second
 // wait is the time before a message that was received n times comes again.
 func wait(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), longestWait) }
 
+// roomWait returns the time for which the message of a turn without room is hidden: until its place in
+// the line of such messages of this process, or until the turn has failed. Accounts have a line of their
+// own, so that they do not wait behind callers without an account.
+func (q *Queue) roomWait(sent time.Time, account bool) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.Now()
+	wait := max(queue.RoomWait, q.nextRoom[account].Sub(now))
+	if last := max(queue.RoomWait, sent.Add(call.MaxQueued+queue.RoomWait).Sub(now)); wait > last {
+		return last
+	}
+	q.nextRoom[account] = now.Add(wait + queue.RoomGap)
+	return wait
+}
+
 // Handle passes a message to handle and reports whether it is done with. Otherwise it
 // comes again: soon, because Handle shortens the time for which it is hidden.
 func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Context, string) error) (done bool, err error) {
@@ -109,8 +131,10 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, task.ErrFull), errors.Is(err, task.ErrUndecided):
-		hidden = queue.RoomWait
+	case errors.Is(err, task.ErrFull):
+		hidden = q.roomWait(m.Sent, errors.Is(err, task.ErrAccountFull))
+	case errors.Is(err, task.ErrUndecided):
+		hidden = queue.UndecidedWait
 	case errors.Is(err, task.ErrAgain) && q.Now().Sub(m.Sent) > q.Patience:
 		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		return true, nil
