@@ -81,7 +81,7 @@ func TestTheFirstCallMakesAnIdentityAndSaysSo(t *testing.T) {
 
 func TestACallThatGoesNowhereMakesNoIdentity(t *testing.T) {
 	s := newShell(t)
-	if code, _, errs := s.run("", "call", "nobody", "hi"); code != problem.ExitNotFound || !strings.Contains(errs, "try: vacancy dev") {
+	if code, _, errs := s.run("", "call", "nobody", "hi"); code != problem.ExitNotFound || !strings.Contains(errs, `start one with "vacancy dev"`) {
 		t.Errorf("call = exit %d, %q; want not found and a way on", code, errs)
 	}
 	if standalone.IsThere(filepath.Join(s.dataHome, "identities")) {

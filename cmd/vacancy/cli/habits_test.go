@@ -17,7 +17,7 @@ func TestTyposGetASuggestion(t *testing.T) {
 		"updaet x":                              "try: vacancy update",
 		"keys crate":                            "try: vacancy keys create",
 		"account nothinglikeit":                 "try: vacancy account --help",
-		"bookings list":                         "only a running host answers about bookings",
+		"bookings list":                         "is not running",
 		"nothinglikeit":                         "try: vacancy --help",
 		"list --dta x":                          "try: --data",
 		"list --nothinglikeit":                  "try: vacancy list --help",

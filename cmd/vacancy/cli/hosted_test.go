@@ -49,7 +49,7 @@ func TestRefusalsOfTheAdminAPIExitByTheirKind(t *testing.T) {
 		{"archive scribe --yes", problem.ExitConflict, "cannot be archived"},
 		{"show scribe --card --logbook", problem.ExitUsage, "do not go together"},
 		{"create bad --capability x --import absent", problem.ExitNotFound, "absent"},
-		{"list --data elsewhere", problem.ExitNotFound, "holds no data of a host"},
+		{"list --data elsewhere", problem.ExitNotFound, `elsewhere; start one with "vacancy dev --data elsewhere"`},
 	} {
 		code, out, errs := s.run("", strings.Fields(tc.args)...)
 		if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {

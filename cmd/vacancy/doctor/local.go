@@ -81,7 +81,7 @@ func ExamineLocal(l Local) Report {
 
 func (l Local) directory() Check {
 	if !l.Here {
-		return fail(l.Start, "there is no host in %s", l.Data)
+		return fail(l.Start, "no host in %s", l.Data)
 	}
 	return ok("%s", l.Data)
 }

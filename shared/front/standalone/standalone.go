@@ -219,6 +219,21 @@ func (c *Config) checkFiles(path, seal string) error {
 	return nil // a first start that was ended before it made the file
 }
 
+// IsEmpty reports whether a data directory stores nothing: its data file is missing, or a command
+// that failed has left a file without rows and documents. A file that cannot be read is not empty.
+func IsEmpty(ctx context.Context, dir string) bool {
+	path := filepath.Join(dir, DataFile)
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return errors.Is(err, fs.ErrNotExist) || err == nil
+	}
+	file, err := bolt.Open(path, bolt.Options{})
+	if err != nil {
+		return false
+	}
+	empty, err := file.IsEmpty(ctx)
+	return errors.Join(err, file.Close()) == nil && empty
+}
+
 // ofThisKey reports whether the host's identity in a data file was sealed by vault.
 func ofThisKey(file *bolt.Store, vault custody.Vault) error {
 	ctx := context.Background()

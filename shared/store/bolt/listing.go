@@ -2,11 +2,22 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/vacancy-host/vacancy/shared/store"
 )
+
+// IsEmpty reports whether the file has neither rows nor documents.
+func (s *Store) IsEmpty(ctx context.Context) (empty bool, err error) {
+	err = s.read(ctx, func(tx *bbolt.Tx) error {
+		document, _ := tx.Bucket(documentsBucket).Cursor().First()
+		empty = document == nil && tx.Bucket(journalBucket).Sequence() == 0
+		return nil
+	})
+	return empty, err
+}
 
 // listing is one page of documents, by their keys or by the sparse index.
 type listing struct {

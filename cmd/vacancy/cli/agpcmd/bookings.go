@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
 )
 
@@ -45,7 +44,7 @@ func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(
 	if isOperator(a) {
 		return a.WithAdmin(b.Where, false, func(c *kit.AdminAPI) error {
 			if c.InProcess {
-				return kit.WithHint(problem.New(problem.NotFound, "only a running host answers about bookings, and none runs over this data"), "%s", a.StartAgain(b.Where.Data))
+				return a.NoHost(b.Where.Data)
 			}
 			return f(agp.Client{HTTP: c.HTTP, URL: c.URL})
 		})

@@ -115,7 +115,7 @@ func tailLocal(a *kit.App, ctx context.Context, f tailFlags) error {
 	from := a.Now().Add(-f.since)
 	journal, err := standalone.ReadJournal(dir, from)
 	if problem.Is(err, problem.NotFound) {
-		return kit.WithHint(err, "%s", a.StartAgain(f.where.Data))
+		return a.NoHost(f.where.Data)
 	}
 	if err != nil {
 		return err

@@ -166,6 +166,10 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if err != nil {
 		return err
 	}
+	price, err := f.find.most()
+	if err != nil {
+		return err
+	}
 	// Find the target first: a call without a target must not create an
 	// identity.
 	whole := ctx
@@ -176,19 +180,21 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if err != nil {
 		return err
 	}
-	self, err := a.Caller(ctx, f.as)
+	if price != nil && words != nil && !f.print {
+		if err := checkPrice(ctx, web, target, *price); err != nil {
+			return err
+		}
+	}
+	identify := a.Caller
+	if f.ask || f.accept != "" {
+		identify = a.Existing
+	}
+	self, err := identify(ctx, f.as)
 	if err != nil {
 		return err
 	}
 	caller := a.Dispatcher(self, web, f.timeout)
-	if caller.MaxPrice, err = f.find.most(); err != nil {
-		return err
-	}
-	if caller.MaxPrice != nil && words != nil && !f.print {
-		if err := checkPrice(ctx, web, target, *caller.MaxPrice); err != nil {
-			return err
-		}
-	}
+	caller.MaxPrice = price
 	caller.Check = checkPayer(a, f, self, web, targetName)
 	if f.print {
 		return printCall(a, ctx, caller, self, target, msg)

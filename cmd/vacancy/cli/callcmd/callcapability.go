@@ -44,7 +44,7 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	client, self, err := registryClient(a, ctx, f)
+	client, self, err := registryClient(a, ctx, f, q)
 	if err != nil {
 		return err
 	}
@@ -55,13 +55,17 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 	})
 	noteDropped(a, out.Found.Dropped)
 	if out.Chosen.URL == "" && problem.Is(err, problem.NotFound) {
-		return kit.WithHint(err, "vacancy search, with other words, or none for all")
+		return noMatch(err)
 	}
 	return showOutcome(a, self, out, err)
 }
 
+func noMatch(err error) error {
+	return kit.WithHint(err, "vacancy search, with other words, or none for all")
+}
+
 // registryClient is a client that calls matches of a search.
-func registryClient(a *kit.App, ctx context.Context, f callFlags) (*discovery.Client, kit.Signer, error) {
+func registryClient(a *kit.App, ctx context.Context, f callFlags, q discovery.Query) (*discovery.Client, kit.Signer, error) {
 	chosen, err := policy(f.policy)
 	if err != nil {
 		return nil, kit.Signer{}, err
@@ -71,12 +75,16 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags) (*discovery.Cl
 	if err != nil {
 		return nil, kit.Signer{}, err
 	}
-	// Find the registry first: a call without a target must not create an
-	// identity.
+	// Find a match first: a call without a target must not create an identity.
 	if h, err := a.DataHome(); err != nil {
 		return nil, kit.Signer{}, err
 	} else if names, _ := h.Names(); len(names) == 0 {
-		if _, err := client.Search(ctx, discovery.Query{Limit: 1}); err != nil {
+		q.Limit = 1
+		found, err := client.Search(ctx, q)
+		if err == nil && len(found.Matches)+len(found.Dropped) == 0 {
+			err = noMatch(problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words))
+		}
+		if err != nil {
 			return nil, kit.Signer{}, err
 		}
 	}

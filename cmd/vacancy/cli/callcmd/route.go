@@ -89,7 +89,7 @@ func route(a *kit.App, ctx context.Context, f routeFlags, args []string) error {
 
 // routeAndCall calls the best match for the prompt.
 func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Query, prompt string) error {
-	client, self, err := registryClient(a, ctx, f.callFlags)
+	client, self, err := registryClient(a, ctx, f.callFlags, q)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package hostcmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -97,7 +96,8 @@ The host accepts cosignatures of vacants that are registered there and of witnes
 its configuration.`,
 		Example: "  vacancy log cosign https://vacancy.example --as alice",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			self, err := present(a, cmd.Context(), f.as)
+			// A new identity could not sign: the host would not know it.
+			self, err := a.Existing(cmd.Context(), f.as)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ its configuration.`,
 			if err != nil {
 				return err
 			}
-			return cosign(a, cmd.Context(), l, self)
+			return cosign(a, cmd.Context(), l, self.Identity)
 		},
 	}
 	cmd.Flags().StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
@@ -206,23 +206,6 @@ func (l *followed) verify(ctx context.Context) (logResult, error) {
 		return logResult{}, err
 	}
 	return newLogResult(l.url, r), l.memory.Save(ctx, l.url, r)
-}
-
-// present is the signing identity. It must exist: no host would know a new identity.
-func present(a *kit.App, ctx context.Context, as string) (*datadir.Identity, error) {
-	h, err := a.DataHome()
-	if err != nil {
-		return nil, err
-	}
-	names, err := h.Names()
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 && cmp.Or(as, a.Env["VACANCY_AS"]) == "" {
-		return nil, kit.WithHint(problem.New(problem.NotFound, "there is no identity that could sign"), "vacancy init alice, then vacancy publish alice")
-	}
-	self, err := a.Caller(ctx, as)
-	return self.Identity, err
 }
 
 func cosign(a *kit.App, ctx context.Context, l *followed, self *datadir.Identity) error {

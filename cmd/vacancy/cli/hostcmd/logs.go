@@ -74,7 +74,7 @@ func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	from := a.Now().Add(-f.since)
 	journal, err := standalone.ReadJournal(dir, from)
 	if problem.Is(err, problem.NotFound) {
-		return kit.WithHint(err, "%s", a.StartAgain(f.data))
+		return a.NoHost(f.data)
 	}
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package hostcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -93,8 +94,11 @@ func baseOfHost(a *kit.App, ctx context.Context, w kit.Where) (string, error) {
 		return "", err
 	}
 	client, base, err := serve.DialAdmin(dir)
+	if errors.Is(err, serve.ErrNoHost) {
+		err = a.NoHost(w.Data)
+	}
 	if err != nil {
-		return "", kit.WithHint(problem.New(problem.NotFound, "no host is running over %s", dir), "%s", a.StartAgain(w.Data))
+		return "", err
 	}
 	s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
 	return s.URL, err

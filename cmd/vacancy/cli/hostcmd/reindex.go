@@ -79,7 +79,7 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 	}
 	path := filepath.Join(dir, standalone.DataFile)
 	if !standalone.IsThere(path) {
-		return kit.WithHint(problem.New(problem.NotFound, "there is no host in %s", dir), "%s", a.StartAgain(flag))
+		return a.NoHost(flag)
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err == nil {

@@ -49,7 +49,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	if err != nil {
 		return err
 	}
-	if err := restorable(dir); err != nil {
+	if err := restorable(ctx, dir); err != nil {
 		return err
 	}
 	f, err := os.Open(path)
@@ -92,16 +92,15 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	return verifyHost(a, ctx, kit.Where{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
 }
 
-// restorable refuses a directory with a host.
-func restorable(dir string) error {
+// restorable refuses a directory whose host has stored something.
+func restorable(ctx context.Context, dir string) error {
 	if _, _, err := serve.DialAdmin(dir); err == nil {
 		return problem.New(problem.Conflict, "a host is running over %s: end it first", dir)
 	}
-	info, err := os.Stat(filepath.Join(dir, standalone.DataFile))
-	if err != nil || info.Size() == 0 {
+	if standalone.IsEmpty(ctx, dir) {
 		return nil
 	}
-	err = problem.New(problem.Conflict, "there is a host in %s, which may have accepted calls since the backup; it is not replaced", dir)
+	err := problem.New(problem.Conflict, "there is a host in %s, which may have accepted calls since the backup; it is not replaced", dir)
 	return kit.WithHint(err, "mv %s %s.before, and the same command again", kit.ShellWord(dir), kit.ShellWord(dir))
 }
 

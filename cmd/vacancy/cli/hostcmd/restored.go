@@ -64,7 +64,7 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 	case !errors.Is(err, serve.ErrNoHost):
 		return err
 	case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
-		return kit.WithHint(problem.New(problem.NotFound, "%s holds no data of a host", dir), "vacancy restore FILE, from a backup")
+		return kit.WithHint(a.NoHost(w.Data), "vacancy restore FILE, from a backup")
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Group is the commands that look after a host.
@@ -52,7 +51,7 @@ func status(a *kit.App, ctx context.Context, data string) error {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
-		return kit.WithHint(problem.New(problem.NotFound, "no host is running over %s", dir), "%s", a.StartAgain(data))
+		return a.NoHost(data)
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"net/http"
 	"path/filepath"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -24,8 +25,8 @@ type AdminAPI struct {
 	InProcess bool
 }
 
-// openAdmin finds the admin API of a host. With create, a missing data
-// directory is created; otherwise it is an error, because --data may be
+// openAdmin finds the admin API of a host. With create, a host that does not exist is created for
+// the first request that stores something; otherwise it is an error, because --data may be
 // mistyped.
 func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	at, err := a.Find(w)
@@ -51,8 +52,15 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
 	}
-	if !create && !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
-		return nil, WithHint(problem.New(problem.NotFound, "%s holds no data of a host", dir), "%s", a.StartAgain(w.Data))
+	if !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
+		if !create {
+			return nil, a.NoHost(w.Data)
+		}
+		next, base, err := a.openNewHost(dir)
+		if err != nil {
+			return nil, err
+		}
+		return &AdminAPI{admin.Client{HTTP: &http.Client{Transport: next}, URL: base}, nil, next.Close, a, w, true}, nil
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {

@@ -3,12 +3,10 @@ package kit
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -40,11 +38,15 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
-		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and no host is running over %s", what, dir)
-		if line, ok := a.AgainFor(what, "https://HOST/v/"+what+"/"); ok && !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
-			return nil, WithHint(err, "%s for a host here, or for a vacant of another host: %s", a.StartAgain(w.Data), line)
+		missing, stopped := a.NoHost(w.Data), new(Hinted)
+		err := problem.New(problem.NotFound, "%q is not a card file or a URL: %s", what, problem.Of(missing).Text())
+		if errors.As(missing, &stopped) {
+			return nil, WithHint(err, "%s", stopped.Hint)
 		}
-		return nil, WithHint(err, "%s", a.StartAgain(w.Data))
+		if line, ok := a.AgainFor(what, "https://HOST/v/"+what+"/"); ok {
+			return nil, WithHint(err, "%s, for a vacant of another host", line)
+		}
+		return nil, err
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -29,6 +30,22 @@ func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 		return nil, err
 	}
 	return nil, WithHint(problem.New(problem.NotFound, "no identity %q; there is none yet", name), "vacancy init %s", name)
+}
+
+// Existing is Caller for commands that only read, and so create no identity.
+func (a *App) Existing(ctx context.Context, as string) (Signer, error) {
+	h, err := a.DataHome()
+	if err != nil {
+		return Signer{}, err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return Signer{}, err
+	}
+	if len(names) == 0 && cmp.Or(as, a.Env["VACANCY_AS"]) == "" {
+		return Signer{}, WithHint(problem.New(problem.NotFound, "no identity has been created yet"), "vacancy init NAME")
+	}
+	return a.Caller(ctx, as)
 }
 
 // Caller chooses the signer: --as, $VACANCY_AS, the default identity, the only one,

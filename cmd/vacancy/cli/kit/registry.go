@@ -41,7 +41,14 @@ func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, e
 	if at != nil {
 		return at.URLOf(cmp.Or(at.Record.RegistryURL, at.Record.URL))
 	}
-	return a.LocalURL(ctx, w.Data)
+	url, err := a.LocalURL(ctx, w.Data)
+	if stopped := new(Hinted); errors.As(err, &stopped) {
+		return "", WithHint(err, "%s, or --registry URL", stopped.Hint)
+	}
+	if problem.Is(err, problem.NotFound) {
+		err = WithHint(err, "--registry URL, for the registry of another host")
+	}
+	return url, err
 }
 
 // Carried is web for requests to a registry. A stage without an edge has a
@@ -82,7 +89,7 @@ func (a *App) LocalURL(ctx context.Context, data string) (string, error) {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
-		return "", WithHint(problem.New(problem.NotFound, "no host is running over %s, and no registry is named", dir), "%s, or --registry URL", a.StartAgain(data))
+		return "", a.NoHost(data)
 	}
 	if err != nil {
 		return "", err

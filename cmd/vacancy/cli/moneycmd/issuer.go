@@ -273,7 +273,7 @@ machine. The token is not stored, and not sent anywhere.`,
 			if token == "" {
 				return &problem.Error{Kind: problem.Usage, Field: "standard input", Want: "a token", Got: "nothing"}
 			}
-			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				host, err := admin.GetHost.Call(cmd.Context(), c, admin.Challenged{})
 				if err != nil {
 					return err

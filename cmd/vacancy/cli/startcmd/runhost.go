@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -31,6 +32,15 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	if err != nil {
 		return err
 	}
+	// What can fail without the store is checked first: a host that does not start is not created.
+	if _, err := translog.New(translog.Config{Witnesses: h.running.Witnesses}); err != nil {
+		return err
+	}
+	if h.cluster != "" {
+		if h.running.Index, err = a.OpenCluster(ctx, h.cluster); err != nil {
+			return err
+		}
+	}
 	a.Note("Starting a host over %s …", dir) // a large index may take seconds to open
 	log, err := a.HostLog(dir)
 	if err != nil {
@@ -43,11 +53,6 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	if h.cluster != "" {
-		if h.running.Index, err = a.OpenCluster(ctx, h.cluster); err != nil {
-			return err
-		}
-	}
 	h.running.Endpoints = a.Seams.WrapEndpoints
 	// The data file itself, so that the log's reads are not counted as the host's.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
