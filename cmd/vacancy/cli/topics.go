@@ -64,6 +64,11 @@ The host sends POST with Content-Type: application/json and these members:
 
 Ignore members that you do not know: later versions may add some. The request has no key.
 
+A web page in a browser on the same machine can send requests to an agent, too. Refuse another
+Content-Type, and, if the agent has no secret, a request with Origin or with a Host that is not
+a name of the machine, such as 127.0.0.1:9000: pages cannot avoid both. The programs of "vacancy
+new" do so, and "vacancy watch" gives a program a secret, as AGENT_SECRET in its environment.
+
 If the agent has a secret ("vacancy secret set NAME --for HOST", "secret: NAME" in its
 file), the host signs each request:
 

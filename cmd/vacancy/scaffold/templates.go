@@ -18,7 +18,6 @@ type Template struct {
 const (
 	yours = "the function answer"
 	call  = `vacancy call {{.Name}} "hello"`
-	check = "vacancy agents check http://127.0.0.1:{{.Port}}"
 )
 
 // Templates begins with the default.
@@ -27,12 +26,12 @@ func Templates() []Template {
 		{
 			Name: "basic", About: "one text for each question, with nothing but the standard library", Yours: yours,
 			languages: []Language{golang, python, typescript},
-			commands:  []string{call, check},
+			commands:  []string{call},
 		},
 		{
 			Name: "stream", About: "answers in pieces, which callers see as they come", Yours: yours,
 			languages: []Language{python}, with: []string{"server"},
-			commands: []string{`vacancy call http://127.0.0.1:8080/v/{{.Name}} "a long letter" --stream`, check},
+			commands: []string{`vacancy call http://127.0.0.1:8080/v/{{.Name}} "a long letter" --stream`},
 		},
 		{
 			Name: "openai", About: "a program that asks a model by OpenAI's API, at OpenAI or elsewhere", Yours: yours,
@@ -45,7 +44,7 @@ func Templates() []Template {
 			Name: "langgraph", About: "a graph of LangGraph, which remembers the threads of its callers", Yours: "the graph",
 			Needs:     "LangGraph, which pip fetches into .venv",
 			languages: []Language{pythonPackages}, with: []string{"server"},
-			commands: []string{`vacancy call {{.Name}} "one" --context letters`, `vacancy call {{.Name}} "two" --context letters`, check},
+			commands: []string{`vacancy call {{.Name}} "one" --context letters`, `vacancy call {{.Name}} "two" --context letters`},
 		},
 		{
 			Name: "mcp-tools", About: "a model with tools of your own, by the Model Context Protocol", Yours: "the tools",

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve/browsertest"
 )
 
 func TestPagesOfOtherSitesAreRefusedOnLoopback(t *testing.T) {
@@ -48,6 +50,22 @@ func TestPagesOfOtherSitesAreRefusedOnLoopback(t *testing.T) {
 		}
 		if w.Code == 403 && w.Header().Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: a refusal has a CORS header", tt.name)
+		}
+	}
+}
+
+func TestNoPageReachesAListenerOnLoopback(t *testing.T) {
+	reached := ""
+	h := LoopbackOnly(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached = r.Method }))
+	for _, attack := range browsertest.Attacks("127.0.0.1:8080") {
+		r := httptest.NewRequest(attack.Method, "/", nil)
+		r.Host = attack.Host
+		for _, line := range attack.Header {
+			r.Header.Set(line[0], line[1])
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != http.StatusForbidden || reached != "" {
+			t.Errorf("%s: %d, reached %q, want 403", attack.Name, w.Code, reached)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -63,7 +66,10 @@ requirements.txt are installed into .venv. "python3 tools.py" serves tools of a 
 names another command. The variable PORT is the port of base_url in the agent's file, and for
 tools.py of the MCP server on this machine (the first by name). If another program listens
 there, nothing is started or hosted. An agent that is a model needs no program.
-With FILE a program is started only if base_url is on this machine.`,
+With FILE a program is started only if base_url is on this machine.
+
+If the agent's file names no secret, the variable AGENT_SECRET is a new one, and the host signs its
+requests to the program with it ("vacancy help agent-contract").`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
   vacancy watch agents/helper.md --substrate ollama:llama3.2`,
@@ -92,8 +98,10 @@ type watching struct {
 	port    int        // of the program, in a URL on this machine, or 0
 	from    string     // the setting with that URL
 	taken   func(port int) bool
-	joined  bool // the host is of another command
-	told    told // since the program's last start
+	secret  string // the program's AGENT_SECRET, by which the host signs; "" if the agent's file names a secret
+	bound   string // the host to which the secret is bound
+	joined  bool   // the host is of another command
+	told    told   // since the program's last start
 }
 
 // told records the last line about whether the agent answers.
@@ -269,7 +277,41 @@ func (w *watching) read() (agentfile.File, error) {
 		return file, problem.New(problem.Unavailable, "%s: %s: port %d is taken by another program", path, from, port)
 	}
 	w.port, w.from = port, from
+	spec, err := file.Agent.Spec()
+	if err != nil || spec.Kind != substrate.KindHTTP || file.Agent.Secret != "" || port == 0 || from != "base_url" || w.command() == "" {
+		w.secret, w.bound = "", ""
+		return file, nil
+	}
+	w.secret = cmp.Or(w.secret, w.Env[secretEnv], rand.Text())
+	file.Agent.Secret = secretName(w.name)
 	return file, nil
+}
+
+// secretEnv is the environment variable of programs with the secret that signs the requests of a host.
+const secretEnv = "AGENT_SECRET"
+
+// secretName returns the name of the secret that watch makes for an agent. A long name loses its
+// beginning: the names of secrets have at most 64 bytes, as the names of vacants.
+func secretName(name string) string {
+	const prefix = "watch-"
+	return prefix + name[max(0, len(name)+len(prefix)-64):]
+}
+
+// setSecret makes the host sign its requests to the program by the program's secret.
+func (w *watching) setSecret(ctx context.Context, c *kit.AdminAPI, a *definition.Agent) error {
+	u, err := url.Parse(a.BaseURL)
+	if err != nil || w.secret == "" || u.Host == w.bound {
+		return err
+	}
+	in := admin.NewSecret{OneSecret: admin.OneSecret{Name: a.Secret}}
+	if known, err := c.Show(ctx, w.name); err == nil && known.Name == w.name {
+		in.Tenant = known.Tenant
+	}
+	in.Body.Hosts, in.Body.Value = []string{u.Host}, w.secret
+	if _, err = admin.AgentSecrets.Set.Call(ctx, c, in); err == nil {
+		w.bound = u.Host
+	}
+	return err
 }
 
 // host starts a host in this process, unless one runs over the data directory. ended
@@ -319,6 +361,9 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 // set makes the vacant, or the next version of its agent.
 func (w *watching) set(ctx context.Context, file agentfile.File) error {
 	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
+		if err := w.setSecret(ctx, c, &file.Agent); err != nil {
+			return err
+		}
 		made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 		said := "%s is hosted here now"
 		if problem.Is(err, problem.Conflict) {
@@ -382,7 +427,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		if len(changed) == 0 {
 			continue
 		}
-		port := w.port
+		port, secret := w.port, w.secret
 		if slices.Contains(changed, w.file) {
 			file, err := w.read()
 			if err == nil {
@@ -393,7 +438,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			}
 			changed = slices.DeleteFunc(changed, func(name string) bool { return name == w.file })
 		}
-		if len(changed) > 0 || port != w.port {
+		if len(changed) > 0 || port != w.port || secret != w.secret {
 			what := w.file
 			if len(changed) > 0 {
 				what = changed[0]
@@ -509,6 +554,9 @@ func (w *watching) begin(ctx context.Context) *child {
 	cmd.Env = os.Environ()
 	if w.port != 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("PORT=%d", w.port))
+	}
+	if w.secret != "" {
+		cmd.Env = append(cmd.Env, secretEnv+"="+w.secret)
 	}
 	ownGroup(cmd)
 	lines, err := cmd.StdoutPipe()

@@ -65,6 +65,35 @@ func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
 	}
 }
 
+func TestWatchMakesASecretUnlessTheFileNamesOne(t *testing.T) {
+	w := fox(t, agentFile, "python3 agent.py")
+	first := w.secret
+	file, err := w.read()
+	if err != nil || file.Agent.Secret != "watch-fox" || first == "" || w.secret != first {
+		t.Errorf("read() = secret %q, %v, and AGENT_SECRET %q after %q; want one that stays", file.Agent.Secret, err, w.secret, first)
+	}
+	w = fox(t, agentFile, "python3 agent.py")
+	w.secret, w.Env = "", map[string]string{"AGENT_SECRET": "mine"}
+	if _, err := w.read(); err != nil || w.secret != "mine" {
+		t.Errorf("read() = %v with AGENT_SECRET %q, want that of the environment", err, w.secret)
+	}
+	for name, settings := range map[string]string{
+		"a secret of its own": "provider: http\nbase_url: http://127.0.0.1:9321\nsecret: own", "a program elsewhere": "provider: http\nbase_url: https://agents.example.org:9321",
+		"a model": "provider: ollama\nmodel: llama3.2",
+	} {
+		text := "---\ndescription: is a fox\n" + settings + "\n---\n"
+		if err := os.WriteFile(filepath.Join(w.dir, agentFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if file, err := w.read(); err != nil || w.secret != "" || strings.HasPrefix(file.Agent.Secret, "watch-") {
+			t.Errorf("%s: read() = secret %q, %v, and AGENT_SECRET %q; want no new one", name, file.Agent.Secret, err, w.secret)
+		}
+	}
+	if name := secretName(strings.Repeat("x", 64)); len(name) != 64 {
+		t.Errorf("the secret of a long name has a name of %d bytes", len(name))
+	}
+}
+
 func TestProgramsOfWatchedFiles(t *testing.T) {
 	for _, tc := range []struct {
 		name, file, base, want string

@@ -30,7 +30,16 @@ def answer(message):
     return "Free: " + ", ".join(f"{hour}:00" for hour in HOURS if hour not in booked)
 
 
+def is_foreign(environ):
+    """Whether a web page may have sent a request to this machine: not as JSON, or with an Origin or its site's Host."""
+    local = environ.get("HTTP_HOST", "").rpartition(":")[0] in ("127.0.0.1", "localhost")
+    return environ["CONTENT_TYPE"] != "application/json" or "HTTP_ORIGIN" in environ or not local
+
+
 def server(environ, start_response):
+    if is_foreign(environ):
+        start_response("403 Forbidden", [])
+        return [b""]
     question = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
     start_response("200 OK", [("Content-Type", "text/plain; charset=utf-8")])
     return [answer(question["message"]).encode()]

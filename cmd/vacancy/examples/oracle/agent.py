@@ -18,7 +18,16 @@ def answer(question):
     return ANSWERS[hashlib.sha256(words.encode()).digest()[0] % len(ANSWERS)]
 
 
+def is_foreign(environ):
+    """Whether a web page may have sent a request to this machine: not as JSON, or with an Origin or its site's Host."""
+    local = environ.get("HTTP_HOST", "").rpartition(":")[0] in ("127.0.0.1", "localhost")
+    return environ["CONTENT_TYPE"] != "application/json" or "HTTP_ORIGIN" in environ or not local
+
+
 def server(environ, start_response):
+    if is_foreign(environ):
+        start_response("403 Forbidden", [])
+        return [b""]
     question = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
     try:
         status, text = "200 OK", answer(question["message"])

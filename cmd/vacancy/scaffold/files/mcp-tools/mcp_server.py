@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -33,6 +34,20 @@ def called(functions, params):
     return {"content": [{"type": "text", "text": text}], "isError": failed}
 
 
+def refusal(environ):
+    """Why a request is refused, as a status; None for a host's. Any web page that a browser on this machine shows can
+    send requests here, but not with this Content-Type, or under its own name, and with an Origin.
+    """
+    if environ["REQUEST_METHOD"] != "POST":
+        return "405 Method Not Allowed"
+    if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
+        return "415 Unsupported Media Type"
+    local = re.fullmatch(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", environ.get("HTTP_HOST", ""))
+    if "HTTP_ORIGIN" in environ or not local:
+        return "403 Forbidden"
+    return None
+
+
 class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
@@ -60,8 +75,8 @@ def serve(reads, writes, port):
         raise NotImplementedError(method)
 
     def endpoint(environ, start_response):
-        if environ["REQUEST_METHOD"] != "POST":
-            start_response("405 Method Not Allowed", [])
+        if status := refusal(environ):
+            start_response(status, [])
             return [b""]
         asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
         if "id" not in asked:  # a notification

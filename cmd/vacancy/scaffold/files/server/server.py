@@ -9,7 +9,7 @@ import time
 from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-# Signs the requests of the host; without it, unsigned requests are accepted.
+# Signs the requests of the host; "vacancy watch" makes one. Without it, requests to this machine's own names are accepted.
 SECRET = os.environ.get("AGENT_SECRET", "")
 
 
@@ -20,6 +20,21 @@ def signed(header, body):
         return False
     want = hmac.new(SECRET.encode(), parts[1].encode() + b"." + body, hashlib.sha256)
     return hmac.compare_digest(want.hexdigest(), parts[2])
+
+
+def refusal(environ, body):
+    """Why a request is refused, as status and text; None for a host's. Any web page that a browser on this machine
+    shows can send requests here, but not with this Content-Type, or under its own name, and never with a signature.
+    """
+    if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
+        return "415 Unsupported Media Type", "Content-Type: expected application/json"
+    if SECRET:
+        header = environ.get("HTTP_VACANCY_SIGNATURE")
+        return None if signed(header, body) else ("401 Unauthorized", "not signed with AGENT_SECRET")
+    local = re.fullmatch(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", environ.get("HTTP_HOST", ""))
+    if "HTTP_ORIGIN" in environ or not local:
+        return "403 Forbidden", "Host: expected 127.0.0.1 or localhost, and no web page; requests of others need AGENT_SECRET"
+    return None
 
 
 def events(answer, body):
@@ -56,9 +71,9 @@ def serve(answer, port):
 
     def agent(environ, start_response):
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        if SECRET and not signed(environ.get("HTTP_VACANCY_SIGNATURE"), body):
-            start_response("401 Unauthorized", [("Content-Type", "text/plain")])
-            return [b"not signed with AGENT_SECRET"]
+        if refused := refusal(environ, body):
+            start_response(refused[0], [("Content-Type", "text/plain")])
+            return [refused[1].encode()]
         start_response("200 OK", [("Content-Type", "text/event-stream")])
         return events(answer, body)
 

@@ -8,7 +8,7 @@ import re
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# Signs the requests of the host; without it, unsigned requests are accepted.
+# Signs the requests of the host; "vacancy watch" makes one. Without it, requests to this machine's own names are accepted.
 SECRET = os.environ.get("AGENT_SECRET", "")
 
 
@@ -30,6 +30,19 @@ def signed(header, body):
     return hmac.compare_digest(want.hexdigest(), parts[2])
 
 
+def refusal(headers, body):
+    """Why a request is refused, as status and text; None for a host's. Any web page that a browser on this machine
+    shows can send requests here, but not with this Content-Type, or under its own name, and never with a signature.
+    """
+    if headers.get_content_type() != "application/json":
+        return 415, "Content-Type: expected application/json"
+    if SECRET:
+        return None if signed(headers["Vacancy-Signature"], body) else (401, "not signed with AGENT_SECRET")
+    if headers["Origin"] or not re.fullmatch(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", headers["Host"] or ""):
+        return 403, "Host: expected 127.0.0.1 or localhost, and no web page; requests of others need AGENT_SECRET"
+    return None
+
+
 class Agent(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # header and body in one packet
@@ -37,8 +50,8 @@ class Agent(BaseHTTPRequestHandler):
     def do_POST(self):
         try:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if SECRET and not signed(self.headers["Vacancy-Signature"], body):
-                status, body = 401, {"error": "not signed with AGENT_SECRET"}
+            if refused := refusal(self.headers, body):
+                status, body = refused[0], {"error": refused[1]}
             else:
                 status, body = 200, {"text": answer(json.loads(body))}
         except Exception as error:  # the host's operator sees it in `vacancy logs --failed`

@@ -1,7 +1,7 @@
 // {{.Name}}: an agent that answers for a vacant (vacancy help agent-contract).
 
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pathToFileURL } from "node:url";
 
@@ -28,7 +28,27 @@ function signed(secret: string, header: string | string[] | undefined, body: Buf
   return timingSafeEqual(want, Buffer.from(parts[2]!, "hex"));
 }
 
-/** A server on this machine; port 0 picks a free one. With a secret, unsigned requests are refused. */
+/**
+ * Why a request is refused, as status and text; undefined for a host's. Any web page that a browser on this machine
+ * shows can send requests here, but not with this Content-Type, or under its own name, and never with a signature.
+ */
+function refusal(secret: string, headers: IncomingHttpHeaders, body: Buffer): [number, string] | undefined {
+  if (headers["content-type"]?.split(";")[0]?.trim().toLowerCase() !== "application/json") {
+    return [415, "Content-Type: expected application/json"];
+  }
+  if (secret !== "") {
+    return signed(secret, headers["vacancy-signature"], body) ? undefined : [401, "not signed with AGENT_SECRET"];
+  }
+  if (headers.origin !== undefined || !/^(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?$/.test(headers.host ?? "")) {
+    return [403, "Host: expected 127.0.0.1 or localhost, and no web page; requests of others need AGENT_SECRET"];
+  }
+  return undefined;
+}
+
+/**
+ * A server on this machine; port 0 picks a free one. The secret signs the requests of the host; "vacancy watch" makes
+ * one. Without it, requests to this machine's own names are accepted.
+ */
 export async function serve(port: number, secret = process.env.AGENT_SECRET ?? ""): Promise<Server> {
   const server = createServer(async (request, response) => {
     let status = 200;
@@ -37,9 +57,10 @@ export async function serve(port: number, secret = process.env.AGENT_SECRET ?? "
       const parts: Buffer[] = [];
       for await (const part of request) parts.push(part as Buffer);
       const question = Buffer.concat(parts);
-      if (secret !== "" && !signed(secret, request.headers["vacancy-signature"], question)) {
-        status = 401;
-        body = { error: "not signed with AGENT_SECRET" };
+      const refused = refusal(secret, request.headers, question);
+      if (refused) {
+        status = refused[0];
+        body = { error: refused[1] };
       } else {
         body = { text: await answer(JSON.parse(question.toString("utf8"))) };
       }
