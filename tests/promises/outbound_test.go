@@ -3,6 +3,7 @@ package promises
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -147,6 +148,70 @@ func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// linkers are the ways in which a stranger hands a URL to an agent, which may fetch it: the request's
+// path and its body with the URL in place of %s. A new protocol or form of a part needs a row.
+var linkers = map[string]struct{ path, version, body string }{
+	"A2A 1.0, REST":            {"/v/NAME/message:send", "1.0", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"look"},{"url":%s,"mediaType":"image/png"}]}}`},
+	"A2A 1.0, REST, stream":    {"/v/NAME/message:stream", "1.0", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"look"},{"url":%s,"mediaType":"image/png"}]}}`},
+	"A2A 1.0, JSON-RPC":        {"/v/NAME/", "1.0", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"look"},{"url":%s}]}}}`},
+	"A2A 1.0, JSON-RPC stream": {"/v/NAME/", "1.0", `{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"url":%s}]}}}`},
+	"A2A 0.3, JSON-RPC":        {"/v/NAME/", "", `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"look"},{"kind":"file","file":{"uri":%s,"mimeType":"image/png"}}]}}}`},
+	"OpenAI":                   {"/v/NAME/v1/chat/completions", "", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":%s}}]}]}`},
+	"OpenAI, stream":           {"/v/NAME/v1/chat/completions", "", `{"model":"m","stream":true,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":%s}}]}]}`},
+	"OpenAI, of the host":      {"/v1/chat/completions", "", `{"model":"NAME","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":%s}}]}]}`},
+}
+
+func TestStrangersHandAgentsLinksToPublicHostsOnly(t *testing.T) {
+	good := []string{"https://example.com/cat.png", "https://8.8.8.8/cat.png", "https://[2606:4700::1111]:8443/cat.png"}
+	bad := []string{
+		"file:///etc/passwd", "http://example.com/cat.png", "data:text/html,hi", "ftp://example.com/x", "https://ann:secret@example.com/x", "https://example.com@127.0.0.1/", "https://localhost/x", "https://app.localhost./x",
+		"https://127.1/x", "https://2130706433/", "https://0x7f.0.0.1/", "https://0177.0.0.1/", "https://127.0.0.1./x", "https://metadata.google.internal/x", "https://intranet/x", "https://１２７.0.0.1/x", "/etc/passwd", "",
+	}
+	for _, r := range reached {
+		if r.not == "none" {
+			host := r.address
+			if strings.Contains(host, ":") {
+				host = "[" + host + "]"
+			}
+			bad = append(bad, "https://"+host+"/x")
+		}
+	}
+	for way, l := range linkers {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, serve.Config{AllowLoopback: true, OwnMachine: true})
+			h.lead("agent.example", netip.MustParseAddr("8.8.8.8"))
+			a := &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "https://agent.example/", Input: []string{"image/png"}}
+			_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "looks", Agent: a, By: vacants.Operator()})
+			h.must(err)
+			handler := serve.Handlers{Message: h.MessageHandler(), A2A: h.OpenA2A()}.Public()
+			ask := func(link string) (said string, dialled int) {
+				quoted, err := json.Marshal(link)
+				h.must(err)
+				r := httptest.NewRequest(http.MethodPost, ownURL+strings.ReplaceAll(l.path, "NAME", h.name()), strings.NewReader(fmt.Sprintf(strings.ReplaceAll(l.body, "NAME", h.name()), quoted)))
+				r.Header.Set("Content-Type", "application/json")
+				if l.version != "" {
+					r.Header.Set("A2A-Version", l.version)
+				}
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, r)
+				_, all := h.took()
+				return fmt.Sprint(w.Code, " ", w.Body), len(all)
+			}
+			for _, link := range good {
+				if said, dialled := ask(link); dialled == 0 {
+					t.Errorf("%s: the agent is not asked: %s", link, said)
+				}
+			}
+			for _, link := range bad {
+				if said, dialled := ask(link); dialled > 0 || !strings.Contains(said, "url") && !strings.Contains(said, "part") {
+					t.Errorf("%s: %d connections to the agent, and %s; want the part refused", link, dialled, said)
+				}
+			}
+		})
 	}
 }
 

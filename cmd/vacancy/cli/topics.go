@@ -53,8 +53,9 @@ The host sends POST with Content-Type: application/json and these members:
     context_id  the caller's thread, a string, or null
     files       for an agent whose file declares "input", what came beside the message: a list of
                 {"name": "a.png", "media_type": "image/png", "data": base64}, or {"url": "..."},
-                which is the caller's text: the host has not read it. Each file has a line in
-                message
+                which is the caller's text: the host has not read it. It is https and names no
+                address inside a network, but the name may lead to one: check the address that
+                you connect to. Each file has a line in message
     history     with memory, what was said before in the thread, the oldest first: a list of
                 {"role": "caller" or "agent", "text": "..."}. A turn with "claimed" has the
                 role caller, because an OpenAI client sent it and nobody verified it;

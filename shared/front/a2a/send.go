@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -168,6 +169,11 @@ func checkParts(m *task.Message, v *vacants.Record) error {
 			texts += len(canon.AppendString(nil, p.Text))
 		} else if files = true; !takes(v, &p) {
 			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, readable(v), describe(&p)))
+		}
+		if p.Kind == task.URL {
+			if err := outbound.CheckLink(p.Text); err != nil {
+				return problem.Below(fmt.Sprintf("parts[%d]", i), err)
+			}
 		}
 		content += len(p.Text) + len(p.Content())
 		beside += len(p.Filename) + len(p.MediaType) + len(p.Metadata)

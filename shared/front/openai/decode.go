@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -267,12 +268,12 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 
 // readImage reads the URL of an image, which may have its bytes.
 func readImage(url string) (*Image, error) {
-	const want = "data:image/TYPE;base64,BYTES, or a URL of https"
-	if strings.HasPrefix(url, "https://") {
-		return &Image{URL: url}, nil
-	}
+	const want = "data:image/TYPE;base64,BYTES, or a public https URL without user and password"
 	rest, isData := strings.CutPrefix(url, "data:")
 	media, encoded, isBase64 := strings.Cut(rest, ";base64,")
+	if !isData && outbound.CheckLink(url) == nil {
+		return &Image{URL: url}, nil
+	}
 	if media = strings.ToLower(media); !isData || !isBase64 || !strings.HasPrefix(media, "image/") {
 		return nil, problem.Invalid("url", want, fmt.Sprintf("%.80q", url))
 	}
