@@ -147,9 +147,6 @@ func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			var out, errs bytes.Buffer
-			noCloud := func(context.Context, string) (cloud.Cloud, error) {
-				return nil, &cloud.OpenError{Err: problem.New(problem.Unauthorized, "no credentials")}
-			}
 			a := &kit.App{
 				Piped: true, In: bufio.NewReader(strings.NewReader("a.b.c")), Out: &out, Err: &errs, Now: time.Now, Rand: newShell(t).rand,
 				Env: map[string]string{"VACANCY_HOME": filepath.Join(dir, "home"), "HOME": dir}, Seams: kit.Seams{OpenCloud: noCloud},
@@ -171,6 +168,11 @@ func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noCloud is an AWS without credentials.
+func noCloud(context.Context, string) (cloud.Cloud, error) {
+	return nil, &cloud.OpenError{Err: problem.New(problem.Unauthorized, "no credentials")}
 }
 
 // filesBelow lists the files and folders below a folder.

@@ -55,7 +55,7 @@ func (s *shell) onTerminal(columns uint16, env map[string]string, args ...string
 			all[name] = value
 		}
 	}
-	a := &kit.App{Piped: true, In: bufio.NewReader(strings.NewReader("")), Out: program, Err: program, Env: all, Now: s.clock, Rand: s.rand}
+	a := &kit.App{Piped: true, In: bufio.NewReader(strings.NewReader("")), Out: program, Err: program, Env: all, Now: s.clock, Rand: s.rand, Seams: kit.Seams{OpenCloud: noCloud}}
 	a.Run(context.Background(), rootCommand(a), args)
 	program.Close()
 	return strings.ReplaceAll(<-seen, "\r\n", "\n")

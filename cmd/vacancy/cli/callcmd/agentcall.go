@@ -219,7 +219,7 @@ func stream(a *kit.App, ctx context.Context, agent *agents.Agent, q a2awire.Send
 		if answer.Artifact != nil && !a.JSON {
 			for _, p := range answer.Artifact.Artifact.Parts {
 				printed = printed || p.Text != ""
-				fmt.Fprint(a.Out, kit.Printable(p.Text))
+				fmt.Fprint(a.Out, a.AnswerText(p.Text))
 			}
 		}
 		return true

@@ -5,7 +5,8 @@
 //
 // The invariants: standard output carries only the result (with --json exactly one
 // object). Prompts, logs and errors go to standard error (with --json the error is one
-// object). Colours go only to terminals (paint.go). No state is kept between two runs in one process, so
+// object). Colours go only to terminals (paint.go), and no text of others steers a terminal
+// (screen.go). No state is kept between two runs in one process, so
 // tests can run commands in process.
 package kit
 
@@ -93,6 +94,11 @@ func piped(stdin io.Reader) bool {
 
 // Run is Start with the app's clock and randomness.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	for _, w := range []*io.Writer{&a.Out, &a.Err} {
+		if *w = guarded(*w); isTerminal(*w) {
+			defer (*w).(*screen).flush()
+		}
+	}
 	a.args, a.program, a.commands = args, cmp.Or(a.program, programName), commands(root)
 	root.SetArgs(args)
 	root.SetIn(a.In)

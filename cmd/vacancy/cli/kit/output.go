@@ -8,9 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -46,11 +44,17 @@ func (a *App) Note(format string, args ...any) {
 	fmt.Fprintf(a.Err, format+"\n", args...)
 }
 
-// WriteJSON writes v as one line of JSON and keeps <, > and & as they are.
+// WriteJSON writes v as one line of JSON. It leaves <, > and & unchanged, and escapes the characters
+// that steer a terminal, because what is written to a file or pipe is often shown on one later.
 func WriteJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, EscapeControls(b.String(), "\n"))
+	return err
 }
 
 // Hinted is an error with the command that helps.
@@ -182,33 +186,4 @@ func (a *App) AnswerText(s string) string {
 		return EscapeControls(s, "\n\t")
 	}
 	return s
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&fs.ModeCharDevice != 0
-}
-
-// steers reports whether r is invisible and changes how a terminal shows what
-// follows.
-func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
-
-// EscapeControls escapes the characters of s that steer a terminal, except those in keep.
-func EscapeControls(s, keep string) string {
-	if strings.IndexFunc(s, steers) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if steers(r) && !strings.ContainsRune(keep, r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -45,8 +45,10 @@ func columns(w io.Writer, given string) int {
 	if n, err := strconv.Atoi(given); err == nil && n > 0 {
 		return n
 	}
-	if f, ok := w.(*os.File); ok {
-		return columnsOf(f)
+	if s, ok := w.(*screen); ok {
+		if f, ok := s.Writer.(*os.File); ok {
+			return columnsOf(f)
+		}
 	}
 	return 0
 }

@@ -73,7 +73,7 @@ func (r budgetResult) Print(w io.Writer) {
 	if r.Tenant != "" {
 		whose = "tenant " + kit.Printable(r.Tenant)
 	}
-	fmt.Fprintf(w, "daily budget for models of %s: %s; spent or reserved on %s: %s\n", whose, r.Daily, r.Day, r.Spent)
+	fmt.Fprintf(w, "daily budget for models of %s: %s; spent or reserved on %s: %s\n", whose, r.Daily, kit.Printable(r.Day), r.Spent)
 }
 
 func modelsCommand(a *kit.App) *cobra.Command {

@@ -1,0 +1,121 @@
+package kit
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// screen is a terminal. All output to it goes through Write, which escapes the characters that steer
+// a terminal, so a text of others cannot hide or forge what a person reads, even where a printer
+// does not call Printable. Line ends, tabs and this program's own escapes are written unchanged.
+type screen struct {
+	io.Writer
+
+	mu   sync.Mutex
+	rest []byte // the beginning of a character or an escape that a later write completes
+}
+
+// ownEscapes are the escapes that this program writes to terminals.
+var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), normal, eraseLine}
+
+// guarded returns w as a screen if it is a terminal.
+func guarded(w io.Writer) io.Writer {
+	if f, ok := w.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode()&fs.ModeCharDevice != 0 {
+			return &screen{Writer: f}
+		}
+	}
+	return w
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, rest := escapeScreen(append(s.rest, p...))
+	s.rest = rest
+	if _, err := io.WriteString(s.Writer, text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// flush writes what no later write has completed.
+func (s *screen) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(s.Writer, EscapeControls(strings.ToValidUTF8(string(s.rest), "\ufffd"), ""))
+	s.rest = nil
+}
+
+// escapeScreen returns b for a screen, and the end of b that may be the beginning of a character or
+// of an own escape.
+func escapeScreen(b []byte) (text string, rest []byte) {
+	var out strings.Builder
+	for len(b) > 0 {
+		n, whole := ownEscape(b)
+		switch {
+		case n > 0:
+			out.Write(b[:n])
+		case !whole || !utf8.FullRune(b):
+			return out.String(), slices.Clone(b)
+		default:
+			var r rune // utf8.RuneError for a byte that is not UTF-8
+			r, n = utf8.DecodeRune(b)
+			out.WriteString(EscapeControls(string(r), "\n\t"))
+		}
+		b = b[n:]
+	}
+	return out.String(), nil
+}
+
+// ownEscape returns the length of the own escape at the beginning of b, or 0. whole is false if b may
+// be the beginning of one.
+func ownEscape(b []byte) (n int, whole bool) {
+	if b[0] != '\x1b' && b[0] != '\r' {
+		return 0, true
+	}
+	for _, own := range ownEscapes {
+		switch {
+		case bytes.HasPrefix(b, []byte(own)):
+			return len(own), true
+		case strings.HasPrefix(own, string(b)):
+			return 0, false
+		}
+	}
+	return 0, true
+}
+
+func isTerminal(w io.Writer) bool {
+	_, ok := w.(*screen)
+	return ok
+}
+
+// steers reports whether r is invisible and changes how a terminal shows what
+// follows.
+func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// EscapeControls escapes the characters of s that steer a terminal, except those in keep. It writes
+// JSON's escapes, so that a JSON text keeps its value.
+func EscapeControls(s, keep string) string {
+	if strings.IndexFunc(s, steers) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if steers(r) && !strings.ContainsRune(keep, r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
