@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
@@ -37,6 +38,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -108,6 +110,29 @@ var ways = map[string]way{
 	"tool":       {(*runs).tool, [6]outcome{refused, free, refused, refused, refused, refused}, nil},
 }
 
+// At the second hop, an agent of the buyer's tenant, whom the buyer's account pays for, asks the
+// shop by a tool. The test mode and the limits of whoever asks the agent hold for the shop, too.
+func init() {
+	credentials := map[string]struct {
+		of   func(*runs) string
+		want [6]outcome
+	}{
+		"key":         {func(w *runs) string { return w.key }, [6]outcome{paid, free, refused, refused, refused, paid}},
+		"token":       {func(w *runs) string { return w.token }, [6]outcome{paid, free, refused, refused, refused, paid}},
+		"test key":    {func(w *runs) string { return w.test }, [6]outcome{free, free, free, refused, refused, refused}},
+		"limited key": {func(w *runs) string { return w.limited }, [6]outcome{refused, free, refused, refused, refused, refused}},
+	}
+	hops := map[string]func(*runs){
+		"task": (*runs).task, "text": (*runs).text, "completion stream": (*runs).completionStream, "mcp": (*runs).mcp, "background": (*runs).background, "slow": (*runs).slow,
+	}
+	for credential, c := range credentials {
+		for hop, ask := range hops {
+			ways["second hop, "+hop+", "+credential] = way{func(w *runs) { w.with(c.of(w), func() { w.byAgent(ask) }) }, c.want, nil}
+		}
+		ways["third hop, "+credential] = way{func(w *runs) { w.with(c.of(w), func() { w.byAgent(func(w *runs) { w.byAgent((*runs).account) }) }) }, c.want, nil}
+	}
+}
+
 const (
 	shopPrice = 2 * money.Dollar
 	bookFee   = money.Dollar / 4
@@ -123,18 +148,20 @@ type runs struct {
 	now    atomic.Int64
 	column string
 
-	gate  chan struct{} // answers come once it is closed, unless it is nil
-	ran   atomic.Int64  // answers of the shop's behaviour
-	shop  vacants.Record
-	buyer billing.Account
-	// Keys of the buyer: for calls, for AGP, and for tests.
-	key, agp, test string
-	token          string // of an issuer whose subjects the buyer pays for
-	who            *identity.Key
-	last           string // the last signed body
-	seq            int64
-	prev           identity.Hash
-	again          bool // requests say that they come again
+	gate    chan struct{} // answers come once it is closed, unless it is nil
+	ran     atomic.Int64  // answers of the shop's behaviour
+	failing atomic.Bool   // agents that ask the shop fail afterwards
+	shop    vacants.Record
+	buyer   billing.Account
+	// Keys of the buyer: for calls, for AGP, for tests, and for calls below the shop's price.
+	key, agp, test, limited string
+	asked                   identity.ID // the vacant that is asked first: the shop, or an agent that asks it
+	token                   string      // of an issuer whose subjects the buyer pays for
+	who                     *identity.Key
+	last                    string // the last signed body
+	seq                     int64
+	prev                    identity.Hash
+	again                   bool // requests say that they come again
 }
 
 func (w *runs) must(err error) {
@@ -155,6 +182,10 @@ func (w *runs) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		}
 		if len(r.Tools) > 0 && r.Turns[len(r.Turns)-1].Role == substrate.Caller {
 			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.Called, nil)
+			return
+		}
+		if len(r.Tools) > 0 && w.failing.Load() {
+			yield(nil, problem.New(problem.BehaviourFailed, "it fails"))
 			return
 		}
 		if r.Vacant == w.shop.ID {
@@ -195,6 +226,7 @@ func openRuns(t testing.TB, column string) *runs {
 	w.must(err)
 	w.makeBuyer()
 	w.makeShop()
+	w.asked = w.shop.ID
 	return w
 }
 
@@ -220,24 +252,33 @@ func (w *runs) makeBuyer() {
 	w.must(err)
 	_, w.test, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Test: true})
 	w.must(err)
+	_, w.limited, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Most: shopPrice - 1})
+	w.must(err)
 	issuer := tokenstest.New()
 	w.Cleanup(issuer.Close)
 	_, err = w.server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, Anybody: true, Cap: cmp.Or(most, 50*money.Dollar), Most: 50 * money.Dollar})
 	w.must(err)
 	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.clock().AddDate(1, 0, 0).Unix()}, nil)
 	w.must(err)
-	if w.column != "quota" {
-		self, err := w.server.Vacants.Self(ctx)
-		w.must(err)
-		one := claim.Claim{Host: self.ID(), Account: w.buyer.ID, Cap: int64(most)}
-		w.must(one.Sign(ctx, w.who, w.clock()))
-		_, err = w.server.Billing.Link(ctx, w.buyer.ID, one.String())
-		w.must(err)
-	}
+	w.link(w.who, most)
 	if w.column == "suspended" {
 		_, err = w.server.Billing.Suspend(ctx, w.buyer.ID, true, "")
 		w.must(err)
 	}
+}
+
+// link makes the buyer pay for a caller, unless the column is the quota.
+func (w *runs) link(s identity.Signer, most money.Amount) {
+	if w.column == "quota" {
+		return
+	}
+	ctx := w.Context()
+	self, err := w.server.Vacants.Self(ctx)
+	w.must(err)
+	one := claim.Claim{Host: self.ID(), Account: w.buyer.ID, Cap: int64(most)}
+	w.must(one.Sign(ctx, s, w.clock()))
+	_, err = w.server.Billing.Link(ctx, w.buyer.ID, one.String())
+	w.must(err)
 }
 
 // makeShop makes the vacant that is asked: of the buyer's tenant, so that its test keys
@@ -290,7 +331,7 @@ func (w *runs) post(path, key, body string) string {
 	return rec.Body.String()
 }
 
-func (w *runs) at() string { return "/v/" + w.shop.ID.String() }
+func (w *runs) at() string { return "/v/" + w.asked.String() }
 
 func say(more string) string {
 	return `{"message":{"role":"ROLE_USER","messageId":"m1","parts":[{"text":"hi"}]}` + more + `}`
@@ -333,25 +374,46 @@ func (w *runs) account() { w.post(w.at()+"/message:send", w.key, say("")) }
 func (w *runs) stream()  { w.post(w.at()+"/message:stream", w.key, say("")) }
 func (w *runs) text()    { w.post(w.at()+"/text", w.key, "hi") }
 
-// byToken asks with a token in place of the key.
-func (w *runs) byToken(ask func()) {
+// with asks with a credential in place of the key.
+func (w *runs) with(credential string, ask func()) {
 	key := w.key
-	w.key = w.token
+	w.key = credential
 	ask()
 	w.key = key
 }
 
-func (w *runs) tokenText()       { w.byToken(w.text) }
-func (w *runs) tokenTask()       { w.byToken(w.task) }
-func (w *runs) tokenMCP()        { w.byToken(w.mcp) }
-func (w *runs) tokenCompletion() { w.byToken(w.completion) }
+func (w *runs) tokenText()       { w.with(w.token, w.text) }
+func (w *runs) tokenTask()       { w.with(w.token, w.task) }
+func (w *runs) tokenMCP()        { w.with(w.token, w.mcp) }
+func (w *runs) tokenCompletion() { w.with(w.token, w.completion) }
+
+// byAgent puts an agent of the buyer's tenant, for whom the buyer pays, before the vacant that is
+// asked.
+func (w *runs) byAgent(ask func(*runs)) {
+	ctx := w.Context()
+	agent, err := w.server.Vacants.Create(ctx, vacants.Spec{
+		By: vacants.Tenant("buyer"), Name: "agent-" + w.asked.Short(), Capability: "asks", Tenant: "buyer",
+		Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.asked.String()}},
+	})
+	if err != nil {
+		w.Logf("Create() = %v", err)
+		return
+	}
+	w.must(w.server.Vacants.Sign(ctx, agent.ID, func(s identity.Signer) error {
+		w.link(s, 0)
+		return nil
+	}))
+	w.asked = agent.ID
+	w.pass(2 * time.Second) // records are cached for a second
+	ask(w)
+}
 
 func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
 
 // slowly lets the shop take minutes, and asks it.
 func (w *runs) slowly(ask func()) {
 	work := 5 * time.Minute
-	_, err := w.server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{Work: &work})
+	_, err := w.server.Vacants.Update(w.Context(), w.asked, vacants.Changes{Work: &work})
 	w.must(err)
 	w.pass(2 * time.Second) // records are cached for a second
 	ask()
@@ -416,10 +478,7 @@ func (w *runs) background() {
 	if json.Unmarshal([]byte(body), &got) != nil || got.Task.ID == "" {
 		return
 	}
-	for w.ran.Load() == 0 { // until the worker has it; only the test's own limit ends this
-		time.Sleep(time.Millisecond)
-	}
-	for {
+	for { // until the worker has run it; only the test's own limit ends this
 		r := httptest.NewRequest(http.MethodGet, w.at()+"/tasks/"+got.Task.ID, nil)
 		r.Header.Set("Authorization", "Bearer "+w.key)
 		rec := httptest.NewRecorder()
@@ -532,6 +591,70 @@ func TestEveryWayToRunIsPaidFreeOrRefused(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A limit of a booking, by its key or its request, holds for the booking and the calls that its
+// venue makes for it; later dispatches must not spend it again.
+func TestTheLimitOfABookingHoldsForItsVenuesCalls(t *testing.T) {
+	for _, tt := range []struct {
+		key, request money.Amount // limits; zero means none
+		ran          int64
+	}{
+		{0, 0, 1},
+		{bookFee + shopPrice, 0, 1},
+		{bookFee + shopPrice - money.Dollar/100, 0, 0},
+		{0, bookFee + shopPrice, 1},
+		{0, bookFee + shopPrice - money.Dollar/100, 0},
+	} {
+		t.Run(fmt.Sprintf("key %s, request %s", tt.key, tt.request), func(t *testing.T) {
+			t.Parallel()
+			w := openRuns(t, "priced")
+			_, key, err := w.server.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, Most: tt.key})
+			w.must(err)
+			limit := ""
+			if tt.request > 0 {
+				limit = fmt.Sprintf(`,"max_price_usd":"%d.%06d"`, tt.request/money.Dollar, tt.request%money.Dollar)
+			}
+			w.byAgent(func(w *runs) {
+				_, _, err := w.server.Vacants.Publish(t.Context(), w.asked, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+					v.Slug = "agent"
+					return nil
+				}})
+				w.must(err)
+				w.pass(2 * time.Second)
+				book := func() {
+					w.post("/a2a/v1", key, `{"from":"eve","intent":"booking.confirm","ttl_ms":9000,"payload":{"venue_id":"`+w.asked.String()+`"`+limit+`}}`)
+				}
+				if ran, spent := w.counted(book); ran != tt.ran || spent != bookFee+money.Amount(tt.ran)*shopPrice {
+					t.Errorf("the shop ran %d times, and %s were spent, want %d", ran, spent, tt.ran)
+				}
+				if tt.ran == 0 {
+					return
+				}
+				w.failing.Store(true)
+				again := int64(1)
+				if tt.key+tt.request == 0 {
+					again = 2
+				}
+				bookings := w.server.OpenBookings(idle{}, nil)
+				if ran, _ := w.counted(func() {
+					book()
+					w.pass(2 * time.Minute)
+					_, err := bookings.Sweep(t.Context())
+					w.must(err)
+				}); ran != again {
+					t.Errorf("with a second dispatch the shop ran %d times, want %d", ran, again)
+				}
+			})
+		})
+	}
+}
+
+// idle is a queue whose messages wait for reminders.
+type idle struct{}
+
+func (idle) Send(context.Context, string, task.Sender) (func(context.Context, bool), error) {
+	return func(context.Context, bool) {}, nil
 }
 
 // entries are the methods of call.Host that begin or run a call.

@@ -16,6 +16,25 @@
 //  4. Refund adds the hold to the commit of a void.
 //  5. Sweep follows the reminders: it voids overdue calls, and deletes the reminders of decided calls.
 //
+// # Walks
+//
+// A vacant may call others to answer a call, and pays for such a call as any caller does: by the link
+// of its id, or with the free calls of the day. The first request and all calls that follow from it
+// are a walk, and Quote gets the query of the first request, the root (call.Query.Root):
+//
+//   - A test key pays nothing in its walk, and its walk calls no priced vacants of other tenants.
+//   - If the account of the root pays for a call, the call counts in the root's caps of the day, and
+//     what the account pays in the walk is at most the key's bound a call and the request's
+//     max_price: holds until calls are decided, then charges. A refund gives room.
+//   - If another account pays, such as the account of a vacant's owner, the limits of the root do not
+//     apply. That money is not the first caller's.
+//
+// A walk runs in one process, which counts its sum in memory. If the process dies, the turn is void
+// and does not run again, so nothing is spent beyond the limit. A turn that runs later, in another
+// process, starts its walk there: its task keeps the credential of the request. Each dispatch of a
+// booking is a walk of its own: after the first, the venue may spend only its own price if there is a
+// limit, because the sum of earlier dispatches is not known.
+//
 // # Crashes
 //
 // A crash before 2 leaves nothing. A crash after 2 leaves the hold and its reminder, so the call

@@ -49,11 +49,19 @@ const freeParts = 16
 
 // Quote implements call.Ledger.
 func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err error) {
-	if p := q.Payer; p != nil && p.Test {
-		if q.Tenant == "" || q.Tenant != p.Tenant {
-			return c, problem.New(problem.TestKey, "a test key calls the vacants of its own tenant, %s, only", p.Tenant)
+	p := q.Payer
+	if q.Root != nil {
+		p = q.Root.Payer
+	}
+	if p != nil && p.Test {
+		switch {
+		case q.Tenant != "" && q.Tenant == p.Tenant:
+			_, err = b.active(ctx, p.Account)
+		case q.Root != nil: // the caller may be another tenant's vacant
+			err = problem.New(problem.TestKey, "the first request has a test key: it pays for no vacants of other tenants")
+		default:
+			err = problem.New(problem.TestKey, "a test key calls the vacants of its own tenant, %s, only", p.Tenant)
 		}
-		_, err := b.active(ctx, p.Account)
 		return c, err
 	}
 	if q.Price.IsFree() {
@@ -73,7 +81,22 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if q.Reset {
 		return c, nil // it runs nothing, and strangers have no account
 	}
-	return b.quotePaid(&q, &a, caps)
+	ofRoot := false
+	if q.Root != nil {
+		root, rootCaps, err := b.payer(ctx, q.Root)
+		if err != nil {
+			return c, err
+		}
+		ofRoot = root == account
+		for _, one := range rootCaps {
+			if ofRoot && !slices.ContainsFunc(caps, func(c capOf) bool { return c.whose == one.whose }) {
+				caps = append(caps, one)
+			}
+		}
+	}
+	c, err = b.quotePaid(&q, &a, caps)
+	c.OfRoot = ofRoot
+	return c, err
 }
 
 // active returns an account that is not suspended.

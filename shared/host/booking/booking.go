@@ -190,7 +190,10 @@ type stored struct {
 	Booking
 	Shard int `json:"shard"`
 	// Cap is the daily cap of the key that made the booking. It bounds later dispatches.
-	Cap    money.Amount `json:"cap,omitempty"`
+	Cap money.Amount `json:"cap,omitempty"`
+	// Most is the limit of the booking and of the calls that the venue makes for it, by the key and
+	// the confirm. Zero means no limit.
+	Most   money.Amount `json:"most,omitempty"`
 	Slot   bool         `json:"slot,omitempty"` // it has a place in the slot of its start
 	Due    time.Time    `json:"due,omitzero"`   // of its reminder
 	Events []string     `json:"events,omitempty"`

@@ -175,7 +175,10 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 	b := stored{Booking: Booking{
 		ID: id, Account: k.Account, Key: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
 		Starts: r.Starts.UTC(), Party: r.Party, State: booking.Pending, Rows: 1, Created: now, Changed: now,
-	}, Due: now.Add(time.Minute), Cap: k.Cap}
+	}, Due: now.Add(time.Minute), Cap: k.Cap, Most: k.Most}
+	if most := r.Most; most != nil && (b.Most == 0 || *most < b.Most) {
+		b.Most = *most
+	}
 	var bought *billing.Purchase
 	if !k.Test {
 		if bought, err = s.purchase(ctx, k, v, r, &b); err != nil {

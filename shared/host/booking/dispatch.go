@@ -348,7 +348,15 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	if at.Held > 0 {
 		agreed.Held = &call.Held{Amount: at.Held, Shard: uint8(at.Shard)}
 	}
-	return agreed, call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}}, nil
+	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}}
+	if at.Most > 0 {
+		rest := at.Most - at.Price
+		if b.Attempts > 1 { // what the venue's calls cost in earlier attempts is not known
+			rest = at.VenuePrice
+		}
+		by.Most = &rest
+	}
+	return agreed, by, nil
 }
 
 // askElsewhere calls a vacant of another host.

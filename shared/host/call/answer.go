@@ -20,6 +20,9 @@ import (
 func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
 	r.out.Position = row.Position
 	r.out = r.out.at(*row)
+	if row.PaidBy == PaidByAccount {
+		r.walk.own = money.Amount(row.Price)
+	}
 	began := h.Now()
 	msg, used, failed := h.behave(ctx, r)
 	if failed == nil {
@@ -71,9 +74,7 @@ var errGoexit = errors.New("behaviour ended its goroutine")
 // behaviour that ignores its context is discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
 	used := &meter{now: h.Now}
-	// Both are set even if nil, because a nested call must not use the meter and
-	// reporter of the outer call.
-	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), reporterKey{}, r.reporter)
+	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), requestKey{}, r)
 	msg, err := h.behaveWithin(ctx, r)
 	used.noted(r)
 	return msg, r.out.Usage, err
@@ -207,7 +208,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 			// A resend or the sweeper has answered with the answer that was kept, or the
 			// executor and a writer that cuts its answer have met.
 			err := h.replay(ctx, r, d)
-			r.out.State, r.out.Charge = "", money.Amount(d.Charge)
+			r.out.State = ""
 			return r.out.Reply, false, err
 		}
 		if d != nil {
@@ -422,7 +423,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 // replay fills in the stored answer d. If the text key is gone, it fills in the
 // sequence number and hash only.
 func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
-	r.out.Cut, r.out.Charged = d.Cut, d.Charged
+	r.out.Cut, r.out.Charged, r.out.Charge = d.Cut, d.Charged, money.Amount(d.Charge)
 	sealed, bound := d.Sealed(r.pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	switch {

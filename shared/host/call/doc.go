@@ -19,7 +19,7 @@
 //  5. It seals the text and appends the request row after the tip (appendRequest): now the call is accepted.
 //     If nothing was read for the call, revocation is checked concurrently with this write; a revoked call is voided before it runs (appendChecked).
 //  6. If another writer took the position, it reads again and decides again (accept). If the outcome is unknown, it repeats the same bytes at the same position (commit).
-//  7. The behaviour runs once, under a deadline (behave).
+//  7. The behaviour runs once, under a deadline (behave). Its calls of other vacants are requests of their own, with the limits of the first (walk.go).
 //  8. The answer is bound to the request, signed and appended to the response stream (answer). A failure appends a void (void).
 //     Answers of vacants with kin are recorded as evidence for the gate (observe).
 //  9. Then the reply is sent: Outcome, rendered by front/message.

@@ -45,6 +45,9 @@ type Query struct {
 	Guest  bool         // the host made the caller's key
 	Reset  bool         // a reset: it runs nothing
 	Held   *Held        // debited before for this call, or nil
+	// Root is the first request of the walk in which a vacant makes the call. It is nil if the
+	// call is a first request.
+	Root *Query
 	Credential
 }
 
@@ -59,32 +62,34 @@ func (q *Query) Owner() Owner {
 	return KeyOwner(q.Pair.Caller)
 }
 
-// Credential holds a request's means to pay.
+// Credential holds a request's means to pay. Its JSON is stored with the turn of a request that runs
+// later, for the calls of its walk.
 type Credential struct {
 	// Payer is an account that the handler knows by its key, or nil. It pays for the
 	// call, even if another party signs it.
-	Payer *Payer
+	Payer *Payer `json:"payer,omitempty"`
 	// Address is the client's IP address, or "" if unknown.
-	Address string
-	// Most refuses calls that may cost more. With nil, any price is accepted.
-	Most *money.Amount
+	Address string `json:"address,omitempty"`
+	// Most is the highest price of the call, and the limit of what the payer's account pays in
+	// the walk of the call. With nil, any price is accepted.
+	Most *money.Amount `json:"most,omitempty"`
 	// Voucher is a payment for only this call, or nil.
-	Voucher []byte
+	Voucher []byte `json:"-"`
 }
 
 // Payer is an account, and how it was known.
 type Payer struct {
-	Account string       // its id in hex
-	Subject string       // who of the account sends the request, in hex; "" for a key of the account
-	Tenant  string       // its name
-	Key     string       // id of the key, or of the subject
-	Cap     money.Amount // of the key or the subject, for a UTC day; zero means no cap
-	Most    money.Amount // of the key, for a call; zero means no bound
-	Test    bool         // a test key: nothing is charged
+	Account string       `json:"account"`           // its id in hex
+	Subject string       `json:"subject,omitempty"` // who of the account sends the request, in hex; "" for a key of the account
+	Tenant  string       `json:"tenant"`            // its name
+	Key     string       `json:"key"`               // id of the key, or of the subject
+	Cap     money.Amount `json:"cap,omitempty"`     // of the key or the subject, for a UTC day; zero means no cap
+	Most    money.Amount `json:"most,omitempty"`    // of the key, for a walk; zero means no bound
+	Test    bool         `json:"test,omitempty"`    // a test key: nothing is charged
 	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
 	// subjects together.
-	Issuer    string
-	IssuerCap money.Amount
+	Issuer    string       `json:"issuer,omitempty"`
+	IssuerCap money.Amount `json:"issuer_cap,omitempty"`
 }
 
 // PayerKind says who pays for a call with a price.
@@ -105,6 +110,7 @@ type Charge struct {
 	Hold    money.Amount // debited with the accept
 	Shard   uint8        // of the balance, that a refund goes to
 	Version uint64       // of the price
+	OfRoot  bool         // the account of Query.Root pays, so its limits for the walk apply
 	Plan    any          // the ledger's own, from Quote to Debit and Explain
 }
 
@@ -159,6 +165,9 @@ func (h *Host) quote(ctx context.Context, r *request) (err error) {
 	}
 	if h.Ledger != nil {
 		r.charge, err = h.Ledger.Quote(ctx, r.query())
+		if err == nil && r.charge.OfRoot {
+			err = r.root.reserve(r.hash, r.charge.Hold)
+		}
 	}
 	return h.refusePayment(r, err)
 }
@@ -167,6 +176,10 @@ func (r *request) query() Query {
 	q := Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.opts.Credential}
 	if agreed := r.opts.Agreed; agreed != nil {
 		q.Held = agreed.Held
+	}
+	if r.root != nil {
+		root := r.root.query()
+		q.Root = &root
 	}
 	return q
 }

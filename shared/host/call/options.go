@@ -144,7 +144,7 @@ func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelo
 func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*Accepted, Outcome) {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	return h.acceptCall(ctx, route, &request{env: e, opts: o})
+	return h.acceptCall(ctx, route, &request{env: e, opts: o, root: rootOf(ctx)})
 }
 
 // Run runs a call and decides it. It is called once for each Accepted.

@@ -25,7 +25,10 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 }
 
 // SendWith is Send with Options.
-func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
+func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (out Outcome) {
+	if root := rootOf(ctx); root != nil {
+		defer func() { root.settle(&out) }()
+	}
 	a, out := h.Begin(ctx, route, e, o)
 	switch {
 	case a == nil:

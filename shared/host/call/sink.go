@@ -42,19 +42,18 @@ type reporter struct {
 	sink Sink // nil after the end, or if the Sink failed
 }
 
-type reporterKey struct{}
-
 // Report reports an event to the Sink of the call that ctx belongs to. Without a Sink,
 // and after the call was decided, Report does nothing.
 func Report(ctx context.Context, p Provisional) {
-	f, _ := ctx.Value(reporterKey{}).(*reporter)
-	f.report(p, false)
+	if r := runningIn(ctx); r != nil {
+		r.reporter.report(p, false)
+	}
 }
 
 // HasSink reports whether the call that ctx belongs to has a Sink.
 func HasSink(ctx context.Context) bool {
-	f, _ := ctx.Value(reporterKey{}).(*reporter)
-	return f != nil
+	r := runningIn(ctx)
+	return r != nil && r.reporter != nil
 }
 
 // report returns when the Sink has returned or failed. end marks the last event.

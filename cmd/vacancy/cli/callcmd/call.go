@@ -75,7 +75,8 @@ verifies the streamed text by the answer at the end. Without these flags, a URL 
 vacant's id gets only signed calls.
 
 --max-price refuses a call that may cost more: before it is sent, if the vacant's card says
-so, and otherwise at the host. The account that the identity is linked to pays for signed
+so, and otherwise at the host. It also bounds what the account pays when the vacant calls
+others to answer the call. The account that the identity is linked to pays for signed
 calls ("vacancy account link"). The account of the key in $VACANCY_KEY pays for --stream,
 --no-wait and calls of other agents; the key is sent only to the host of --host or
 $VACANCY_HOST, or to this machine. With a key, a signed call that costs money is refused

@@ -33,13 +33,15 @@ func makeKeyCommand(a *kit.App) *cobra.Command {
 		Use:   "create [TENANT]",
 		Short: "Make a key of an account",
 		Long: `Make a key of an account, and show it once: the host keeps only its hash. A test key calls
-the vacants of its own tenant only, and nothing is charged. It reads only tasks, bookings
+the vacants of its own tenant only, and nothing is charged; when such a vacant calls others,
+it calls priced vacants of its tenant only, for nothing. The key reads only tasks, bookings
 and keys that test keys made. Operations on the account's balance, usage, receipts, changes
 and links, and on its vacants, need a live key.
 
 --name tells people which key this is, in "vacancy keys list" and in the account's log.
 --most refuses a call or a booking that may cost more, before it is accepted; --cap bounds
-all calls of a UTC day.
+all calls of a UTC day. When a vacant that the key calls makes calls of its own, and the same
+account pays for them, --most bounds the sum, and --cap counts it.
 
 A key cannot make a key that may do more than itself: its scopes, bounds, expiry and test mode
 are the limits. A key with a cap cannot make a key that spends. A link spends without a key,

@@ -58,7 +58,7 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 		return e.Calls.SendWith(ctx, route, env, call.Options{Credential: by})
 	}
 	owner := call.KeyOwner(env.From)
-	h := e.handoff(&Turn{Ref: Ref{Vacant: env.To, Owner: owner}, List: owner, Caller: env.From, From: from})
+	h := e.handoff(&Turn{Ref: Ref{Vacant: env.To, Owner: owner}, List: owner, Caller: env.From, From: from, Credential: by})
 	out := e.Calls.SendWith(ctx, route, env, call.Options{Credential: by, Handoff: func(row *call.RequestRow) ([]store.Write, error) {
 		h.turn.ID = EnvelopeTask(row.Hash)
 		h.turn.Message = messageOf(env, h.turn.ID)
@@ -200,6 +200,9 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		return nil
 	}
 	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Reply: replyIDs(ref.ID, l.task.Context)}
+	if by := l.turn.by; by != nil {
+		o.Credential = *by
+	}
 	r.join(&o)
 	ended := make(chan struct{})
 	var out call.Outcome

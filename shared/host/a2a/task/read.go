@@ -43,13 +43,14 @@ type turn struct {
 	earlier []Artifact // of the turns before
 	said    string     // the pieces of its answer
 	used    *call.Usage
+	by      *call.Credential
 }
 
 // note updates u by an event s, before s is applied to t.
 func (u *turn) note(t *Task, n int, s *storedEvent) {
 	switch {
 	case s.Task != nil, s.Asked != nil:
-		*u = turn{from: n, earlier: t.Artifacts}
+		*u = turn{from: n, earlier: t.Artifacts, by: s.By}
 	case s.Artifact != nil && s.Artifact.Artifact.ID == ResponseArtifact:
 		if !s.Artifact.Append {
 			u.said = ""

@@ -123,6 +123,9 @@ type storedEvent struct {
 	Void bool `json:"void,omitempty"`
 	// Used, beside a piece of the answer, is the turn's usage up to this piece.
 	Used *call.Usage `json:"used,omitempty"`
+	// By, beside a message whose turn a worker runs, is the credential of its request. It is nil for
+	// other turns, and for a turn that an older program stored: then no limits hold for its walk.
+	By *call.Credential `json:"by,omitempty"`
 }
 
 // seal returns the stored form of a text of a task: format, day of the key, box.

@@ -110,12 +110,13 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	}
 	m := t.Message
 	m.Task = t.ID
-	event := Event{Status: &Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}, Asked: &m}
+	event := storedEvent{Event: Event{Status: &Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}, Asked: &m}}
 	n := len(l.events) + 1
 	h.State, h.Changed, h.Caller, h.Position, h.Events = Working, event.Status.Time, t.Caller, row.Position, n
 	var more []store.Write
 	if r == nil {
 		h.State, h.Background, h.Sender, event.Status.State = Submitted, true, t.sender(row), Submitted
+		event.By = &t.Credential
 		more = append(more, t.takesPlace(h.Sender))
 	} else {
 		h.Lease, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
@@ -124,7 +125,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	if err != nil {
 		return nil, err
 	}
-	w, err := e.eventPut(ctx, t.Ref, n, storedEvent{Event: event}, h.expires(), id)
+	w, err := e.eventPut(ctx, t.Ref, n, event, h.expires(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	more = append(more, pushes...)
 	if r != nil {
 		r.began, r.task, r.next = h.Began, l.task, n+1
-		r.task.Apply(event)
+		r.task.Apply(event.Event)
 		r.said = r.task.answer()
 	}
 	return append(more, put, w), nil

@@ -581,6 +581,9 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 		}
 		events = append(events, compact(Event{Status: &task.Status}, task.answer()))
 	}
+	if h.Background {
+		events[0].By = &t.Credential
+	}
 	h.Events = len(events)
 	id, err := e.updater().NewWriteID()
 	if err != nil {
