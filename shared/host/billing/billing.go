@@ -28,6 +28,7 @@
 //     max_price: holds until calls are decided, then charges. A refund gives room.
 //   - If another account pays, such as the account of a vacant's owner, the limits of the root do not
 //     apply. That money is not the first caller's.
+//   - Free calls are counted for the root's address.
 //
 // A walk runs in one process, which counts its sum in memory. If the process dies, the turn is void
 // and does not run again, so nothing is spent beyond the limit. A turn that runs later, in another

@@ -299,6 +299,29 @@ func TestACycleCountsALinkOnce(t *testing.T) {
 	}
 }
 
+// The free calls of an address are the first caller's, also in a walk.
+func TestAWalkHasTheAddressOfItsFirstCaller(t *testing.T) {
+	s := newWalkWorld(t)
+	penny := s.addVacant(nil, &price.Price{Version: 1, Flat: 10, Free: 9, FreeAddress: 2}, says)
+	var agents []identity.ID
+	for range 4 {
+		agents = append(agents, s.addVacant(nil, nil, s.asks(penny)))
+	}
+	for i, want := range []string{"ok", "ok", "payment_required"} {
+		if got := s.first(agents[i], call.Credential{Address: "127.0.0.5"}); got != want {
+			t.Errorf("call %d of an address ends with %q, want %q", i+1, got, want)
+		}
+	}
+	for _, want := range []string{"ok", "ok", "payment_required"} {
+		if got := s.first(agents[3], call.Credential{Address: "127.0.0.9"}); got != want {
+			t.Errorf("the call of another address ends with %q, want %q", got, want)
+		}
+	}
+	if got := s.first(penny, call.Credential{Address: "127.0.0.9"}); got != "payment_required" {
+		t.Errorf("the address itself hears %q: its agents have used up its free calls", got)
+	}
+}
+
 // A hop whose commit may have been written counts, because it may have been debited.
 func TestAHopOfUnknownOutcomeCounts(t *testing.T) {
 	lost := &losesAnswers{Store: memory.New()}

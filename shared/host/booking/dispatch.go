@@ -348,7 +348,8 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	if at.Held > 0 {
 		agreed.Held = &call.Held{Amount: at.Held, Shard: uint8(at.Shard)}
 	}
-	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}}
+	// Free calls of the venue count for the account, whose address is not stored.
+	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}, Address: "account " + b.Account}
 	if at.Most > 0 {
 		rest := at.Most - at.Price
 		if b.Attempts > 1 { // what the venue's calls cost in earlier attempts is not known

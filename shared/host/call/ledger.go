@@ -46,7 +46,7 @@ type Query struct {
 	Reset  bool         // a reset: it runs nothing
 	Held   *Held        // debited before for this call, or nil
 	// Root is the first request of the walk in which a vacant makes the call. It is nil if the
-	// call is a first request.
+	// call is a first request. The Address of a walk is its root's.
 	Root *Query
 	Credential
 }
@@ -179,7 +179,7 @@ func (r *request) query() Query {
 	}
 	if r.root != nil {
 		root := r.root.query()
-		q.Root = &root
+		q.Root, q.Address = &root, root.Address
 	}
 	return q
 }
