@@ -62,52 +62,52 @@ const (
 )
 
 // columns are the states of the shop, which is asked, and of who asks it.
-var columns = []string{"priced", "quota", "capped", "suspended", "closed", "another tenant's"}
+var columns = []string{"priced", "quota", "capped", "suspended", "closed", "another tenant's", "suspended, at a free shop"}
 
 // way is one way in which a behaviour runs.
 type way struct {
 	ask  func(*runs)
-	want [6]outcome // by column
+	want [7]outcome // by column
 	// code are the functions of the source by which the pipeline is entered.
 	code []string
 }
 
 var ways = map[string]way{
-	"signed":  {(*runs).signed, [6]outcome{paid, free, refused, refused, refused, paid}, []string{"shared/front/message send"}},
-	"resend":  {(*runs).resend, [6]outcome{stored, stored, refused, refused, refused, stored}, nil},
-	"restore": {(*runs).restored, [6]outcome{refused, refused, refused, refused, refused, refused}, nil},
+	"signed":  {(*runs).signed, [7]outcome{paid, free, refused, refused, refused, paid, free}, []string{"shared/front/message send"}},
+	"resend":  {(*runs).resend, [7]outcome{stored, stored, refused, refused, refused, stored, stored}, nil},
+	"restore": {(*runs).restored, [7]outcome{refused, refused, refused, refused, refused, refused, refused}, nil},
 	// Nobody pays for a guest, so only the free quota lets one in.
-	"plain":      {(*runs).plain, [6]outcome{refused, free, none, none, refused, refused}, []string{"shared/host/a2a/task Run"}},
-	"account":    {(*runs).account, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"task":       {(*runs).task, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"stream":     {(*runs).stream, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Begin"}},
-	"text":       {(*runs).text, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"mcp":        {(*runs).mcp, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"guest mcp":  {(*runs).guestMCP, [6]outcome{refused, free, none, none, refused, refused}, nil},
-	"mcp stream": {(*runs).mcpStream, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"host's mcp": {(*runs).hostsMCP, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"mcp signed": {(*runs).mcpSigned, [6]outcome{paid, free, refused, refused, refused, paid}, nil},
-	"guest text": {(*runs).guestText, [6]outcome{refused, free, none, none, refused, refused}, nil},
+	"plain":      {(*runs).plain, [7]outcome{refused, free, none, none, refused, refused, none}, []string{"shared/host/a2a/task Run"}},
+	"account":    {(*runs).account, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"task":       {(*runs).task, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"stream":     {(*runs).stream, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task Begin"}},
+	"text":       {(*runs).text, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"mcp":        {(*runs).mcp, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"guest mcp":  {(*runs).guestMCP, [7]outcome{refused, free, none, none, refused, refused, none}, nil},
+	"mcp stream": {(*runs).mcpStream, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"host's mcp": {(*runs).hostsMCP, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"mcp signed": {(*runs).mcpSigned, [7]outcome{paid, free, refused, refused, refused, paid, free}, nil},
+	"guest text": {(*runs).guestText, [7]outcome{refused, free, none, none, refused, refused, none}, nil},
 	// A slow vacant runs its turns in the background.
-	"slow":        {(*runs).slow, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"slow guest":  {(*runs).slowGuest, [6]outcome{refused, free, none, none, refused, refused}, nil},
-	"slow signed": {(*runs).slowSigned, [6]outcome{paid, free, refused, refused, refused, paid}, []string{"shared/host/a2a/task Send"}},
+	"slow":        {(*runs).slow, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"slow guest":  {(*runs).slowGuest, [7]outcome{refused, free, none, none, refused, refused, none}, nil},
+	"slow signed": {(*runs).slowSigned, [7]outcome{paid, free, refused, refused, refused, paid, free}, []string{"shared/host/a2a/task Send"}},
 	// OpenAI's clients.
-	"completion":        {(*runs).completion, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"completion stream": {(*runs).completionStream, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"completion retry":  {(*runs).completionRetry, [6]outcome{stored, none, refused, refused, refused, stored}, nil},
-	"guest completion":  {(*runs).guestCompletion, [6]outcome{refused, free, none, none, refused, refused}, nil},
+	"completion":        {(*runs).completion, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"completion stream": {(*runs).completionStream, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"completion retry":  {(*runs).completionRetry, [7]outcome{stored, none, refused, refused, refused, stored, refused}, nil},
+	"guest completion":  {(*runs).guestCompletion, [7]outcome{refused, free, none, none, refused, refused, none}, nil},
 	// Tokens of an issuer whose subjects the buyer pays for.
-	"token":            {(*runs).tokenText, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"token task":       {(*runs).tokenTask, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"token mcp":        {(*runs).tokenMCP, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"token completion": {(*runs).tokenCompletion, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"background":       {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
-	"test key":         {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
-	"booking":          {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
+	"token":            {(*runs).tokenText, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"token task":       {(*runs).tokenTask, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"token mcp":        {(*runs).tokenMCP, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"token completion": {(*runs).tokenCompletion, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"background":       {(*runs).background, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
+	"test key":         {(*runs).testKey, [7]outcome{free, none, free, refused, refused, refused, refused}, nil},
+	"booking":          {(*runs).booking, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/booking askHere"}},
 	// A composite's children answer it for nothing, because callers pay the composite.
-	"delegation": {(*runs).delegation, [6]outcome{free, free, none, none, free, refused}, []string{"shared/host/answer/delegation send"}},
-	"tool":       {(*runs).tool, [6]outcome{refused, free, refused, refused, refused, refused}, nil},
+	"delegation": {(*runs).delegation, [7]outcome{free, free, none, none, free, refused, none}, []string{"shared/host/answer/delegation send"}},
+	"tool":       {(*runs).tool, [7]outcome{refused, free, refused, refused, refused, refused, none}, nil},
 }
 
 // At the second hop, an agent of the buyer's tenant, whom the buyer's account pays for, asks the
@@ -115,12 +115,12 @@ var ways = map[string]way{
 func init() {
 	credentials := map[string]struct {
 		of   func(*runs) string
-		want [6]outcome
+		want [7]outcome
 	}{
-		"key":         {func(w *runs) string { return w.key }, [6]outcome{paid, free, refused, refused, refused, paid}},
-		"token":       {func(w *runs) string { return w.token }, [6]outcome{paid, free, refused, refused, refused, paid}},
-		"test key":    {func(w *runs) string { return w.test }, [6]outcome{free, free, free, refused, refused, refused}},
-		"limited key": {func(w *runs) string { return w.limited }, [6]outcome{refused, free, refused, refused, refused, refused}},
+		"key":         {func(w *runs) string { return w.key }, [7]outcome{paid, free, refused, refused, refused, paid, refused}},
+		"token":       {func(w *runs) string { return w.token }, [7]outcome{paid, free, refused, refused, refused, paid, refused}},
+		"test key":    {func(w *runs) string { return w.test }, [7]outcome{free, free, free, refused, refused, refused, refused}},
+		"limited key": {func(w *runs) string { return w.limited }, [7]outcome{refused, free, refused, refused, refused, refused, refused}},
 	}
 	hops := map[string]func(*runs){
 		"task": (*runs).task, "text": (*runs).text, "completion stream": (*runs).completionStream, "mcp": (*runs).mcp, "background": (*runs).background, "slow": (*runs).slow,
@@ -261,7 +261,7 @@ func (w *runs) makeBuyer() {
 	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.clock().AddDate(1, 0, 0).Unix()}, nil)
 	w.must(err)
 	w.link(w.who, most)
-	if w.column == "suspended" {
+	if strings.HasPrefix(w.column, "suspended") {
 		_, err = w.server.Billing.Suspend(ctx, w.buyer.ID, true, "")
 		w.must(err)
 	}
@@ -300,12 +300,14 @@ func (w *runs) makeShop() {
 	}
 	w.shop, err = w.server.Vacants.Create(ctx, vacants.Spec{Name: "shop", Capability: "sells", Agent: agent, Tenant: tenant})
 	w.must(err)
-	p := price.Price{Flat: shopPrice}
-	if w.column == "quota" {
-		p.Free, p.FreeAddress = 9, 9
+	if w.column != "suspended, at a free shop" {
+		p := price.Price{Flat: shopPrice}
+		if w.column == "quota" {
+			p.Free, p.FreeAddress = 9, 9
+		}
+		w.shop, err = w.server.Vacants.SetPrice(ctx, w.shop.ID, p)
+		w.must(err)
 	}
-	w.shop, err = w.server.Vacants.SetPrice(ctx, w.shop.ID, p)
-	w.must(err)
 	_, _, err = w.server.Vacants.Publish(ctx, w.shop.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
 		v.Slug = "shop"
 		return nil

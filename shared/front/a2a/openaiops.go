@@ -45,7 +45,7 @@ func openAIOperations() []op.Spec {
 	}
 	completing := func(path, doc string, in reflect.Type) op.Spec {
 		s := of("POST", path, doc, in, reflect.TypeFor[openai.Completion]())
-		s.Access.Key = billing.Demand{Scope: billing.ScopeCall, Test: true}
+		s.Access.Key = billing.Calling()
 		s.Gives = []string{mediaJSON, mediaEvents}
 		s.Answer = fmt.Sprintf("A completion, or with stream its chunks as server-sent events, and the event [DONE]. %s names the receipt of a call that had a price.", caller.ReceiptHeader)
 		return s

@@ -93,7 +93,7 @@ func Operations() []op.Spec {
 	add := func(method, path, doc string, in, out reflect.Type) *op.Spec {
 		all = append(all, op.Spec{
 			Method: method, Path: "/v/{vacant}/" + path, Status: http.StatusOK, Doc: doc + " (A2A 1.0)", In: in, Out: out,
-			Access: op.Access{Anybody: true, Vacant: true, Key: billing.Demand{Scope: billing.ScopeCall, Test: true}},
+			Access: op.Access{Anybody: true, Vacant: true, Key: billing.Calling()},
 			Errors: reflect.TypeFor[Failure](), Takes: media, Gives: media, Open: true,
 		})
 		return &all[len(all)-1]
@@ -123,7 +123,7 @@ func Operations() []op.Spec {
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + keySetPath, Status: http.StatusOK, Access: open, Doc: "shows the key that signs the card of a vacant", In: vacant, Out: reflect.TypeFor[KeySet]()},
 		op.Spec{
 			Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "answers a text with a text",
-			Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeCall, Test: true}}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
+			Access: op.Access{Anybody: true, Key: billing.Calling()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
 			Takes: []string{mediaText}, Gives: []string{mediaText, mediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
 		},
 	)

@@ -90,10 +90,13 @@ func Handler(c Config) http.Handler {
 	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.Routes(newAPI(c).public(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Of})...))
 }
 
+// sending is the demand of keys that send envelopes.
+var sending = billing.Demand{Scope: billing.ScopeAGP, Test: true, Active: true}
+
 // public are the routes of the public handler.
 func (d *api) public(s op.Server) []op.Route {
 	post := op.Handle(op.Spec{
-		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP, Test: true}}, Doc: "takes an envelope of AGP, and answers by its intent",
+		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sending}, Doc: "takes an envelope of AGP, and answers by its intent",
 		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), Errors: reflect.TypeFor[failure](), Gives: []string{"application/json", envelopeType}, Open: true,
 	}, d.post)
 	slash := post
@@ -181,7 +184,7 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 // serve makes the checks of AGP in their order, and answers.
 func (c *call) serve(w http.ResponseWriter) (answer any, err error) {
 	ctx := c.r.Context()
-	key, err := c.Bookings.Billing.Admit(ctx, c.r, billing.Demand{Scope: billing.ScopeAGP, Test: true})
+	key, err := c.Bookings.Billing.Admit(ctx, c.r, sending)
 	if err != nil {
 		return nil, err
 	}

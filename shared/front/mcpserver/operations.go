@@ -51,7 +51,7 @@ type (
 // Operations lists the operations of MCP.
 func Operations() []op.Spec {
 	post := op.Spec{
-		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeCall, Test: true}}, Open: true,
+		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.Calling()}, Open: true,
 		Out: reflect.TypeFor[Response](), Errors: reflect.TypeFor[httpapi.RPCRefusal](), Gives: []string{"application/json", "text/event-stream"},
 		Answer: "The answer, or server-sent events with its progress and the answer, if a tool is called with a progress token.",
 	}

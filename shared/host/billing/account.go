@@ -279,6 +279,7 @@ func (b *Billing) change(ctx context.Context, id string, decide func(context.Con
 			AccountDocs.Put(tx, store.Doc{Key: AccountKey(id)}, a)
 			return appendChange(tx, stream, a.Changes, &c)
 		})
+		b.accounts.forget(id)
 		// Calls moved the balance meanwhile: plan again with the present shards.
 		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
 			return a, store.Problem(err)
@@ -420,7 +421,34 @@ func checkBound(field string, most money.Amount) error {
 	return nil
 }
 
-// Suspend refuses the calls of an account from the next on, or allows them again.
+// checkActive returns an error if the account is suspended.
+func (a *Account) checkActive() error {
+	if a.Suspended {
+		return problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
+	}
+	return nil
+}
+
+// checkActive returns an error if an account is suspended. A suspension by another process has an
+// effect within a second.
+func (b *Billing) checkActive(ctx context.Context, id string) error {
+	began := b.Now()
+	if refusal, known := b.accounts.get(id, began); known {
+		return refusal
+	}
+	a, err := b.Account(ctx, id)
+	if err != nil {
+		return err
+	}
+	refusal := a.checkActive()
+	b.accounts.put(id, refusal, began)
+	return refusal
+}
+
+// Suspend refuses the calls of an account, or allows them again. The keys of the account and the
+// tokens of its issuers are refused wherever they would identify a caller of vacants or a client of
+// AGP; calls by its links are refused when it would pay. They still read the account and its
+// receipts, pay in, revoke keys, end links and cancel bookings. Calls that were accepted go on.
 func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note string) (Account, error) {
 	if err := checkNote(note); err != nil {
 		return Account{}, err

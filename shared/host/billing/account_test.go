@@ -3,10 +3,12 @@ package billing_test
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -204,6 +206,55 @@ func TestIdentifyWantsTheScopeToCall(t *testing.T) {
 	if p, err := w.billing.Identify(t.Context(), httptest.NewRequest("POST", "/", nil)); p != nil || err != nil {
 		t.Errorf("Identify() of nobody = %v, %v", p, err)
 	}
+}
+
+// A suspended account is not identified, by any credential, and identifying its keys costs one read more
+// a second. Another process notices the suspension within that second.
+func TestASuspendedAccountCallsNothing(t *testing.T) {
+	s := &recording{Store: newWorld(t).store}
+	w := newWorldOver(t, s)
+	a := w.account("acme", 1, 0)
+	here, there := w.taking(), w.taking()
+	_, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true})
+	w.must(err)
+	requests := map[string]*http.Request{"a token": withToken("ann")}
+	for what, o := range map[string]billing.KeyOptions{"a key": {Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeRead, billing.ScopeManage}}, "a test key": {Test: true}} {
+		_, secret, err := here.MakeKey(t.Context(), a.ID, o)
+		w.must(err)
+		requests[what] = httptest.NewRequest("POST", "/", nil)
+		requests[what].Header.Set("Authorization", "Bearer "+secret)
+	}
+	want := func(b *billing.Billing, kind problem.Kind) {
+		t.Helper()
+		for what, r := range requests {
+			if _, err := b.Identify(t.Context(), r); kind == 0 && err != nil || kind != 0 && !problem.Is(err, kind) {
+				t.Errorf("%s = %v, want %v", what, err, kind)
+			}
+		}
+	}
+	want(here, 0)
+	want(there, 0)
+	before := s.reads
+	_, err = here.Identify(t.Context(), requests["a key"])
+	w.must(err)
+	if n := s.reads - before; n != 1 {
+		t.Errorf("identifying a key again reads %d documents, want 1", n)
+	}
+	_, err = here.Suspend(t.Context(), a.ID, true, "")
+	w.must(err)
+	want(here, problem.AccountSuspended)
+	w.clock.Advance(time.Second)
+	want(there, problem.AccountSuspended)
+	for _, scope := range []billing.Scope{billing.ScopeRead, billing.ScopeManage} { // it reads, and pays in
+		if _, err := here.Admit(t.Context(), requests["a key"], billing.Demand{Scope: scope}); err != nil {
+			t.Errorf("the scope %s of a suspended account = %v", scope, err)
+		}
+	}
+	_, err = here.Suspend(t.Context(), a.ID, false, "")
+	w.must(err)
+	want(here, 0)
+	w.clock.Advance(time.Second)
+	want(there, 0)
 }
 
 // recording is a store that keeps what is written and counts reads.

@@ -82,7 +82,8 @@ type Config struct {
 type Billing struct {
 	Config
 	tokens   Tokens // nil if none counts here
-	links    linkCache
+	links    cache[identity.ID, payingLink]
+	accounts cache[string, error] // refusals of suspended accounts, by id; nil for others
 	spent    spentCache
 	issuers  issuerCache
 	subjects subjectCache
@@ -108,44 +109,50 @@ func (b *Billing) updater() store.Updater {
 // now is the time in the precision in which it is stored.
 func (b *Billing) now() time.Time { return b.Now().UTC().Truncate(time.Second) }
 
-// cacheTime is the time for which a link is cached.
+// cacheTime is the time for which a cache keeps a value.
 const cacheTime = time.Second
 
-// linkCache remembers for a second which account pays for a caller.
-type linkCache struct {
+// cache keeps values that were read a short time ago.
+type cache[K comparable, V any] struct {
 	mu sync.Mutex
-	m  map[identity.ID]cachedLink
+	m  map[K]cachedValue[V]
 }
 
-type cachedLink struct {
-	link  Link
-	ok    bool
+type cachedValue[V any] struct {
+	value V
 	until time.Time
 }
 
-// cached bounds both caches.
-const cached = 4096
+// maxCached limits the entries of a cache.
+const maxCached = 4096
 
-func (c *linkCache) get(id identity.ID, now time.Time) (l Link, ok, known bool) {
+func (c *cache[K, V]) get(k K, now time.Time) (v V, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, there := c.m[id]
-	return e.link, e.ok, there && now.Before(e.until)
+	e, known := c.m[k]
+	return e.value, known && now.Before(e.until)
 }
 
-func (c *linkCache) put(id identity.ID, l Link, ok bool, began time.Time) {
+// put keeps a value whose read began at a time.
+func (c *cache[K, V]) put(k K, v V, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.m) >= cached || c.m == nil {
-		c.m = map[identity.ID]cachedLink{}
+	if len(c.m) >= maxCached || c.m == nil {
+		c.m = map[K]cachedValue[V]{}
 	}
-	c.m[id] = cachedLink{l, ok, began.Add(cacheTime)}
+	c.m[k] = cachedValue[V]{v, began.Add(cacheTime)}
 }
 
-func (c *linkCache) forget(id identity.ID) {
+func (c *cache[K, V]) forget(k K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.m, id)
+	delete(c.m, k)
+}
+
+// payingLink is the link of a caller; ok is false if the caller has none.
+type payingLink struct {
+	link Link
+	ok   bool
 }
 
 // spentCache remembers which day counters are full, so that not every call over a limit
@@ -166,7 +173,7 @@ func (c *spentCache) full(day string, add store.Add) bool {
 func (c *spentCache) note(day string, add store.Add) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.day != day || len(c.m) >= cached {
+	if c.day != day || len(c.m) >= maxCached {
 		c.day, c.m = day, map[store.Key]int64{}
 	}
 	c.m[add.Key] = add.Max

@@ -411,9 +411,12 @@ type Demand struct {
 	// Test admits test keys, too. What they then read and change is test data of their account,
 	// so an operation that has none admits live keys only.
 	Test bool
-	// Active refuses keys of suspended accounts.
+	// Active refuses keys of accounts that are suspended, or were a second ago.
 	Active bool
 }
+
+// Calling returns the demand of operations by which keys call vacants.
+func Calling() Demand { return Demand{Scope: ScopeCall, Test: true, Active: true} }
 
 // ErrNoKey is the cause of Admit's error for a request without a key.
 var ErrNoKey = errors.New("no key")
@@ -439,11 +442,7 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 	case !d.Active:
 		return &k, nil
 	}
-	a, err := b.Account(ctx, k.Account)
-	if err == nil && a.Suspended {
-		err = problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
-	}
-	return &k, err
+	return &k, b.checkActive(ctx, k.Account)
 }
 
 // holder returns the key of a secret, or the rights of a token.
@@ -461,7 +460,7 @@ func (b *Billing) holder(ctx context.Context, r *http.Request, secret string) (K
 // Identify returns the account that pays for a request, or nil for a request
 // without a key.
 func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
-	k, err := b.Admit(ctx, r, Demand{Scope: ScopeCall, Test: true})
+	k, err := b.Admit(ctx, r, Calling())
 	switch {
 	case errors.Is(err, ErrNoKey):
 		return nil, nil

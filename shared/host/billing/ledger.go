@@ -102,8 +102,8 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 // active returns an account that is not suspended.
 func (b *Billing) active(ctx context.Context, id string) (Account, error) {
 	a, err := b.Account(ctx, id)
-	if err == nil && a.Suspended {
-		err = problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
+	if err == nil {
+		err = a.checkActive()
 	}
 	return a, err
 }

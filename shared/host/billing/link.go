@@ -200,15 +200,15 @@ func (b *Billing) Links(ctx context.Context, account string) (all []Link, err er
 // linkOf returns the link of a caller, at most a second old.
 func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (l Link, ok bool, err error) {
 	began := b.Now()
-	if l, ok, known := b.links.get(caller, began); known {
-		return l, ok, nil
+	if l, known := b.links.get(caller, began); known {
+		return l.link, l.ok, nil
 	}
 	s, d, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))
 	if err != nil {
 		return l, false, err
 	}
 	ok = d.Version > 0 && !s.Ended
-	b.links.put(caller, s.Link, ok, began)
+	b.links.put(caller, payingLink{s.Link, ok}, began)
 	return s.Link, ok, nil
 }
 

@@ -37,8 +37,8 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 	},
 		accountOpenCommand(a), accountListCommand(a), accountShowCommand(a), accountLogCommand(a),
 		accountLinkCommand(a), accountUnlinkCommand(a), accountCapCommand(a), accountLineCommand(a), accountAdjustCommand(a),
-		accountSuspendCommand(a, "suspend", "Suspend an account: its calls are refused from then on", account.SuspendAccount),
-		accountSuspendCommand(a, "resume", "End the suspension of an account", account.ResumeAccount), accountPayCommand(a),
+		accountSuspendCommand(a, "suspend", "Suspend an account: its calls are refused from then on", suspendLong, account.SuspendAccount),
+		accountSuspendCommand(a, "resume", "End the suspension of an account", "", account.ResumeAccount), accountPayCommand(a),
 	)
 }
 
@@ -431,11 +431,19 @@ func accountAdjustCommand(a *kit.App) *cobra.Command {
 	return c.Command(a)
 }
 
-func accountSuspendCommand(a *kit.App, use, short string, do op.Op[account.With[account.Note], account.Account]) *cobra.Command {
+const suspendLong = `Suspend an account: its calls are refused from then on, at most a second later.
+
+Its keys, and the tokens of its issuers, are refused with account_suspended at every address of
+a vacant, also at free vacants and for its tasks, and at AGP; so are signed calls that the
+account would pay for. They still read the account, its statement and its receipts, pay in,
+revoke keys, end links and cancel bookings. Calls that were accepted before go on, and are charged.`
+
+func accountSuspendCommand(a *kit.App, use, short, long string, do op.Op[account.With[account.Note], account.Account]) *cobra.Command {
 	var note string
 	return kit.Operation[account.With[account.Note], account.Account]{
 		Use:     use + " TENANT",
 		Short:   short,
+		Long:    long,
 		Example: "  vacancy account " + use + " acme",
 		Op:      do,
 		API:     kit.AccountAPI(),
