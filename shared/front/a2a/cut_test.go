@@ -127,6 +127,7 @@ type cutting struct {
 	before func(piece int) // called before the agent says a piece, unless nil
 	fails  bool            // after its pieces
 	ids    int
+	asker  asksEcho
 }
 
 func newCutting(t *testing.T, p price.Price) *cutting {
@@ -135,6 +136,7 @@ func newCutting(t *testing.T, p price.Price) *cutting {
 	w := openWorld(t, true, func(config *serve.Config) {
 		config.Charges = true
 		config.Substrates["pieces"] = func(string) (substrate.Substrate, error) { return c, nil }
+		config.Substrates[substrate.KindMock] = func(string) (substrate.Substrate, error) { return &c.asker, nil }
 		c.config = *config
 	})
 	c.paying = &paying{world: w}
@@ -213,7 +215,7 @@ func (c *cutting) next() (id string, r task.Ref) {
 // post calls a method at a process.
 func (c *cutting) post(h http.Handler, method, params string) string {
 	c.t.Helper()
-	in := httptest.NewRequest(http.MethodPost, "/v/pieces", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)))
+	in := httptest.NewRequest(http.MethodPost, "/v/"+c.vacant.String(), strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)))
 	in.Header.Set("Content-Type", "application/json")
 	name, value, _ := strings.Cut(c.acme, ": ")
 	in.Header.Set(name, value)

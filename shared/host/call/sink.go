@@ -22,6 +22,7 @@ type Provisional struct {
 	Thought string
 	Tool    string // the name of a tool that the agent calls
 	Usage   *Usage // the usage so far
+	Last    bool   // no text follows
 	// Detail is an agent's report besides the text of its answer. A Sink that knows its
 	// type (package task) reads it; others ignore it.
 	Detail any

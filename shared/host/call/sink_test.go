@@ -101,6 +101,9 @@ func told(p call.Progress) string {
 		if p.Usage != nil {
 			return fmt.Sprintf("used %d", p.Usage.In)
 		}
+		if p.Last {
+			return "last"
+		}
 		return p.Text + p.Thought + p.Tool
 	}
 	return "?"
@@ -113,7 +116,7 @@ func TestSinkReceivesEventsAndTheOutcome(t *testing.T) {
 		want   []string
 	}{
 		"an answer": {events{substrate.Thought("hm"), substrate.ToolCall{Name: "look"}, substrate.Text("a "), substrate.Usage{In: 3}, substrate.Text("b"), substrate.Stop},
-			[]string{"hm", "look", "a ", "used 3", "b", "signed a b"}},
+			[]string{"hm", "look", "a ", "used 3", "b", "last", "signed a b"}},
 		"a failure in its middle": {events{substrate.Text("a "), failed}, []string{"a ", "unanswered substrate_busy"}},
 		"a failure at once":       {events{failed}, []string{"unanswered substrate_busy"}},
 	} {
@@ -139,7 +142,7 @@ func TestSinkReceivesEachEventBeforeTheNextIsProduced(t *testing.T) {
 	n := notes{}
 	host, _, e := watched(t, pulls{&n})
 	host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: n.take})
-	if diff := cmp.Diff([]string{"pull", "1", "pull", "2", "pull", "signed 12"}, n.read()); diff != "" {
+	if diff := cmp.Diff([]string{"pull", "1", "pull", "2", "pull", "last", "signed 12"}, n.read()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }

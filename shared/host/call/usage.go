@@ -19,7 +19,8 @@ type Usage struct {
 	Agent  uint64 `json:"agent_version"`
 	// Fallback: the fallback model, not the first, was asked last.
 	Fallback bool `json:"fallback"`
-	// Unreported counts the turns for which the provider reported no usage.
+	// Unreported counts the turns for which the provider reported no usage. It is at least 1 if
+	// In or Out contains an estimate.
 	Unreported uint64 `json:"unreported"`
 	Cost       uint64 `json:"cost"` // micro-dollars
 	// Prices is the version of the host's table of models that Cost is based on; 0 if

@@ -308,6 +308,8 @@ func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Eve
 				call.Report(ctx, call.Provisional{Tool: e.Name})
 			case Usage:
 				call.Report(ctx, call.Provisional{Usage: e.counts()})
+			case Done:
+				call.Report(ctx, call.Provisional{Last: true})
 			}
 			if !yield(e, err) {
 				return

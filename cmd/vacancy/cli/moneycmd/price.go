@@ -41,7 +41,8 @@ DOLLARS is the price of a call. --in and --out are the prices of a million token
 vacant's agent reports; --most is then the most that a call costs. This amount is held when a
 call is accepted, and the unused part is given back with the answer. A call without an answer
 costs nothing.
-Tokens that the agent does not report cost nothing either; "unreported" counts such answers.
+Tokens that the agent does not report cost nothing either, unless the answer is canceled or cut
+off: then they are estimated. "unreported" counts such answers.
 
 The payer is the account of the key that a request has, or the account that the caller's id
 is linked to ("vacancy account link"). Callers without an account have the free calls of a

@@ -52,7 +52,7 @@ func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 		last := b.State.Terminal() && i == len(b.Events)-1
 		switch {
 		case last:
-		case e.IsWithdrawn(), one.Quiet && stateAt(e).Active(), e.Artifact != nil && one.Count >= MaxDeliveries-1:
+		case e.IsEmpty(), one.Quiet && stateAt(e).Active(), e.Artifact != nil && one.Count >= MaxDeliveries-1:
 			continue
 		case e.Artifact != nil:
 			joined := *e.Artifact

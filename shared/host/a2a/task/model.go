@@ -207,8 +207,8 @@ func (t *Task) CheckContext(named string) error {
 	return nil
 }
 
-// Event is a change of a task. Exactly one of Task, Status and Artifact is set, or none if
-// the event was a piece of an answer that was never given.
+// Event is a change of a task. Exactly one of Task, Status and Artifact is set. None is set if
+// the event was a piece of an answer that was never given, or tells only of usage.
 type Event struct {
 	Task     *Task   `json:"task,omitempty"` // the first: what the task was when it began
 	Status   *Status `json:"status,omitempty"`
@@ -217,8 +217,8 @@ type Event struct {
 	Asked *Message `json:"asked,omitempty"`
 }
 
-// IsWithdrawn reports whether e was a piece of an answer that was never given.
-func (e Event) IsWithdrawn() bool { return e == Event{} }
+// IsEmpty reports whether e tells readers nothing.
+func (e Event) IsEmpty() bool { return e == Event{} }
 
 // Ending is an agent's wish to end its turn in another way than Completed with its
 // text as an artifact. It is the Detail of a call.Provisional, as a Chunk is.

@@ -58,6 +58,8 @@ func (u *turn) note(t *Task, n int, s *storedEvent) {
 		for _, p := range s.Artifact.Artifact.Parts {
 			u.said += p.Text
 		}
+	}
+	if s.Used != nil {
 		u.used = s.Used
 	}
 }
@@ -334,7 +336,7 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(St
 		changed, done := e.hub.wait(r.partition())
 		err := e.follow(ctx, l)
 		for _, event := range l.events[min(after, len(l.events)):] {
-			if err == nil && !event.IsWithdrawn() && !emit(event) {
+			if err == nil && !event.IsEmpty() && !emit(event) {
 				done()
 				return nil
 			}

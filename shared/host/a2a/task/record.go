@@ -121,7 +121,8 @@ type storedEvent struct {
 	// Void, beside a Status, says that the turn ended without an answer: the artifacts of the
 	// turn are withdrawn.
 	Void bool `json:"void,omitempty"`
-	// Used, beside a piece of the answer, is the turn's usage up to this piece.
+	// Used is the turn's usage so far. It comes with each piece of the answer, and in an event
+	// of its own when the agent begins to use tools or asks its model again.
 	Used *call.Usage `json:"used,omitempty"`
 	// By, beside a message whose turn a worker runs, is the credential of its request. It is nil for
 	// other turns, and for a turn that an older program stored: then no limits hold for its walk.

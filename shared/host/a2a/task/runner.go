@@ -191,7 +191,7 @@ type runner struct {
 	ending  *Ending
 	status  Status // of the decision
 
-	came     int         // bytes of the answer that came
+	came     int         // bytes of text and thoughts that came
 	reported *call.Usage // the last one
 	counted  int         // bytes that had come by then
 }
@@ -230,35 +230,66 @@ func (r *runner) cancel() {
 // them, by size, or by tend.
 func (r *runner) take(p call.Progress) {
 	piece, ok := p.(call.Provisional)
-	if !ok || piece.Text == "" && piece.Detail == nil && piece.Usage == nil {
+	if !ok {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if piece.Usage != nil {
-		r.reported, r.counted = piece.Usage, r.came
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	r.came += len(piece.Text) + len(piece.Thought)
+	if u, before := piece.Usage, r.reported; u != nil {
+		r.reported, r.counted = u, r.came
+		if before != nil && (u.Turns > before.Turns || u.Tools > before.Tools) {
+			r.storeUsage(ctx)
+		}
 	}
 	switch d := piece.Detail.(type) {
 	case Chunk:
-		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-		defer cancel()
 		_ = r.put(ctx, storedEvent{Event: Event{Artifact: &d}})
 	case Ending:
 		r.ending = &d
 	}
-	if _, artifact := r.ending.of(); piece.Text == "" || !artifact {
+	if _, artifact := r.ending.of(); !artifact {
 		return // the text is only the message of the status
 	}
-	r.heard, r.came = append(r.heard, piece.Text...), r.came+len(piece.Text)
-	if now := r.engine.Now(); !r.quiet && (r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk) {
-		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-		defer cancel()
+	r.heard = append(r.heard, piece.Text...)
+	switch now := r.engine.Now(); {
+	case r.quiet:
+	case piece.Last:
+		// Its usage is stored before anything else happens, for a cancel.
+		_ = r.closeText(ctx)
+	case r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk:
 		_ = r.flush(ctx, false) // the answer has it too
 	}
 }
 
+// storeUsage stores the usage so far, if a part of the answer can be read: a cancel by another
+// process charges for what is stored. Turns and tools may take long, so their beginnings do
+// not wait for the next piece. r.mu is held.
+func (r *runner) storeUsage(ctx context.Context) {
+	switch {
+	case len(r.heard) > 0 && !r.quiet:
+		_ = r.flush(ctx, false)
+	case r.said != "" && !r.broken && r.next < MaxEvents-1:
+		_ = r.put(ctx, storedEvent{Used: r.used()})
+	}
+}
+
+// closeText stores the text that is not stored yet, and marks the end of the text. r.mu is held.
+func (r *runner) closeText(ctx context.Context) error {
+	switch {
+	case len(r.heard) > 0:
+		return r.flush(ctx, true)
+	case r.said == "" || r.closed || r.broken:
+		return nil
+	}
+	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.used()})
+}
+
 // used returns the turn's usage so far: the usage that the agent reported, and an estimate
-// for the text after the report. Without a report, the request is estimated, too.
+// for the text and the thoughts after the report. If the agent reported nothing, the request
+// is estimated, too; a model's first report contains that estimate (package loop).
 func (r *runner) used() *call.Usage {
 	var u call.Usage
 	if r.reported != nil {
@@ -268,7 +299,7 @@ func (r *runner) used() *call.Usage {
 	}
 	if rest := r.came - r.counted; rest > 0 {
 		u.Out += call.EstimatedTokens(rest)
-		u.Unreported++
+		u.Unreported = max(u.Unreported, 1)
 	}
 	return &u
 }
@@ -337,12 +368,9 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 // complete makes the stored artifact the answer's text. r.mu is held.
 func (r *runner) complete(ctx context.Context, answer string) error {
 	if r.task.answer() == answer && len(r.heard) == 0 {
-		if r.said == "" || r.closed {
-			return nil
-		}
-		// All pieces were stored before the agent said that it was done. The mark of the last
-		// one is not worth the answer: without it, the status ends the task as well.
-		_ = r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.used()})
+		// The mark of the last piece is not worth the answer: without it, the status ends the
+		// task as well.
+		_ = r.closeText(ctx)
 		return nil
 	}
 	if r.said+string(r.heard) == answer && !r.broken {

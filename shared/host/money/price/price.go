@@ -37,8 +37,9 @@ func CheckBooking(p money.Amount) error {
 type Price struct {
 	Version uint64       `json:"version"` // from 1
 	Flat    money.Amount `json:"flat"`    // for a call
-	// In and Out are for a million tokens that the vacant's agent reports. Most bounds the
-	// charge of a call that pays for tokens; it is held until the answer.
+	// In and Out are for a million tokens that the vacant's agent reports, or that are estimated
+	// for an answer that ends early. Most bounds the charge of a call that pays for tokens; it is
+	// held until the answer.
 	In   money.Amount `json:"in,omitempty"`
 	Out  money.Amount `json:"out,omitempty"`
 	Most money.Amount `json:"most,omitempty"`
@@ -85,7 +86,7 @@ func (p *Price) Hold() money.Amount {
 // ByTokens reports whether tokens have a price.
 func (p *Price) ByTokens() bool { return p != nil && (p.In > 0 || p.Out > 0) }
 
-// Charge returns the price of a call whose agent reports so many tokens, rounded
+// Charge returns the price of a call whose agent used so many tokens, rounded
 // up to a micro-dollar, and never above Hold.
 func (p *Price) Charge(in, out uint64) money.Amount {
 	tokens := p.In*money.Amount(min(in, maxTokens)) + p.Out*money.Amount(min(out, maxTokens))

@@ -158,7 +158,8 @@ func New(c Config) substrate.Substrate {
 type loop struct{ Config }
 
 // Infer answers r. The text joins the model's texts of all turns. The usage is the
-// sum of all turns.
+// sum of all turns. While the answer comes, and if it ends early, tokens that no model
+// reported are estimated. A complete answer has only reported tokens.
 func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.Time(); limit > 0 {
@@ -179,6 +180,11 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		one := &run{loop: l, request: r, yield: yield}
 		why, err := one.answer(ctx)
 		one.endSpending(ctx)
+		if (&substrate.Answer{Why: why}).Cut() == "" {
+			_ = one.report(one.used)
+		} else {
+			_ = one.report(one.usedSoFar())
+		}
 		switch {
 		case one.gone:
 		case err != nil:
@@ -209,6 +215,7 @@ func Turn(ctx context.Context, c Config, r substrate.Request, fallback bool) ite
 		one := &run{loop: l, request: r, yield: yield, unchecked: true}
 		a, _, err := one.ask(ctx, model, fallback)
 		one.endSpending(ctx)
+		_ = one.report(one.used)
 		switch {
 		case one.gone:
 		case err != nil:
@@ -228,9 +235,14 @@ type run struct {
 	spoken  int  // bytes that were added to the conversation
 	said    bool // some text was yielded
 	apart   bool // the next text is of another turn
-	// unchecked: a JSON text is yielded as it comes.
+	// unchecked: a JSON text is yielded as it comes, and usage is not estimated, because another
+	// process checks and estimates.
 	unchecked bool
-	used      substrate.Usage
+	used      substrate.Usage // as the models reported it
+	reported  substrate.Usage // the last usage that was yielded
+	// Bytes that no report covers: texts of the requests in turns without a report, and what the
+	// models have said since the last report.
+	sent, received int
 
 	// The provider counted the first countedSize bytes of the conversation as
 	// countedTokens.
@@ -247,6 +259,26 @@ func (r *run) emit(e substrate.Event) error {
 		return errGone
 	}
 	return nil
+}
+
+// report yields a usage, unless it is the one that was yielded before.
+func (r *run) report(u substrate.Usage) error {
+	if r.gone || u == r.reported {
+		return nil
+	}
+	r.reported = u
+	return r.emit(u)
+}
+
+// usedSoFar returns the usage with an estimate of the tokens that no report covers.
+func (r *run) usedSoFar() substrate.Usage {
+	u := r.used
+	if !r.unchecked && r.sent+r.received > 0 {
+		u.In += int(call.EstimatedTokens(r.sent))
+		u.Out += int(call.EstimatedTokens(r.received))
+		u.Unreported = max(u.Unreported, 1)
+	}
+	return u
 }
 
 func (r *run) answer(ctx context.Context) (substrate.Done, error) {
@@ -316,9 +348,10 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	}
 	r.used.Turns++
 	r.used.Fallback = fallback
-	before := r.used
+	before, sentBefore, receivedBefore := r.used, r.sent, r.received
 	r.used.Unreported++
-	if err := r.emit(r.used); err != nil {
+	r.sent += textSize(&request)
+	if err := r.report(r.usedSoFar()); err != nil {
 		return a, false, err
 	}
 	ctx, sent := traceSent(ctx)
@@ -330,6 +363,9 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 			failed = nil
 		}
 		r.settle(usage, size, sent.Load() || seen, failed)
+		if failed != nil && !seen { // the turn is asked again, or the call fails
+			r.used.Unreported, r.sent, r.received = before.Unreported, sentBefore, receivedBefore
+		}
 	}()
 	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
 		for e, err := range model.Infer(ctx, request) {
@@ -345,19 +381,25 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 			}
 			switch e := e.(type) {
 			case substrate.Thought:
+				r.received += len(e)
 				err = r.emit(e)
 			case substrate.Usage:
 				usage = &e
-				r.count(ctx, before, &e)
-				err = r.emit(r.used)
+				if r.count(ctx, before, &e); e.Unreported == 0 {
+					r.sent, r.received = sentBefore, receivedBefore
+				}
+				err = r.report(r.usedSoFar())
 			case substrate.ToolCall:
+				if usage == nil || usage.Unreported > 0 { // calls come last, so a report covers them
+					r.received += len(e.Name) + len(e.Arguments)
+				}
 				r.used.Tools++
 				before.Tools++
-				if err = r.emit(e); err == nil {
-					err = r.emit(r.used)
-				}
+				err = r.emit(e)
 			case substrate.Text:
-				if !r.request.JSON || r.unchecked {
+				if r.request.JSON && !r.unchecked {
+					r.received += len(e)
+				} else {
 					err = r.text(e)
 				}
 			case substrate.Done:
@@ -397,12 +439,16 @@ func (r *run) text(piece substrate.Text) error {
 		piece = "\n\n" + piece
 	}
 	r.said, r.apart = true, false
+	r.received += len(piece)
 	return r.emit(piece)
 }
 
 // use runs the tools that the model calls, and adds the call and its results to the
 // conversation.
 func (r *run) use(ctx context.Context, a *substrate.Answer) error {
+	if err := r.report(r.usedSoFar()); err != nil {
+		return err
+	}
 	results := make([]substrate.ToolResult, len(a.Calls))
 	var g errgroup.Group
 	g.SetLimit(atOnce)

@@ -490,3 +490,41 @@ func TestACancelledCallIsCancelled(t *testing.T) {
 		t.Errorf("Fold() = %v, want Canceled", err)
 	}
 }
+
+// Usage that no model reported is estimated while an answer comes and if it is cut off. A
+// complete answer has only what was reported.
+func TestUsageThatNobodyReportedIsEstimatedForAnswersThatEndEarly(t *testing.T) {
+	const sent = 8 // bytes of the question
+	thought, text := substrate.Thought("hmmm"), substrate.Text("12345678")
+	first := substrate.Usage{In: 2, Turns: 1, Unreported: 1} // yielded before the model is asked
+	for name, tt := range map[string]struct {
+		members string
+		turns   [][]any
+		want    []substrate.Usage
+	}{
+		"complete, reported":          {turns: [][]any{{text, substrate.Usage{In: 9, Out: 5}, substrate.Stop}}, want: []substrate.Usage{first, {In: 9, Out: 5, Turns: 1}}},
+		"complete, not reported":      {turns: [][]any{{text, substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, Unreported: 1}}},
+		"cut, reported":               {turns: [][]any{{text, substrate.Usage{In: 9, Out: 5}, substrate.Length}}, want: []substrate.Usage{first, {In: 9, Out: 5, Turns: 1}}},
+		"cut, not reported":           {turns: [][]any{{thought, text, substrate.Length}}, want: []substrate.Usage{first, {In: 2, Out: 3, Turns: 1, Unreported: 1}}},
+		"cut after an early report":   {turns: [][]any{{substrate.Usage{In: 9, Out: 1}, text, substrate.Length}}, want: []substrate.Usage{first, {In: 9, Out: 1, Turns: 1}, {In: 9, Out: 3, Turns: 1, Unreported: 1}}},
+		"a JSON text, not reported":   {members: `,"output_format":"json"`, turns: [][]any{{substrate.Text(`{"a":12}`), substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, Unreported: 1}}},
+		"refused, and asked again":    {members: `,"fallback_model":"n"`, turns: [][]any{{&call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")}}, {text, substrate.Length}}, want: []substrate.Usage{first, {In: 2, Turns: 2, Unreported: 1}, {In: 2, Out: 2, Turns: 2, Unreported: 1}}},
+		"a report of another process": {turns: [][]any{{substrate.Usage{Unreported: 1}, text, substrate.Usage{In: 9, Out: 5}, substrate.Length}}, want: []substrate.Usage{first, {In: 9, Out: 5, Turns: 1}}},
+	} {
+		var got []substrate.Usage
+		for e, err := range loop.New(loop.Config{Agent: agent(t, tt.members), Model: &model{turns: tt.turns}}).Infer(t.Context(), question()) {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if u, ok := e.(substrate.Usage); ok {
+				got = append(got, u)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: usage (-want +got):\n%s", name, diff)
+		}
+	}
+	if text := question(); len(text.Text()) != sent {
+		t.Errorf("the question has %d bytes, want %d", len(text.Text()), sent)
+	}
+}

@@ -70,7 +70,7 @@ func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 	r.used.Cost = int(r.Spending.Cost())
 }
 
-// endSpending settles the last turn and emits the total usage.
+// endSpending settles the last turn.
 func (r *run) endSpending(ctx context.Context) {
 	if r.Spending == nil {
 		return
@@ -85,20 +85,26 @@ func (r *run) endSpending(ctx context.Context) {
 	if r.Spending.End(ctx) == nil { // else the reservation remains spent
 		r.used.Cost = int(r.Spending.Cost())
 	}
-	if !r.gone && r.used.Turns > 0 {
-		_ = r.emit(r.used)
-	}
 }
 
 // sizeOf returns the size of a request's texts in bytes, and for each image the most that it can cost in
 // tokens.
 func sizeOf(q *substrate.Request) int {
+	n := textSize(q)
+	for _, t := range q.Turns {
+		n += len(t.Files) * imageTokens
+	}
+	return n
+}
+
+// textSize returns the size of a request's texts in bytes.
+func textSize(q *substrate.Request) int {
 	n := len(q.System)
 	for _, t := range q.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema)
 	}
 	for _, t := range q.Turns {
-		n += len(t.Text) + len(t.Files)*imageTokens
+		n += len(t.Text)
 		for _, c := range t.Calls {
 			n += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.Opaque)
 		}

@@ -86,9 +86,6 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	if c.Error != nil && string(c.Error) != "null" {
 		return nil, remote.Failed(c.Error)
 	}
-	if u := c.Usage.Value; u.Prompt.IsGiven() || u.Completion.IsGiven() {
-		events = append(events, substrate.Usage{In: u.Prompt.Int(), Out: u.Completion.Int(), Cached: u.Details.Value.Cached.Int()})
-	}
 	for _, choice := range c.Choices {
 		if n := choice.Index.Value; n != 0 {
 			continue // one answer was asked for
@@ -102,6 +99,10 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 		if err := a.Because(choice.FinishReason); err != nil {
 			return events, err
 		}
+	}
+	// The report follows the text of its chunk, which it covers.
+	if u := c.Usage.Value; u.Prompt.IsGiven() || u.Completion.IsGiven() {
+		events = append(events, substrate.Usage{In: u.Prompt.Int(), Out: u.Completion.Int(), Cached: u.Details.Value.Cached.Int()})
 	}
 	return events, nil
 }
