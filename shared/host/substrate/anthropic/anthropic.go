@@ -163,7 +163,6 @@ func blocksOf(t *substrate.Turn) (all []block) {
 // members by the type, because types that are unknown here may have any.
 type event struct {
 	Type  string
-	Error json.RawMessage
 	Usage lax.Of[usage]
 }
 
@@ -195,10 +194,14 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		// It is told with what follows: a server that fails right after it may be
 		// asked again, as if it had said nothing.
 		var is struct {
-			Message lax.Of[struct{ Usage lax.Of[usage] }]
+			Message lax.Of[struct {
+				Usage lax.Of[usage]
+				Why   remote.Reason `json:"stop_reason"`
+			}]
 		}
 		_ = json.Unmarshal(data, &is) // it takes any value
 		a.count(&is.Message.Value.Usage.Value)
+		return nil, a.Because(is.Message.Value.Why)
 	case "content_block_start":
 		var is struct {
 			Block json.RawMessage `json:"content_block"`
@@ -246,12 +249,6 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		}
 		a.count(&e.Usage.Value)
 		return append(events, a.tell(true)...), a.Because(is.Why)
-	case "error":
-		return nil, remote.Failed(e.Error)
-	case "":
-		if e.Error != nil {
-			return nil, remote.Failed(e.Error)
-		}
 	}
 	return nil, nil // ping, and what later versions add
 }

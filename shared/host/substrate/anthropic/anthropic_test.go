@@ -43,7 +43,7 @@ func ended(why string) string {
 }
 
 var (
-	begin = event("message_start", map[string]any{"message": map[string]any{"id": "msg_1", "type": "message", "role": "assistant", "content": []any{}, "model": "m",
+	begin = event("message_start", map[string]any{"message": map[string]any{"id": "msg_1", "type": "message", "role": "assistant", "content": []any{}, "model": "m", "stop_reason": nil,
 		"usage": map[string]any{"input_tokens": 5, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 1}}}) + event("ping", nil)
 	open = block(0, map[string]any{"type": "text", "text": ""})
 	stop = event("content_block_stop", map[string]any{"index": 0})
@@ -68,7 +68,7 @@ func model() substratetest.Model {
 			}
 			return all
 		},
-		Stop: "end_turn", Length: "max_tokens", Called: "tool_use", Marked: true,
+		Stop: "end_turn", Length: "max_tokens", Called: "tool_use", Bare: open + text("hm") + event("message_stop", nil),
 		Decides: []string{"type", "content_block", "delta", "text", "name", "input", "partial_json", "stop_reason"},
 		Whole: func(text, why string) string {
 			return fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"text","text":%q}],"stop_reason":%q,"usage":{"input_tokens":12}}`, text, why)

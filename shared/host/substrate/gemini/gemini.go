@@ -215,7 +215,6 @@ type chunk struct {
 		ThoughtsTokenCount      lax.Count
 		CachedContentTokenCount lax.Count
 	}]
-	Error json.RawMessage
 }
 
 // said is a part of an answer.
@@ -239,10 +238,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	if json.Unmarshal(data, &c) != nil {
 		return nil, remote.Unreadable()
 	}
-	switch why := c.PromptFeedback.Value.BlockReason; {
-	case c.Error != nil && string(c.Error) != "null":
-		return nil, remote.Failed(c.Error)
-	case why != "":
+	if why := c.PromptFeedback.Value.BlockReason; why != "" {
 		return nil, remote.Refused("its provider's rules blocked the question: " + why)
 	}
 	for _, one := range c.Candidates {

@@ -83,9 +83,6 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	if json.Unmarshal(data, &c) != nil {
 		return nil, remote.Unreadable()
 	}
-	if c.Error != nil && string(c.Error) != "null" {
-		return nil, remote.Failed(c.Error)
-	}
 	for _, choice := range c.Choices {
 		if n := choice.Index.Value; n != 0 {
 			continue // one answer was asked for
@@ -298,7 +295,6 @@ type chunk struct {
 			Cached lax.Count `json:"cached_tokens"`
 		}] `json:"prompt_tokens_details"`
 	}]
-	Error json.RawMessage
 }
 
 // delta is a part of a model's answer, or the whole answer.

@@ -34,7 +34,7 @@ func model() substratetest.Model {
 			}
 			return all
 		},
-		Stop: "stop", Length: "length", Called: "tool_calls", Marked: true,
+		Stop: "stop", Length: "length", Called: "tool_calls", Bare: "data: {\"choices\":[{\"delta\":{\"content\":\"hm\"}}]}\n\n" + done,
 		Decides: []string{"choices", "delta", "content", "tool_calls", "function", "name", "arguments", "finish_reason"},
 		Whole: func(text, why string) string {
 			return fmt.Sprintf(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}],"usage":{"prompt_tokens":12}}`, text, why)

@@ -17,9 +17,10 @@ type Ending struct {
 	// Calls are the calls that began, whole or not. They count once the answer has ended.
 	Calls []substrate.ToolCall
 
-	spoke  bool
-	reason Reason
-	why    substrate.Done // "" for a reason that is unknown
+	spoke      bool
+	hasReasons bool // the server sends a member for the reason, even if it is null
+	reason     Reason
+	why        substrate.Done // "" for a reason that is unknown
 }
 
 // Say returns the event of a piece of the answer; none for an empty piece.
@@ -52,8 +53,9 @@ var reasons = map[Reason]substrate.Done{
 // own. An answer that was cut off stays so, whatever is said after it. The error is a word
 // for a refusal or a failure.
 func (e *Ending) Because(r Reason) error {
+	e.hasReasons = e.hasReasons || r != ""
 	switch r {
-	case "":
+	case "", none:
 		return nil
 	case "content_filter", "content_filtered", "guardrail_intervened", "refusal",
 		"safety", "recitation", "language", "blocklist", "prohibited_content", "spii":
@@ -69,13 +71,14 @@ func (e *Ending) Because(r Reason) error {
 	return nil
 }
 
-// End implements Ender. A call that was cut off is none: no call counts in an answer that is
-// too long or does not say why it ends, and after a reason that is unknown only calls with
+// End implements Ender. An answer is complete only with a known good ending: a reason, or the mark
+// of a server that has no reasons. A call that was cut off is none: no call counts in an answer that
+// is too long or does not say why it ends, and after a reason that is unknown only calls with
 // whole arguments count. Otherwise the text that came is the answer.
 func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 	calls := len(e.Calls) > 0
 	switch {
-	case e.reason == "" && !(closed && e.spoke):
+	case e.reason == "" && (e.hasReasons || !closed || !e.spoke):
 		return nil, CutOff()
 	case e.why == substrate.Length:
 		return []substrate.Event{substrate.Length}, nil

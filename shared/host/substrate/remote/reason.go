@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
-// Reason is a provider's word for why an answer ends, in lower case, or "".
+// Reason is a provider's word for why an answer ends, in lower case. It is "" if a server sends
+// no member for it.
 type Reason string
+
+// none is the Reason of a server that has one, but not yet.
+const none Reason = "null"
 
 // UnmarshalJSON implements json.Unmarshaler. A value that is not a string is an unknown
 // word.
@@ -17,8 +21,8 @@ func (r *Reason) UnmarshalJSON(data []byte) error {
 		s = string(data)
 	}
 	*r = Reason(strings.ToLower(s))
-	if *r == "null" || *r == "finish_reason_unspecified" { // servers may say so until the answer ends
-		*r = ""
+	if *r == "" || *r == "finish_reason_unspecified" { // servers may say so until the answer ends
+		*r = none
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -34,8 +35,8 @@ type Request struct {
 
 // Answer reads one answer in the form of a provider.
 type Answer interface {
-	// Read reads the data of an event, or an answer in one piece. With io.EOF it was the
-	// last.
+	// Read reads the data of an event, or an answer in one piece, that is not an error. With
+	// io.EOF it was the last.
 	Read(data []byte) ([]substrate.Event, error)
 	Ender
 }
@@ -68,15 +69,17 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 		}
 		closed := false
 		var document []byte
-		for data, err := range ask(ctx, client, r, q, &document) {
+		for e, err := range ask(ctx, client, r, q, &document) {
 			var events []substrate.Event
-			closed = err == nil && string(data) == done
+			closed = err == nil && string(e.Data) == done
 			if err == nil && !closed {
-				if events, err = a.Read(data); errors.Is(err, io.EOF) {
+				if said, failed := errorIn(&e); failed {
+					err = Failed(said)
+				} else if events, err = a.Read(e.Data); errors.Is(err, io.EOF) {
 					closed, err = true, nil
 				}
 				if err != nil {
-					err = substrate.Answered(http.StatusOK, nil, r.Secret.Hide(data), err)
+					err = substrate.Answered(http.StatusOK, nil, r.Secret.Hide(e.Data), err)
 				}
 			}
 			switch {
@@ -121,21 +124,21 @@ func GiveEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] 
 	}
 }
 
-// ask sends the request, and yields the data of each event of the answer. Events without data
+// ask sends the request, and yields each event of the answer. Events without data
 // are skipped. A JSON document in place of a stream is kept in document; it is one event, or an
 // event for each element of its array, and its end marks the end of the answer.
-func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, document *[]byte) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
+func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, document *[]byte) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
 		reply, err := post(ctx, client, r, q)
 		if err != nil {
-			yield(nil, err)
+			yield(sse.Event{}, err)
 			return
 		}
 		defer reply.Body.Close()
 		body := bufio.NewReader(reply.Body)
 		if first := firstByte(body); first == '{' || first == '[' {
 			if *document, err = io.ReadAll(body); err != nil {
-				yield(nil, failure(err))
+				yield(sse.Event{}, failure(err))
 				return
 			}
 			eventsOf(*document, r)(yield)
@@ -143,21 +146,21 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 		}
 		began := &substrate.Beginning{Reader: body}
 		some := false
-		for data, err := range sse.Data(began, outbound.MaxStream) {
+		for e, err := range sse.Events(began, outbound.MaxStream) {
 			if err != nil {
-				yield(nil, failure(err))
+				yield(sse.Event{}, failure(err))
 				return
 			}
-			if data = bytes.TrimSpace(data); len(data) == 0 {
+			if e.Data = bytes.TrimSpace(e.Data); len(e.Data) == 0 {
 				continue
 			}
 			some = true
-			if !yield(data, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}
 		if said := began.Said; !some && len(said) > 0 && !isStream(said) {
-			yield(nil, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(said), Unreadable()))
+			yield(sse.Event{}, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(said), Unreadable()))
 		}
 	}
 }
@@ -188,22 +191,22 @@ func firstByte(r *bufio.Reader) byte {
 }
 
 // eventsOf yields the events of a JSON document.
-func eventsOf(document []byte, r *substrate.Request) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
+func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
 		var events []json.RawMessage
 		if json.Unmarshal(document, &events) != nil {
 			events = []json.RawMessage{document}
 		}
 		if !json.Valid(document) {
-			yield(nil, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(document), Unreadable()))
+			yield(sse.Event{}, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(document), Unreadable()))
 			return
 		}
 		for _, e := range events {
-			if !yield(bytes.TrimSpace(e), nil) {
+			if !yield(sse.Event{Data: bytes.TrimSpace(e)}, nil) {
 				return
 			}
 		}
-		yield([]byte(done), nil)
+		yield(sse.Event{Data: []byte(done)}, nil)
 	}
 }
 
@@ -279,6 +282,23 @@ func Object(arguments string) json.RawMessage {
 // Unreadable is the error of an event in another form than its provider's.
 func Unreadable() error {
 	return problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of its provider's form")
+}
+
+// errorIn returns the error of an event that is one, in the form of any provider, because proxies
+// mix them: the event has the name "error", or its data has a member error (OpenAI, Google), or
+// the type (Anthropic) or the object (vLLM) "error".
+func errorIn(e *sse.Event) (said json.RawMessage, ok bool) {
+	var is lax.Of[struct {
+		Error        json.RawMessage
+		Type, Object lax.Of[string]
+	}]
+	_ = json.Unmarshal(e.Data, &is) // data of another form has none of them
+	switch string(is.Value.Error) {
+	case "", "null", "{}", `""`, "false": // servers may send a member without an error
+	default:
+		return is.Value.Error, true
+	}
+	return e.Data, strings.EqualFold(e.Name, "error") || is.Value.Type.Value == "error" || is.Value.Object.Value == "error"
 }
 
 // Failed is the error of an answer that its server ends with an error, a JSON value. Its kind

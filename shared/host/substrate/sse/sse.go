@@ -1,5 +1,6 @@
 // Package sse reads server-sent events (WHATWG HTML §9.2), in which models stream
 // their answers. It keeps the names and data of events; ids and comments are skipped.
+// A field "error", which llama.cpp sends, is the data of an event of that name.
 package sse
 
 import (
@@ -17,17 +18,6 @@ var ErrTooLong = errors.New("an event is too long")
 type Event struct {
 	Name string // "" if it has none
 	Data []byte // valid until the next event
-}
-
-// Data is the data of each event of r; see Events.
-func Data(r io.Reader, most int) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for e, err := range Events(r, most) {
-			if !yield(e.Data, err) {
-				return
-			}
-		}
-	}
 }
 
 // Events are the events of r, with data of at most so many bytes. An event that the
@@ -54,9 +44,13 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 				name, data, some = "", data[:0], false
 			case bytes.HasPrefix(line, []byte("event:")):
 				name = string(bytes.TrimPrefix(line[len("event:"):], []byte(" ")))
-			case bytes.HasPrefix(line, []byte("data")):
-				value, ok := bytes.CutPrefix(line[len("data"):], []byte(":"))
-				if !ok && len(line) > len("data") {
+			case bytes.HasPrefix(line, []byte("data")), bytes.HasPrefix(line, []byte("error:")):
+				field, value, _ := bytes.Cut(line, []byte(":"))
+				switch string(field) {
+				case "error":
+					name = "error"
+				case "data":
+				default:
 					continue // another field
 				}
 				if some {

@@ -14,11 +14,14 @@ import (
 )
 
 func read(r io.Reader, most int) (all []string, failure error) {
-	for data, err := range sse.Data(r, most) {
+	for e, err := range sse.Events(r, most) {
 		if err != nil {
 			return all, err
 		}
-		all = append(all, string(data))
+		all = append(all, string(e.Data))
+		if e.Name == "error" {
+			all[len(all)-1] += " (error)"
+		}
 	}
 	return all, nil
 }
@@ -34,6 +37,9 @@ func TestEventsAreRead(t *testing.T) {
 		"data: one\ndata: two\n\n":          {"one\ntwo"},
 		"data\n\ndata: \n\n":                {"", ""},
 		"database: no\n\nretry: 5\n\n":      nil,
+		"error: {}\n\ndata: a\n\n":          {"{} (error)", "a"},
+		"event: error\ndata: b\n\n":         {"b (error)"},
+		"error\n\nerrors: c\n\n":            nil,
 		"data: whole\n\ndata: cut off\n":    {"whole"},
 		"data: whole\n\ndata: cut off":      {"whole"},
 		"\n\n\ndata: after blank lines\n\n": {"after blank lines"},

@@ -28,8 +28,8 @@ type Wire struct {
 	Call func(at int, id, name string, arguments ...string) string
 
 	Stop, Length, Called string // reasons to end
-	// Marked means that only a mark ends the stream, not the reason.
-	Marked bool
+	// Bare is the answer "hm" of a server that never sends a reason; "" if no server does that.
+	Bare string
 	// Decides are the members that an answer cannot do without.
 	Decides []string
 	// Whole is an answer as one JSON document; nil for a provider whose library reads only
@@ -88,25 +88,37 @@ func (w Wire) table() []odd {
 	if w.Called != w.Stop {
 		all = append(all, odd{what: "a call of no tool", body: w.Begin + w.Ends(w.Called), fails: problem.SubstrateMisconfigured})
 	}
-	for _, unended := range []struct {
-		what, body string
-		marked     substrate.Answer
-	}{
-		{"a text without a reason to end", hm + w.Ends(""), said("hm", substrate.Stop)},
-		{"a call without a reason to end", hm + whole(0, "a") + w.Ends(""), said("hm", substrate.Stop)},
-		{"a call alone without a reason to end", w.Begin + whole(0, "a") + w.Ends(""), substrate.Answer{}},
+	for what, body := range map[string]string{
+		"a text without a reason to end":       hm + w.Ends(""),
+		"a call without a reason to end":       hm + whole(0, "a") + w.Ends(""),
+		"a call alone without a reason to end": w.Begin + whole(0, "a") + w.Ends(""),
 	} {
-		o := odd{what: unended.what, body: unended.body, want: unended.marked}
-		if !w.Marked || o.want.Why == "" {
-			o.want, o.fails = substrate.Answer{}, problem.SubstrateUnavailable
-		}
-		all = append(all, o)
+		all = append(all, odd{what: what, body: body, fails: problem.SubstrateUnavailable})
+	}
+	if w.Bare != "" {
+		all = append(all, odd{what: "a text of a server that never sends a reason", body: w.Bare, want: said("hm", substrate.Stop)})
 	}
 	if w.Edit != nil {
 		return all
 	}
 	sent := func(s string) string { return "data: " + s + "\n\n" }
+	for what, failure := range map[string]string{
+		"an error in a field of the stream":     "error: " + `{"code":500,"message":"out of memory"}` + "\n\n",
+		"an error by its object":                sent(`{"object":"error","message":"out of memory"}`),
+		"an error by its type":                  sent(`{"type":"error","message":"out of memory"}`),
+		"an error of a member":                  sent(`{"error":{"message":"out of memory"}}`),
+		"an error of a text":                    sent(`{"error":"out of memory"}`),
+		"an error by the event's name":          "event: error\n" + sent(`{"message":"out of memory"}`),
+		"an error by the event's name, no JSON": "event: error\n" + sent("out of memory"),
+	} {
+		// Servers mark the end of the stream even so.
+		for _, mark := range []string{"", sent("[DONE]"), w.Ends("")} {
+			all = append(all, odd{what: what + mark, body: hm + failure + mark, fails: problem.SubstrateUnavailable, says: "out of memory"})
+		}
+	}
 	return append(all,
+		odd{what: "an error of vLLM with a status", body: hm + sent(`{"object":"error","message":"too many","code":429}`), fails: problem.SubstrateBusy, says: "too many"},
+		odd{what: "an error after the end", body: hm + strings.TrimSuffix(w.Ends(w.Stop), sent("[DONE]")) + sent(`{"error":"out of memory"}`), want: said("hm", substrate.Stop)},
 		odd{what: "no JSON in the middle", body: hm + sent("{") + w.Ends(w.Stop), fails: problem.SubstrateMisconfigured, says: "{"},
 		odd{what: "no JSON after the end", body: hm + strings.TrimSuffix(w.Ends(w.Stop), "data: [DONE]\n\n") + sent("{"), want: said("hm", substrate.Stop)},
 		odd{what: "an error in the middle", body: hm + sent(`{"type":"error","error":{"message":"out of memory"}}`), fails: problem.SubstrateUnavailable, says: "out of memory"},
@@ -215,7 +227,7 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	t.Run("noise", func(t *testing.T) {
 		noise := []string{w.Usage("10")}
 		if w.Edit == nil {
-			noise = append(noise, ": PROCESSING\n\n", "data:\n\n", "data: \n\n", "data\n\n", "data:  \n\n", "data: null\n\n", "data: {}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+			noise = append(noise, ": PROCESSING\n\n", "data:\n\n", "data: \n\n", "data\n\n", "data:  \n\n", "data: null\n\n", "data: {}\n\n", "data: {\"error\":null}\n\n", "data: {\"error\":{}}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n",
 				"event: of_tomorrow\ndata: {\"type\":\"of_tomorrow\",\"delta\":7,\"message\":[],\"content_block\":\"x\",\"index\":\"y\"}\n\n", "id: 7\n\n", "retry: 5\n\n", "\n\n")
 		}
 		for at := range len(events) + 1 {
