@@ -105,8 +105,9 @@ type Proof struct {
 // Finish returns the reason that an answer with a cut ends.
 func Finish(c call.Cut) *string {
 	reason := "stop"
-	if c == call.CutLength || c == call.CutBudget {
-		reason = "length"
+	switch c {
+	case call.CutLength, call.CutBudget, call.CutUnknown:
+		reason = "length" // the one reason of OpenAI's for an answer that may be incomplete
 	}
 	return &reason
 }

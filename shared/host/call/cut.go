@@ -22,16 +22,22 @@ const (
 	// CutBudget means that the vacant's model was not allowed to say more, because a budget left
 	// less than the agent's max_tokens.
 	CutBudget Cut = "budget"
+	// CutUnknown means that the vacant's model gave an unknown reason for the end of its answer,
+	// which may be incomplete.
+	CutUnknown Cut = "unknown"
 )
 
 // cuts are the reasons; the index is the byte in a row. Later versions append to them.
-var cuts = []Cut{"", CutCanceled, CutLength, CutBudget}
+var cuts = []Cut{"", CutCanceled, CutLength, CutBudget, CutUnknown}
 
 // Remark returns the text of an answer for a model, which would otherwise take a part for the
 // whole.
 func (c Cut) Remark(text string) string {
-	if c == "" {
+	switch c {
+	case "":
 		return text
+	case CutUnknown:
+		return text + "\n[This answer may be incomplete: it ended for an unknown reason.]"
 	}
 	return text + "\n[This answer was cut off here: " + string(c) + ".]"
 }

@@ -13,8 +13,8 @@
 //
 //   - Texts, calls of tools, refusals and errors decide. If their form is not the documented one, the answer fails.
 //   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not decide. If their form is not the documented one, they count as absent. Providers may add words: after an unknown reason
-//     to end, the text that came is the answer. Nothing that follows the end costs the answer.
-//   - A stream without a known good end is not an answer: a reason to end, or, of a server that never sends a reason, its mark. An error is one in any provider's form (package remote). A call of a tool counts only in an answer that says why it ends, other than by its length: otherwise the call may be cut off.
+//     to end, the text that came is the answer, and callers learn that it may be incomplete. Nothing that follows the end costs the answer.
+//   - A stream without a known good end is not an answer: a reason to end, or, of a server that never sends a reason, its mark. An error is one in any provider's form (package remote). A call of a tool counts only in an answer that says why it ends, other than by its length: otherwise the call may be cut off. After an unknown reason a tool that may change something or cost money does not run.
 //
 // Models pass substratetest.Wire.Oddities, which has an example of each.
 package substrate
@@ -177,6 +177,9 @@ const (
 	Length Done = "length" // the model may say no more
 	Budget Done = "budget" // as Length, because a budget left less than the agent's max_tokens
 	Called Done = "called" // it waits for the results of its calls
+	// Unknown means that the model's server gave a reason that this host does not know: what came,
+	// a text or calls of tools, may be incomplete.
+	Unknown Done = "unknown"
 )
 
 // Substrate answers. It is safe for concurrent use and honours its context,
@@ -221,6 +224,8 @@ func (a *Answer) Cut() call.Cut {
 		return call.CutLength
 	case Budget:
 		return call.CutBudget
+	case Unknown:
+		return call.CutUnknown
 	}
 	return ""
 }
@@ -249,7 +254,7 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 		case Usage:
 			a.Usage = &e
 		case Done:
-			if a.Text, a.Why = text.String(), e; a.Cut() != "" && a.Text == "" {
+			if a.Text, a.Why = text.String(), e; a.Cut() != "" && a.Text == "" && len(a.Calls) == 0 {
 				why := "it may say too little, its thoughts included (max_tokens)"
 				if a.Why == Budget {
 					why = "its budget left too few tokens, its thoughts included (budget, daily_budget)"

@@ -185,6 +185,8 @@ func cutRemark(cut string) string {
 		return "the answer is cut: the agent's model reached its limit (max_tokens, or its context length)"
 	case call.CutBudget:
 		return "the answer is cut: the agent's budget left its model too few tokens; the budget of a day is whole again at 00:00 UTC"
+	case call.CutUnknown:
+		return "the answer may be incomplete: the agent's model ended it for a reason that the host does not know"
 	}
 	return "the answer is cut: " + kit.Printable(kit.Clip(cut, 80))
 }

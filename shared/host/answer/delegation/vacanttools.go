@@ -53,7 +53,8 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			continue
 		}
 		offer.Tools = append(offer.Tools, loop.Tool{
-			Tool: substrate.Tool{Name: toolPrefix + is.Name, Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
+			Tool:   substrate.Tool{Name: toolPrefix + is.Name, Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
+			Spends: true,
 			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 				message, err := messageOf(arguments)
 				if err != nil {

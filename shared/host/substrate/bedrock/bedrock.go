@@ -188,7 +188,7 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 	case *types.ConverseStreamOutputMemberContentBlockStop:
 		a.calling = false
 	case *types.ConverseStreamOutputMemberMessageStop:
-		return nil, a.Because(remote.Reason(e.Value.StopReason))
+		return nil, a.Because(remote.Reason(strings.ToLower(string(e.Value.StopReason))))
 	case *types.ConverseStreamOutputMemberMetadata:
 		if u := e.Value.Usage; u != nil {
 			n := func(p *int32) int { return max(int(aws.ToInt32(p)), 0) }

@@ -48,8 +48,8 @@ const (
 // Tool is a tool that the host runs.
 type Tool struct {
 	substrate.Tool
-	// Writes: it changes something outside of the conversation.
-	Writes bool
+	// Writes: it changes something outside of the conversation. Spends: a call of it may cost money.
+	Writes, Spends bool
 	// Run runs it. The arguments are a JSON object. Its error's text is told to the
 	// model (problem.Of).
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
@@ -289,10 +289,11 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 		if err != nil {
 			return "", err
 		}
+		calls := a.Why == substrate.Called || a.Why == substrate.Unknown && len(a.Calls) > 0
 		switch {
-		case a.Why == substrate.Called && r.request.Final:
+		case calls && r.request.Final:
 			return "", problem.New(problem.SubstrateMisconfigured, "the model wants another tool after %d turns; its agent's max_turns allows no more", turn)
-		case a.Why == substrate.Called:
+		case calls:
 			if err := r.use(ctx, &a); err != nil {
 				return "", err
 			}
@@ -454,7 +455,7 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 	g.SetLimit(atOnce)
 	for i, c := range a.Calls {
 		g.Go(func() error {
-			text, err := r.runTool(ctx, &c)
+			text, err := r.runTool(ctx, &c, a.Why == substrate.Called)
 			if err != nil {
 				text = problem.Of(err).Text()
 			}
@@ -478,8 +479,9 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 	return nil
 }
 
-// runTool runs the tool of a call. Its error is for the model.
-func (r *run) runTool(ctx context.Context, c *substrate.ToolCall) (text string, err error) {
+// runTool runs the tool of a call. Its error is for the model. isComplete reports whether the model
+// ended for a known good reason: otherwise the call may be incomplete, and has no side effects.
+func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
 	end, refused := call.BeginTool(ctx, Name(c.Name), r.kept(c.Arguments)), false
 	defer func() {
 		outcome, said := call.ToolOK, text
@@ -512,6 +514,9 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall) (text string, 
 		return "", problem.New(problem.Forbidden, "%s", no.text)
 	}
 	switch {
+	case !isComplete && tool != nil && (tool.Writes || tool.Spends):
+		refused = true
+		return "", problem.New(problem.Forbidden, "tool %.80q did not run: your answer ended for an unknown reason, so the call may be incomplete; call the tool again", c.Name)
 	case tool == nil:
 		return "", problem.New(problem.NotFound, "there is no tool %.80q", c.Name)
 	case bad:

@@ -528,3 +528,26 @@ func TestUsageThatNobodyReportedIsEstimatedForAnswersThatEndEarly(t *testing.T) 
 		t.Errorf("the question has %d bytes, want %d", len(text.Text()), sent)
 	}
 }
+
+// A call of a tool after an unknown reason may be incomplete: the tool runs only if it changes
+// nothing and costs nothing. The answer is complete if its last turn ends for a known reason.
+func TestASideEffectNeedsAKnownReason(t *testing.T) {
+	unknown := func(turn []any) []any { return append(turn[:len(turn)-1], substrate.Unknown) }
+	writes := tool("write", never(t))
+	writes.Writes = true
+	asks := tool("ask", never(t))
+	asks.Spends = true
+	for last, want := range map[substrate.Done]call.Cut{substrate.Stop: "", substrate.Unknown: call.CutUnknown} {
+		m := &model{turns: [][]any{unknown(uses("write", "ask", "look")), {substrate.Text("done"), last}}}
+		a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, `,"mode":"read-write"`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{writes, asks, tool("look", echo)}}}).Infer(t.Context(), question()))
+		if err != nil || a.Text != "done" || a.Cut() != want {
+			t.Errorf("the answer is %q, cut %q, %v, want it cut %q", a.Text, a.Cut(), err, want)
+		}
+		results := m.asked[1].Turns[2].Results
+		for i, failed := range []bool{true, true, false} {
+			if results[i].Failed != failed || failed && !strings.Contains(results[i].Text, "unknown reason") {
+				t.Errorf("the model is told %+v", results[i])
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package remote
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -20,7 +21,7 @@ type Ending struct {
 	spoke      bool
 	hasReasons bool // the server sends a member for the reason, even if it is null
 	reason     Reason
-	why        substrate.Done // "" for a reason that is unknown
+	why        substrate.Done
 }
 
 // Say returns the event of a piece of the answer; none for an empty piece.
@@ -47,26 +48,37 @@ var reasons = map[Reason]substrate.Done{
 	"length": substrate.Length, "max_tokens": substrate.Length, "max_output_tokens": substrate.Length,
 	"model_length": substrate.Length, "model_context_window_exceeded": substrate.Length,
 	"tool_calls": substrate.Called, "tool_use": substrate.Called, "function_call": substrate.Called,
+	"eos_token": substrate.Stop,                                // Text Generation Inference
+	"complete":  substrate.Stop, "tool_call": substrate.Called, // Cohere
 }
+
+// breaks are parts of the words with which servers say that an answer broke off, such as abort
+// (vLLM), network_error (Zhipu) and insufficient_system_resource (DeepSeek).
+var breaks = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
 // Because notes why the answer ends. Providers may add words, and other servers have their
 // own. An answer that was cut off stays so, whatever is said after it. The error is a word
-// for a refusal or a failure.
+// for a refusal, a failure or a break.
 func (e *Ending) Because(r Reason) error {
 	e.hasReasons = e.hasReasons || r != ""
 	switch r {
 	case "", none:
 		return nil
 	case "content_filter", "content_filtered", "guardrail_intervened", "refusal",
-		"safety", "recitation", "language", "blocklist", "prohibited_content", "spii":
+		"safety", "recitation", "language", "blocklist", "prohibited_content", "spii", "sensitive", "model_armor":
 		return Refused("its provider's rules stopped the answer: " + string(r))
-	case "error":
-		return Failed(nil)
-	case "malformed_function_call", "malformed_tool_use", "malformed_model_output":
+	case "malformed_function_call", "malformed_tool_use", "malformed_model_output", "malformed_response", "unexpected_tool_call", "too_many_tool_calls":
 		return problem.New(problem.SubstrateMisconfigured, "the model's answer is malformed: %s", r)
 	}
+	why, known := reasons[r]
+	switch {
+	case !known && slices.ContainsFunc(breaks, func(part string) bool { return strings.Contains(string(r), part) }):
+		return problem.New(problem.SubstrateUnavailable, "the model's answer broke off: %.40q", string(r))
+	case !known:
+		why = substrate.Unknown
+	}
 	if e.why != substrate.Length {
-		e.reason, e.why = r, reasons[r]
+		e.reason, e.why = r, why
 	}
 	return nil
 }
@@ -74,7 +86,7 @@ func (e *Ending) Because(r Reason) error {
 // End implements Ender. An answer is complete only with a known good ending: a reason, or the mark
 // of a server that has no reasons. A call that was cut off is none: no call counts in an answer that
 // is too long or does not say why it ends, and after a reason that is unknown only calls with
-// whole arguments count. Otherwise the text that came is the answer.
+// whole arguments count. Otherwise the text that came is the answer, whose end is then unknown.
 func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 	calls := len(e.Calls) > 0
 	switch {
@@ -82,11 +94,16 @@ func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 		return nil, CutOff()
 	case e.why == substrate.Length:
 		return []substrate.Event{substrate.Length}, nil
-	case e.why != "" && calls, e.reason != "" && calls && e.wholeCalls(): // some servers say "stop"
+	case e.reason != "" && calls && (e.why != substrate.Unknown || e.wholeCalls()): // some servers say "stop"
 		for _, c := range e.Calls {
 			events = append(events, c)
 		}
+		if e.why == substrate.Unknown {
+			return append(events, substrate.Unknown), nil
+		}
 		return append(events, substrate.Called), nil
+	case e.why == substrate.Unknown && e.spoke:
+		return []substrate.Event{substrate.Unknown}, nil
 	case e.why == substrate.Stop || e.spoke:
 		return []substrate.Event{substrate.Stop}, nil
 	case e.why == substrate.Called:

@@ -76,11 +76,12 @@ func (w Wire) table() []odd {
 		{what: "calls in an answer that stops", body: w.Begin + whole(0, "a") + w.Ends(w.Stop), want: said("", substrate.Called, look("a"))},
 		{what: "a text that is cut off", body: hm + w.Ends(w.Length), want: said("hm", substrate.Length)},
 		{what: "nothing that is cut off", body: w.Begin + w.Ends(w.Length), fails: problem.SubstrateMisconfigured},
-		{what: "an unknown end", body: hm + w.Ends("eos"), want: said("hm", substrate.Stop)},
+		{what: "an unknown end", body: hm + w.Ends("eos"), want: said("hm", substrate.Unknown)},
 		{what: "an unknown end without an answer", body: w.Begin + w.Ends("eos"), fails: problem.SubstrateMisconfigured},
-		{what: "an unknown end after a call", body: hm + whole(0, "a") + w.Ends("eos"), want: said("hm", substrate.Called, look("a"))},
-		{what: "an unknown end within a call", body: hm + w.Call(0, "a", "look", half) + w.Ends("eos"), want: said("hm", substrate.Stop)},
-		{what: "an unknown end within the second call", body: hm + whole(0, "a") + w.Call(1, "b", "look", half) + w.Ends("eos"), want: said("hm", substrate.Stop)},
+		{what: "an unknown end after a call", body: hm + whole(0, "a") + w.Ends("eos"), want: said("hm", substrate.Unknown, look("a"))},
+		{what: "an unknown end after a call alone", body: w.Begin + whole(0, "a") + w.Ends("eos"), want: said("", substrate.Unknown, look("a"))},
+		{what: "an unknown end within a call", body: hm + w.Call(0, "a", "look", half) + w.Ends("eos"), want: said("hm", substrate.Unknown)},
+		{what: "an unknown end within the second call", body: hm + whole(0, "a") + w.Call(1, "b", "look", half) + w.Ends("eos"), want: said("hm", substrate.Unknown)},
 		{what: "an unknown end after a call without arguments", body: w.Begin + w.Call(0, "a", "look") + w.Ends("eos"), fails: problem.SubstrateMisconfigured},
 		{what: "a text that calls no tool", body: hm + w.Ends(w.Called), want: said("hm", substrate.Stop)},
 		{what: "a stream that breaks after the end", body: hm + w.Ends(w.Stop) + w.Text("x")[:1], want: said("hm", substrate.Stop)},
@@ -94,6 +95,10 @@ func (w Wire) table() []odd {
 		"a call alone without a reason to end": w.Begin + whole(0, "a") + w.Ends(""),
 	} {
 		all = append(all, odd{what: what, body: body, fails: problem.SubstrateUnavailable})
+	}
+	for _, word := range []string{"abort", "aborted", "network_error", "insufficient_system_resource", "USER_CANCEL", "error_limit", "timeout", "failed"} {
+		all = append(all, odd{what: "an end by " + word, body: hm + w.Ends(word), fails: problem.SubstrateUnavailable},
+			odd{what: "an end by " + word + " after a call", body: hm + whole(0, "a") + w.Ends(word), fails: problem.SubstrateUnavailable})
 	}
 	if w.Bare != "" {
 		all = append(all, odd{what: "a text of a server that never sends a reason", body: w.Bare, want: said("hm", substrate.Stop)})
@@ -131,7 +136,7 @@ func (w Wire) table() []odd {
 
 		odd{what: "a whole answer", body: w.Whole("forty-two", w.Stop), want: said("forty-two", substrate.Stop)},
 		odd{what: "a whole answer after white space", body: "\n  " + w.Whole("forty-two", w.Stop) + "\n", want: said("forty-two", substrate.Stop)},
-		odd{what: "a whole answer with another end", body: w.Whole("forty-two", "eos"), want: said("forty-two", substrate.Stop)},
+		odd{what: "a whole answer with another end", body: w.Whole("forty-two", "eos"), want: said("forty-two", substrate.Unknown)},
 		odd{what: "a whole answer that is cut off", body: w.Whole("forty", w.Length), want: said("forty", substrate.Length)},
 		odd{what: "whole answers in an array", body: "[" + w.Whole("forty", "") + "," + w.Whole("-two", w.Stop) + "]", want: said("forty-two", substrate.Stop)},
 		odd{what: "half of a whole answer", body: w.Whole("forty-two", w.Stop)[:20], fails: problem.SubstrateMisconfigured, says: w.Whole("forty-two", w.Stop)[:20]},
