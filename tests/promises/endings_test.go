@@ -479,6 +479,13 @@ var answerEndings = map[string]ending{
 	"cut without report":   {turns: oneTurn(func(of *reader) []string { return of.turn(of.length, false) }), ask: ask, costs: (*endings).firstTurn, cut: call.CutLength, asModel: true},
 	"second turn canceled": {turns: twoTurns, ask: (*endings).cancel, shown: firstText + "\n\n" + secondText, costs: (*endings).secondTurn, cut: call.CutCanceled, asModel: true},
 	"second turn hung up":  {turns: twoTurns, ask: (*endings).hangUp, shown: firstText + "\n\n" + secondText, costs: (*endings).bothTurns, asModel: true},
+	// A call without a text in its last turn, or whose model broke off, is free.
+	"nothing": {turns: oneTurn(func(of *reader) []string { return []string{of.ends(of.stop, true)} }), ask: ask, costs: (*endings).nothing},
+	"nothing after a tool": {turns: func(of *reader) [][]string {
+		return [][]string{twoTurns(of)[0], {of.ends(of.stop, true)}}
+	}, ask: ask, costs: (*endings).nothing, asModel: true},
+	"broken off":                  {turns: oneTurn(func(of *reader) []string { return of.turn("abort", true) }), ask: ask, costs: (*endings).nothing, asModel: true},
+	"ended for an unknown reason": {turns: oneTurn(func(of *reader) []string { return of.turn("eos", true) }), ask: ask, costs: (*endings).reported, cut: call.CutUnknown, asModel: true},
 }
 
 // However an answer with a price by tokens ends, and whoever gives it, its caller pays for what

@@ -44,7 +44,9 @@ func newChoosing(t *testing.T) *choosing {
 
 func (c *choosing) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	c.by = append(c.by, r.By)
-	return func(yield func(substrate.Event, error) bool) { yield(substrate.Stop, nil) }
+	return func(yield func(substrate.Event, error) bool) {
+		_ = yield(substrate.Text("done"), nil) && yield(substrate.Stop, nil)
+	}
 }
 
 // wants asks a vacant's agent in every way: it must be told who chose it.

@@ -11,7 +11,7 @@
 // are read strictly. A fault in any other part never costs the answer. A part that was cut off
 // does not count.
 //
-//   - Texts, calls of tools, refusals and errors decide. If their form is not the documented one, the answer fails.
+//   - Texts, calls of tools, refusals and errors decide. If their form is not the documented one, the answer fails. An answer with neither a text nor a call fails, too ([Fold]).
 //   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not decide. If their form is not the documented one, they count as absent. Providers may add words: after an unknown reason
 //     to end, the text that came is the answer, and callers learn that it may be incomplete. Nothing that follows the end costs the answer.
 //   - A stream without a known good end is not an answer: a reason to end, or, of a server that never sends a reason, its mark. An error is one in any provider's form (package remote). A call of a tool counts only in an answer that says why it ends, other than by its length: otherwise the call may be cut off. After an unknown reason a tool that may change something or cost money does not run.
@@ -232,7 +232,8 @@ func (a *Answer) Cut() call.Cut {
 
 // Fold reads an answer to its end. With an error it returns only the usage. More than MaxText bytes of text are an
 // error of kind SubstrateTooLarge. Events that end without Done are an error of kind SubstrateUnavailable. An answer
-// that was cut off before its first word is an error of kind SubstrateMisconfigured.
+// that was cut off before its first word is an error of kind SubstrateMisconfigured. Another answer without a text and
+// without a call of a tool is an error of kind SubstrateUnavailable, because nobody should pay for it.
 func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder
@@ -260,6 +261,9 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 					why = "its budget left too few tokens, its thoughts included (budget, daily_budget)"
 				}
 				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: %s", why)
+			}
+			if a.Text == "" && len(a.Calls) == 0 {
+				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the model returned nothing: no text and no call of a tool")
 			}
 			return a, nil
 		}

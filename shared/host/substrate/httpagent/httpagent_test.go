@@ -135,6 +135,7 @@ func TestAThreadThatIsNotNamedIsNull(t *testing.T) {
 			t.Errorf("deadline_ms = %d, %v; want what is left of a minute", q.Deadline, err)
 		}
 		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "fine")
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -152,7 +153,7 @@ func TestAnswers(t *testing.T) {
 		fails       problem.Kind
 	}{
 		"json":                     {media: "application/json", body: ` {"text":"a\nb\u00fc","more":{"x":[1]}} `, want: "a\nbü"},
-		"json with charset":        {media: "application/json; charset=UTF-8", body: `{"text":""}`, want: ""},
+		"json with charset":        {media: "application/json; charset=UTF-8", body: `{"text":"a"}`, want: "a"},
 		"plain":                    {media: "text/plain", body: "ü\x00", want: "ü\x00"},
 		"plain with charset":       {media: `text/plain; charset="utf-8"`, body: "ü", want: "ü"},
 		"plain, 300 KB":            {media: "text/plain", body: most, want: most},
@@ -411,6 +412,7 @@ func TestAnAgentIsToldTheHistory(t *testing.T) {
 			t.Error(err)
 		}
 		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "fine")
 	})
 	q := substratetest.Question()
 	q.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "a\"b"}, {Role: substrate.Agent, Text: "c"}}, q.Turns...)
@@ -432,6 +434,7 @@ func TestAnAgentGetsFiles(t *testing.T) {
 		}
 		files = body.Files
 		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "fine")
 	})
 	q := substratetest.Question()
 	q.Turns[0].Files = []substrate.File{{Name: "a\"\n.png", MediaType: "image/png", Data: []byte{0xff, 0xfe}}, {MediaType: "application/json", Data: []byte("{}")}, {URL: "https://example.com/?a\"b"}, {Name: "empty", MediaType: "text/csv"}}

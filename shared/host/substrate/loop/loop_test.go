@@ -190,7 +190,7 @@ func TestACallThatMayNotRunIsTold(t *testing.T) {
 // know, even tools that the host lacks.
 func TestTheGateOfFilesAndShell(t *testing.T) {
 	denied := func(agent, call string) string {
-		m := &model{turns: [][]any{uses(call), says("")}}
+		m := &model{turns: [][]any{uses(call), says("done")}}
 		if _, err := substrate.Fold(loop.New(loop.Config{Agent: definition.Agent{Model: "m", Mode: definition.Mode(agent)}, Model: m}).Infer(t.Context(), question())); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestTheGateOfFilesAndShell(t *testing.T) {
 }
 
 func TestToolsThatAreDeniedAreNotOffered(t *testing.T) {
-	m := &model{turns: [][]any{says("")}}
+	m := &model{turns: [][]any{says("done")}}
 	write := tool("write", never(t))
 	write.Writes = true
 	tools := []loop.Tool{tool("a", never(t)), tool("b", never(t)), write}
@@ -424,7 +424,7 @@ func TestToolsHaveNamesThatModelsTake(t *testing.T) {
 			t.Errorf("Name(%q) = %q, want %q", in, got, want)
 		}
 	}
-	m := &model{turns: [][]any{uses("a {}"), says("")}}
+	m := &model{turns: [][]any{uses("a {}"), says("done")}}
 	first := tool("a", func(context.Context, string) (string, error) { return "first", nil })
 	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{first, tool("a", never(t))}}}).Infer(t.Context(), question())); err != nil {
 		t.Fatal(err)
@@ -470,7 +470,7 @@ func TestToolsWithOneNameStayApart(t *testing.T) {
 			if want == "" && strings.HasPrefix(no, "a") != strings.HasPrefix(name, "a") {
 				continue
 			}
-			m := &model{turns: [][]any{uses(name + " {}"), says("")}}
+			m := &model{turns: [][]any{uses(name + " {}"), says("done")}}
 			answers := tool(name, func(context.Context, string) (string, error) { return "answered", nil })
 			if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, fmt.Sprintf(`,"disallowed_tools":[%q]`, no)), Model: m, Offer: loop.Offer{Tools: []loop.Tool{answers}}}).Infer(t.Context(), question())); err != nil {
 				t.Fatal(err)
@@ -548,6 +548,17 @@ func TestASideEffectNeedsAKnownReason(t *testing.T) {
 			if results[i].Failed != failed || failed && !strings.Contains(results[i].Text, "unknown reason") {
 				t.Errorf("the model is told %+v", results[i])
 			}
+		}
+	}
+}
+
+// A last turn that says nothing fails the call, whatever an earlier turn said.
+func TestALastTurnThatReturnsNothingFails(t *testing.T) {
+	for _, nothing := range [][]any{{substrate.Stop}, {substrate.Thought("hm"), substrate.Usage{In: 5, Out: 9}, substrate.Stop}} {
+		m := &model{turns: [][]any{append([]any{substrate.Text("Let me see.")}, uses("look")...), nothing}}
+		_, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ""), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}}).Infer(t.Context(), question()))
+		if !problem.Is(err, problem.SubstrateUnavailable) || !strings.Contains(err.Error(), "returned nothing") || len(m.asked) != 2 {
+			t.Errorf("%v after %d turns, want that the model returned nothing", err, len(m.asked))
 		}
 	}
 }

@@ -18,18 +18,24 @@ type Ending struct {
 	// Calls are the calls that began, whole or not. They count once the answer has ended.
 	Calls []substrate.ToolCall
 
+	blank      []byte // text that came before the first word
 	spoke      bool
 	hasReasons bool // the server sends a member for the reason, even if it is null
 	reason     Reason
 	why        substrate.Done
 }
 
-// Say returns the event of a piece of the answer; none for an empty piece.
+// Say returns the event of a piece of the answer. Blanks before the first word wait for it,
+// because a model that says only blanks says nothing.
 func (e *Ending) Say(text string) []substrate.Event {
+	if !e.spoke && strings.TrimSpace(text) == "" {
+		e.blank = append(e.blank, text...)
+		return nil
+	}
 	if text == "" {
 		return nil
 	}
-	e.spoke = true
+	text, e.blank, e.spoke = string(e.blank)+text, nil, true
 	return []substrate.Event{substrate.Text(text)}
 }
 

@@ -76,7 +76,7 @@ func events(ctx context.Context, t testing.TB, s substrate.Substrate) (all []sub
 }
 
 func answers(t *testing.T, play Play) {
-	for _, want := range []string{"", "42", "ü🦊 \"\\ \u2028\x00\n", strings.Repeat("line\n", 1000), strings.Repeat("ü", substrate.MaxText/2)} {
+	for _, want := range []string{"42", "ü🦊 \"\\ \u2028\x00\n", strings.Repeat("line\n", 1000), strings.Repeat("ü", substrate.MaxText/2)} {
 		s := play(t, Script{Text: want})
 		if _, err := events(t.Context(), t, s); err != nil {
 			t.Errorf("Infer() of %d bytes = %v", len(want), err)
@@ -85,6 +85,9 @@ func answers(t *testing.T, play Play) {
 		if err != nil || got.Text != want || got.Why != substrate.Stop {
 			t.Errorf("Fold() = %d bytes, %q, %v; want the %d bytes", len(got.Text), got.Why, err, len(want))
 		}
+	}
+	if a, err := substrate.Fold(play(t, Script{}).Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateUnavailable) {
+		t.Errorf("Fold() of an empty answer = %+v, %v, want that it returned nothing", a, err)
 	}
 }
 
