@@ -93,6 +93,7 @@ type Booking struct {
 	Notes      string          `json:"notes,omitempty"`
 	Input      json.RawMessage `json:"input,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
+	Cut        string          `json:"cut,omitempty"` // why the venue's answer may be incomplete
 	Created    time.Time       `json:"created_at"`
 	Changed    time.Time       `json:"changed_at"`
 	History    []Change        `json:"history,omitempty"`
@@ -119,7 +120,7 @@ type Bookings struct {
 func bookingOf(b *bookings.Booking) Booking {
 	out := Booking{
 		ID: b.ID, Status: b.Status(), Envelope: b.State, Reason: b.Reason, From: b.From, Venue: b.Venue, Slug: b.Slug, Name: b.Name,
-		Starts: b.Starts, Party: b.Party, Price: dollars(b.Price), Test: b.Test, Created: b.Created, Changed: b.Changed,
+		Starts: b.Starts, Party: b.Party, Price: dollars(b.Price), Test: b.Test, Cut: string(b.Cut), Created: b.Created, Changed: b.Changed,
 	}
 	if b.VenuePrice > 0 {
 		out.VenuePrice = dollars(b.VenuePrice)

@@ -1,6 +1,7 @@
 package agp_test
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -591,6 +592,32 @@ func TestAJobForAVacant(t *testing.T) {
 	}
 }
 
+// The confirmation, the booking and the list of bookings say why the answer of a venue may be
+// incomplete, whatever the venue decides.
+func TestABookingSaysThatTheAnswerOfItsVenueWasCut(t *testing.T) {
+	n := open(t, true)
+	n.venue("worker", substrate.KindMock, nil)
+	for end, cut := range map[substrate.Done]string{substrate.Stop: "", substrate.Length: "length", substrate.Unknown: "unknown"} {
+		for says, status := range map[string]string{`"half of"`: "completed", `{"decision":"accept"}`: "confirmed", `{"decision":"reject"}`: "rejected", `{"decision":"later"}`: "pending"} {
+			if status == "pending" && cut != "length" {
+				continue // the confirm waits for a later answer
+			}
+			n.said, n.ends = func(string) (string, error) { return says, nil }, end
+			id, a := n.confirmed(n.pro, `{"venue_slug":"worker","input":{"add":[1,2]}}`)
+			shown := n.do("GET", "/v1/bookings/"+id, n.pro, "")
+			listed := n.do("GET", "/v1/bookings", n.pro, "")
+			if a.text("status") != status || cmp.Or(a.json["cut"], any("")) != cut || cmp.Or(shown.json["cut"], any("")) != cut {
+				t.Errorf("%s, ended by %s: the confirmation is %s, the booking %s; want it %s, cut %q", says, end, a.body, shown.body, status, cut)
+			}
+			_, own, _ := strings.Cut(listed.body, id)
+			own, _, _ = strings.Cut(own, `"booking_id"`)
+			if strings.Contains(own, `"cut":"`+cut+`"`) != (cut != "") {
+				t.Errorf("%s, ended by %s: the list has %s, want cut %q", says, end, own, cut)
+			}
+		}
+	}
+}
+
 // TestAVenueElsewhere books a vacant of another host, over HTTP.
 func TestAVenueElsewhere(t *testing.T) {
 	there := open(t, false)
@@ -614,6 +641,10 @@ func TestAVenueElsewhere(t *testing.T) {
 	_, a := n.confirmed(n.pro, `{"venue_slug":"far"}`)
 	if a.text("status") != "completed" || a.text("result") != "from afar" || there.asked.Load() != 1 {
 		t.Errorf("confirm = %s, asked %d times: %s", a.body, there.asked.Load(), n.do("GET", "/v1/bookings/"+a.text("booking_id"), n.pro, "").body)
+	}
+	there.ends = substrate.Length
+	if _, a := n.confirmed(n.pro, `{"venue_slug":"far"}`); a.text("result") != "from afar" || a.text("cut") != "length" {
+		t.Errorf("confirm whose answer was cut = %s", a.body)
 	}
 	// Down, it is a dispatch that failed.
 	server.Close()

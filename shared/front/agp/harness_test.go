@@ -2,6 +2,7 @@ package agp_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -71,6 +72,7 @@ type network struct {
 	// said returns the answer of the venue of kind scripted. With nil, the
 	// venue fails.
 	said  func(text string) (string, error)
+	ends  substrate.Done // why the venue's answer ends; "" means Stop
 	asked atomic.Int64
 	guest atomic.Pointer[identity.ID] // of the last call
 	stop  func()
@@ -88,7 +90,7 @@ func (s scripted) Infer(_ context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 			return
 		}
-		_ = (text == "" || yield(substrate.Text(text), nil)) && yield(substrate.Usage{In: 7, Out: 3}, nil) && yield(substrate.Stop, nil)
+		_ = (text == "" || yield(substrate.Text(text), nil)) && yield(substrate.Usage{In: 7, Out: 3}, nil) && yield(cmp.Or(s.n.ends, substrate.Stop), nil)
 	}
 }
 

@@ -303,6 +303,7 @@ type Confirm struct {
 	Created    string          `json:"created_at"`
 	URL        string          `json:"status_url"`
 	Result     json.RawMessage `json:"result,omitempty"`
+	Cut        string          `json:"cut,omitempty"` // why the venue's answer may be incomplete: length, budget or unknown
 }
 
 // Metered is the usage event of a booking.
@@ -337,7 +338,7 @@ func (c *call) confirm(ctx context.Context) (any, error) {
 	}
 	out := Confirm{
 		Booking: done.ID, Status: string(done.Status()), Envelope: done.State, Venue: venueOf(&done.Venue), Price: dollars(done.Price),
-		FeePct: feePct, Created: done.Created.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + done.ID, Result: done.Result,
+		FeePct: feePct, Created: done.Created.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + done.ID, Result: done.Result, Cut: string(done.Cut),
 	}
 	if done.VenuePrice > 0 {
 		out.VenuePrice = dollars(done.VenuePrice)

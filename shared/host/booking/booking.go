@@ -160,6 +160,7 @@ type Booking struct {
 	Reason    string    `json:"cancel_reason,omitempty"`
 	Rows      uint64    `json:"history"`
 	Answered  bool      `json:"answered,omitempty"` // the venue gave a result
+	Cut       call.Cut  `json:"cut,omitempty"`      // why the venue's answer may be incomplete; "" for a complete one
 	Attempts  int       `json:"attempts"`           // dispatches
 	Sent      time.Time `json:"dispatched_at,omitzero"`
 	Created   time.Time `json:"created_at"`

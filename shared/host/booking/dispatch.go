@@ -231,7 +231,7 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		_, err := s.host(ctx, b, booking.Accepted, "")
 		return unlessMoved(err)
 	}
-	text, reason, err := s.ask(ctx, b)
+	said, reason, err := s.ask(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	if err := s.tell(ctx, b.Venue, true); err != nil {
 		return err
 	}
-	a := parseAnswer(text)
+	a := parseAnswer(said.text)
 	actor := "venue " + b.Venue.Short()
 	switch a.Decision {
 	case decideLater:
@@ -259,13 +259,13 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		if !b.Starts.IsZero() && b.Starts.Before(until) {
 			until = b.Starts
 		}
-		_, err := s.hostWith(ctx, b, step{wait: until})
+		_, err := s.hostWith(ctx, b, step{wait: until, Cut: said.cut})
 		return unlessMoved(err)
 	case decideReject:
-		_, err := s.hostWith(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: reasonOf(a.Reason)})
+		_, err := s.hostWith(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: reasonOf(a.Reason), Cut: said.cut})
 		return unlessMoved(err)
 	}
-	done, err := s.hostWith(ctx, b, step{To: booking.Accepted, Actor: actor, Reason: a.Reason, Result: a.Result})
+	done, err := s.hostWith(ctx, b, step{To: booking.Accepted, Actor: actor, Reason: a.Reason, Result: a.Result, Cut: said.cut})
 	if err == nil && a.Result != nil && b.Starts.IsZero() {
 		_, err = s.hostWith(ctx, &done, step{To: booking.Completed, Actor: actor})
 	}
@@ -280,23 +280,29 @@ func reasonOf(said string) string {
 	return said
 }
 
-// ask sends a booking to its venue and returns the text of the answer; or the reason why
-// the dispatch failed. An error leaves it open.
-func (s *Service) ask(ctx context.Context, b *Booking) (text, reason string, err error) {
+// reply is the text of a venue's answer, and why it may be incomplete.
+type reply struct {
+	text string
+	cut  call.Cut
+}
+
+// ask sends a booking to its venue and returns the answer; or the reason why the dispatch
+// failed. An error leaves it open.
+func (s *Service) ask(ctx context.Context, b *Booking) (said reply, reason string, err error) {
 	g, ok, err := s.Registry.Get(ctx, b.Venue)
 	if err != nil {
-		return "", "", err
+		return said, "", err
 	}
 	if !ok {
-		return "", "not_found", nil
+		return said, "not_found", nil
 	}
 	key, err := s.Guests.Key(ctx, b.Venue, "booking#"+b.ID+"#"+strconv.Itoa(b.Attempts))
 	if err != nil {
-		return "", "", err
+		return said, "", err
 	}
 	msg, err := s.message(ctx, b, key.ID())
 	if err != nil {
-		return "", "", err
+		return said, "", err
 	}
 	if g.Hosted {
 		return s.askHere(ctx, b, key, msg)
@@ -306,14 +312,14 @@ func (s *Service) ask(ctx context.Context, b *Booking) (text, reason string, err
 
 // askHere calls a vacant of this host. The envelope is the same each time, so a repeated
 // one gets the answer of the first.
-func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (text, reason string, err error) {
+func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (said reply, reason string, err error) {
 	e := &envelope.Envelope{From: key.ID(), To: b.Venue, Seq: 1, Time: b.Sent, Payload: msg, IdempotencyKey: "booking:" + b.ID}
 	if _, err := e.Sign(ctx, key); err != nil {
-		return "", "", err
+		return said, "", err
 	}
 	agreed, by, err := s.payment(ctx, b)
 	if err != nil {
-		return "", "", err
+		return said, "", err
 	}
 	out := s.Calls.SendWith(ctx, b.Venue, e, call.Options{
 		Guest: true, Work: work, Agreed: agreed, Credential: by,
@@ -321,13 +327,13 @@ func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, ms
 	})
 	switch {
 	case out.Reply != nil:
-		return out.Reply.Payload.Text(), "", nil
+		return reply{out.Reply.Payload.Text(), out.Cut}, "", nil
 	case out.Problem.Kind == problem.Unavailable, errors.Is(out.Problem, errMoved), out.State == call.Pending:
-		return "", "", errMoved // another process has it, or will
+		return said, "", errMoved // another process has it, or will
 	case out.Problem.Kind == problem.Deadline && out.State == "":
-		return "", reasonSlow, nil
+		return said, reasonSlow, nil
 	}
-	return "", out.Problem.Kind.String(), nil
+	return said, out.Problem.Kind.String(), nil
 }
 
 // payment returns the payer and the price of the venue's call: the account pays, at the price
@@ -361,10 +367,10 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 }
 
 // askElsewhere calls a vacant of another host.
-func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.Key, msg envelope.Message) (text, reason string, err error) {
+func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.Key, msg envelope.Message) (said reply, reason string, err error) {
 	c, err := card.Parse(blob)
 	if err != nil || s.Outbound == nil {
-		return "", problem.Of(errors.Join(err, errNoOutbound)).Kind.String(), nil
+		return said, problem.Of(errors.Join(err, errNoOutbound)).Kind.String(), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, work)
 	defer cancel()
@@ -374,12 +380,12 @@ func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.K
 	}
 	result, err := caller.Call(ctx, dispatch.FromCard(&c), msg)
 	if err != nil {
-		return "", problem.Of(err).Kind.String(), nil
+		return said, problem.Of(err).Kind.String(), nil
 	}
 	if result.Reply == nil {
-		return "", "no_answer", nil
+		return said, "no_answer", nil
 	}
-	return result.Reply.Payload.Text(), "", nil
+	return reply{result.Reply.Payload.Text(), call.Cut(clip(result.Cut))}, "", nil
 }
 
 // message returns the message that tells a venue of a booking: one part, in

@@ -1,6 +1,7 @@
 package booking
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -30,6 +32,7 @@ type step struct {
 	// EventID names the change: it is made once.
 	EventID string
 	Result  json.RawMessage
+	Cut     call.Cut // of the venue's answer
 	// wait changes nothing but when the booking is looked at again.
 	wait time.Time
 }
@@ -69,6 +72,7 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 		}
 		before := at.Due
 		at.Answered = at.Answered || one.Result != nil
+		at.Cut = cmp.Or(one.Cut, at.Cut)
 		if !one.wait.IsZero() {
 			at.Due = one.wait
 			if end := expiry(&at.Booking); at.State == booking.Pending && end.Before(at.Due) {

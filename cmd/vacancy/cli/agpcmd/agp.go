@@ -188,6 +188,9 @@ func (r *confirmResult) Print(w io.Writer) {
 	if len(r.Result) > 0 {
 		fmt.Fprintf(w, "  result  %s\n", kit.Printable(string(r.Result)))
 	}
+	if r.Cut != "" {
+		fmt.Fprintf(w, "  answer cut  %s\n", kit.Printable(r.Cut))
+	}
 }
 
 func agpConfirmCommand(a *kit.App) *cobra.Command {

@@ -106,7 +106,7 @@ type bookingResult agp.Booking
 func (r bookingResult) Print(w io.Writer) {
 	bookingsResult{[]agp.Booking{agp.Booking(r)}}.Print(w)
 	for _, one := range []struct{ what, text string }{
-		{"reason", r.Reason}, {"guest", string(r.Guest)}, {"notes", r.Notes}, {"input", string(r.Input)}, {"result", string(r.Result)}, {"venue's price", r.VenuePrice}, {"given back", r.Credited},
+		{"reason", r.Reason}, {"guest", string(r.Guest)}, {"notes", r.Notes}, {"input", string(r.Input)}, {"result", string(r.Result)}, {"answer cut", r.Cut}, {"venue's price", r.VenuePrice}, {"given back", r.Credited},
 	} {
 		if one.text != "" {
 			fmt.Fprintf(w, "  %-11s %s\n", one.what, kit.Printable(one.text))

@@ -64,7 +64,7 @@ func (r *run) sequential(ctx context.Context) (results []result, failed error) {
 			}
 			continue
 		}
-		results, previous = append(results, res), res.text
+		results, previous = append(results, res), res.cut.Remark(res.text)
 		if r.plan.Aggregate.How == plan.First {
 			break // further answers would not be used
 		}
