@@ -90,6 +90,7 @@ func (d *api) publish(ctx context.Context, in With[Publication]) (p Published, e
 	if err != nil {
 		return p, err
 	}
+	wishes.By = askerOf(ctx)
 	rec, receipt, err := d.Vacants.Publish(ctx, rec.ID, wishes)
 	return published(&rec, receipt), err
 }

@@ -83,10 +83,14 @@ func (r *run) slug(ctx context.Context, g *registry.Registration) error {
 	if g.Listing == nil || g.Listing.Venue == nil || g.Listing.Venue.Slug == "" {
 		return nil
 	}
-	k := registry.SlugKey(g.Listing.Venue.Slug)
+	slug := g.Listing.Venue.Slug
+	k := registry.SlugKey(slug)
 	d, err := r.document(ctx, k)
 	if err != nil || string(d.Data) == g.ID.String() {
 		return err
+	}
+	if _, no := identity.ParseID(string(d.Data)); no == nil && g.HasGivenUp(slug) {
+		return nil
 	}
 	// If the view is not a snapshot, the vacant may have given the slug up since.
 	now, err := r.document(ctx, registry.RegistrationKey(g.ID))

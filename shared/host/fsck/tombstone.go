@@ -9,7 +9,7 @@ import (
 )
 
 // tombstone checks a deleted vacant: no key, a logbook that ends in the
-// deletion, and its name, unless another has it by now. It has neither card nor
+// deletion, and its name, unless another has it by now or it was released. It has neither card nor
 // floor.
 func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
 	if says.whole && !says.deleted {

@@ -213,6 +213,7 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 		}
 	}
 	g.applyClaims(p, &c, r)
+	g.mayFollow = p.MayFollow
 	switch {
 	case !g.Hosted:
 		g.Name = ""

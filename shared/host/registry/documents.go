@@ -78,7 +78,9 @@ var (
 		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.Unread},
 		Codec: store.Codec[wait]{Decode: decodeWait, Encode: waits.Encode},
 	}
-	// SlugDocs are the claims of slugs. The text is the vacant's id; "" if it was given up.
+	// SlugDocs are the claims of slugs. The text is the id of the vacant that claimed the slug last,
+	// which keeps others from it also after its listing has another slug. Earlier programs replaced
+	// it with "" then.
 	SlugDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.Joined},
 		Codec: store.Text(),

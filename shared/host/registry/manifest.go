@@ -45,6 +45,7 @@ func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Lis
 			return false, nil
 		}
 		g.Listing, g.ListingSource = &l, SourceOperator
+		g.mayFollow = func(context.Context, identity.ID) (bool, error) { return true, nil }
 		return true, nil
 	})
 }

@@ -41,12 +41,15 @@ func NameTaken(name string) error {
 }
 
 // CheckNewName is CheckName for a name that a vacant is to get. It also refuses
-// reserved words and what could be taken for a short id.
+// reserved words, what could be taken for a short id, and what a command would take
+// for a flag.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
 	switch {
+	case name[0] == '-':
+		return problem.Invalid("name", "a name that does not begin with -, for example shop", clip(name))
 	case slices.Contains(reserved, strings.ToLower(name)):
 		return NameTaken(name)
 	case identity.IsShort(strings.ToLower(name)):

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ type Publication struct {
 	// Listing is an optional signed listing; nil leaves the stored one
 	// unchanged.
 	Listing *listing.Listing
+	// MayFollow reports whether the vacant may use a slug that another vacant gave up. If it is
+	// nil, the vacant may not.
+	MayFollow func(ctx context.Context, former identity.ID) (bool, error)
 }
 
 // Receipt is the result of a publication or a revocation.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -79,10 +80,11 @@ type Registration struct {
 	ChangeKey     string // position in the feed of changes
 	DocVersion    uint64
 
-	reached        bool   // the card's endpoint answered, or is hosted here
-	listingVersion int64  // the highest version of a signed listing
-	wasListed      bool   // as it was read
-	heldSlug       string // as it was read
+	reached        bool                                                        // the card's endpoint answered, or is hosted here
+	listingVersion int64                                                       // the highest version of a signed listing
+	wasListed      bool                                                        // as it was read
+	heldSlug       string                                                      // as it was read
+	mayFollow      func(ctx context.Context, former identity.ID) (bool, error) // Publication.MayFollow
 }
 
 // EffectiveState is g's state at a time: a vacant that has hibernated for
@@ -118,6 +120,12 @@ func (g *Registration) slug() string {
 		return ""
 	}
 	return g.Listing.Venue.Slug
+}
+
+// HasGivenUp reports whether a slug that g claimed is not in use: g's listing has another, or g
+// never answers again.
+func (g *Registration) HasGivenUp(slug string) bool {
+	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.Closed()
 }
 
 // ReadableBy reports whether caller may see g: everybody if it is not hidden,

@@ -10,7 +10,7 @@ import (
 )
 
 // writes returns the writes of g, over what was read: its document, and with it the count
-// of venues and the claim of its slug. The error is Conflict if another vacant has the slug.
+// of venues and the claim of its slug. The error is Conflict if the slug is another's.
 func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID) ([]store.Write, error) {
 	put, err := g.put(id)
 	if err != nil {
@@ -25,39 +25,66 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 		all = append(all, store.Add{Key: VenueCountKey(), Delta: delta, Max: math.MaxInt64})
 	}
 	slug := g.slug()
-	if slug == g.heldSlug {
+	if slug == "" || slug == g.heldSlug {
 		return all, nil
 	}
-	if slug != "" {
-		holder, d, err := SlugDocs.Get(ctx, r.Store, SlugKey(slug))
-		if err != nil {
-			return nil, err
-		}
-		if holder != "" && holder != g.ID.String() {
-			return nil, problem.New(problem.Conflict, "slug %s is another vacant's", slug)
-		}
-		all = append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(g.ID.String())})
+	// The claim of a slug that g gives up stays, so that no other tenant can use the slug. The
+	// claim is read before the registration of its vacant, which writes the claim again before it
+	// uses the slug again.
+	former, d, err := r.claimOf(ctx, slug)
+	if err == nil {
+		err = r.checkSlug(ctx, g, slug, former)
 	}
-	if g.heldSlug != "" {
-		holder, d, err := SlugDocs.Get(ctx, r.Store, SlugKey(g.heldSlug))
-		if err != nil {
-			return nil, err
-		}
-		if holder == g.ID.String() {
-			all = append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id})
-		}
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	return append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(g.ID.String())}), nil
 }
 
-// VenueOf returns the vacant that has claimed a slug; ok is false if none has.
-func (r *Registry) VenueOf(ctx context.Context, slug string) (id identity.ID, ok bool, err error) {
-	holder, _, err := SlugDocs.Get(ctx, r.Store, SlugKey(slug))
+// checkSlug returns an error unless g may claim a slug that former claimed last; the zero id is
+// no vacant.
+func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, former identity.ID) error {
+	if slug[0] == '-' {
+		return problem.Invalid("slug", "a slug that does not begin with -, for example shop", slug)
+	}
+	if former.IsZero() || former == g.ID {
+		return nil
+	}
+	holder, err := r.registration(ctx, former)
+	if err != nil {
+		return err
+	}
+	may := holder.HasGivenUp(slug) && g.mayFollow != nil
+	if may {
+		may, err = g.mayFollow(ctx, former)
+	}
+	if err == nil && !may {
+		err = problem.New(problem.Conflict, "slug %s is another vacant's", slug)
+	}
+	return err
+}
+
+// claimOf returns the vacant that claimed a slug last, and the claim. The id is zero if none did,
+// or if an earlier program released the slug when it was given up.
+func (r *Registry) claimOf(ctx context.Context, slug string) (id identity.ID, d store.Doc, err error) {
+	holder, d, err := SlugDocs.Get(ctx, r.Store, SlugKey(slug))
 	if err != nil || holder == "" {
-		return id, false, Problem(err)
+		return id, d, err
 	}
 	if id, err = identity.ParseID(holder); err != nil {
-		return id, false, problem.Wrap(problem.Damaged, err, "the claim of slug %s is not readable", slug)
+		err = problem.Wrap(problem.Damaged, err, "the claim of slug %s is not readable", slug)
+	}
+	return id, d, err
+}
+
+// VenueOf returns the vacant that has a slug; ok is false if none has.
+func (r *Registry) VenueOf(ctx context.Context, slug string) (id identity.ID, ok bool, err error) {
+	if id, _, err = r.claimOf(ctx, slug); err != nil || id.IsZero() {
+		return id, false, Problem(err)
+	}
+	g, err := r.registration(ctx, id)
+	if err != nil || g.slug() != slug {
+		return identity.ID{}, false, Problem(err)
 	}
 	return id, true, nil
 }

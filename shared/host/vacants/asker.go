@@ -58,12 +58,15 @@ func (a Asker) unknown(what string, err error) error {
 }
 
 // Every document of a name is in the sparse index, in a partition of its tenant.
-// Tombstones without a name come behind the names: '~' sorts after every letter of a
-// name. A page of a tenant's vacants therefore reads only the documents that it
+// Tombstones without a name come behind the names, because '~' sorts after every letter
+// of a name, and names that were given up by a rename behind the tombstones. A page of a tenant's vacants therefore reads only the documents that it
 // shows, and its cursor contains only the last document of the page, which is the
 // tenant's own. So cursors need no key of the host: a forged cursor is another
 // position among the same vacants.
-const afterNames = "~"
+const (
+	afterNames = "~"
+	reserved   = "~~"
+)
 
 // indexed returns the place of a document in the list of r's tenant.
 func indexed(r *Record, sort string) store.Key {
@@ -82,4 +85,11 @@ func (a Asker) names() store.Range {
 		return r
 	}
 	return store.Range{}
+}
+
+// renamed returns the range of the names that a tenant has given up by a rename.
+func renamed(tenant string) store.Range {
+	r := NameOwnerDocs.Indexed(tenant)
+	r.First = reserved
+	return r
 }

@@ -222,10 +222,6 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 // another's child (Conflict). A vacant of another tenant is refused without a word
 // about it, though who asks holds its key.
 func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
-	named, err := v.Store.Doc(ctx, NameKey(r.Name))
-	if err != nil {
-		return nil, store.Problem(err)
-	}
 	there, ok, err := v.read(ctx, r.ID)
 	if err != nil {
 		return nil, err
@@ -240,8 +236,8 @@ func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, e
 	case ok:
 		return nil, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
 	}
-	_, err = v.holder(ctx, named)
-	return nil, err
+	_, err = v.checkName(ctx, v.Store, s.By, r.Name, r)
+	return nil, store.Problem(err)
 }
 
 // found creates r in one commit: record, name, logbook entry and, for an
@@ -265,7 +261,7 @@ func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) 
 		if err := v.addChange(ctx, tx, &made, first); err != nil {
 			return err
 		}
-		return v.claimFree(ctx, tx, made.Name, &made)
+		return v.claimFree(ctx, tx, s.By, made.Name, &made)
 	})
 	switch {
 	case err != nil:

@@ -17,8 +17,8 @@ import (
 
 // Delete destroys the seed, card, imported chains and call statistics of an
 // ARCHIVED vacant. Its rows and logbook stay, and so does a tombstone, which
-// reserves the id for ever and answers calls with 410. The name is free. The last
-// logbook entry records the deletion and is signed before the key is destroyed.
+// reserves the id for ever and answers calls with 410. The name stays reserved for the
+// tenant. The last logbook entry records the deletion and is signed before the key is destroyed.
 //
 // The tombstone is written last, in one commit with that entry. A deletion that
 // broke off is completed by repeating the command; repeating it afterwards has

@@ -2,6 +2,7 @@ package vacants
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -69,8 +70,15 @@ var (
 		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.Joined},
 		Codec: ids,
 	}
-	// FormerDocs are the tombstones whose names belong to others by now, so that List finds
-	// them.
+	// NameOwnerDocs say whose a name is, by the name in lower case. The index lists the names that a
+	// tenant has given up by a rename.
+	NameOwnerDocs = store.Kind[nameOwner]{
+		Shape: store.Shape{Name: "owner of a name", Partition: "nameowner", Sort: "*", Index: tenantIndex, Verify: store.Alone},
+		Codec: store.JSON[nameOwner](1),
+		Own:   func(o nameOwner) []string { return []string{strings.ToLower(o.Name)} },
+	}
+	// FormerDocs are the tombstones whose names other vacants have by now, or that were released,
+	// so that List finds them.
 	FormerDocs = store.Kind[identity.ID]{
 		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.Joined},
 		Codec: ids,

@@ -136,7 +136,7 @@ func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int)
 	all := func(*Record) bool { return true }
 	within := by.names()
 	if within.Index {
-		within.Last = "" // tombstones without a name are in the same partition
+		within.Last = reserved // tombstones without a name are in the same partition
 		return v.list(ctx, by, within, cursor, n, all)
 	}
 	at, err := store.ParseCursor(cursor)

@@ -2,6 +2,7 @@ package vacants
 
 import (
 	"context"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -9,56 +10,271 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// beforeIDs sorts before every id in hex.
+// A name belongs to the tenant of the vacant that had it first. After a rename or a deletion only
+// that tenant and the operator may use the name again, in any spelling, until the operator
+// releases it: callers without a signature, and tokens, know a vacant by its name only.
+
+// beforeIDs sorts before every id in hex, and before every name.
 const beforeIDs = "!"
 
 // FormerKey is the key of the document of a tombstone without a name.
 func FormerKey(id identity.ID) store.Key { return FormerDocs.Key(id.String()) }
 
-// holder returns the tombstone that the name in d leads to, nil if it leads to
-// nobody. The error is registry.NameTaken if the name belongs to a vacant.
-func (v *Directory) holder(ctx context.Context, d store.Doc) (*Record, error) {
-	if d.Version == 0 {
-		return nil, nil
-	}
-	id, err := NameDocs.Parse(d)
-	if err != nil {
-		return nil, err
-	}
-	r, ok, err := v.read(ctx, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok || !r.IsDeleted():
-		return nil, registry.NameTaken(d.Key.Sort)
-	}
-	return &r, nil
+// nameOwner is the tenant that a name belongs to. Its document has the name in lower case as its
+// key, so that of two commits that take spellings of one name the second fails. If it is absent,
+// the name was taken by an earlier program, and belongs to the tenant of its vacant or tombstone.
+type nameOwner struct {
+	Name   string `json:"name"`             // the spelling that was taken last
+	Tenant string `json:"tenant,omitempty"` // "" is the operator
 }
 
-// claim adds to tx that name leads to r. The name of a deleted vacant is free; one
-// of a vacant is Conflict.
-func (v *Directory) claim(ctx context.Context, tx *store.Tx, name string, r *Record) error {
-	d, err := tx.Doc(ctx, NameKey(name))
+// NameOwnerKey is the key of the document that says whose a name is, in any spelling.
+func NameOwnerKey(name string) store.Key { return NameOwnerDocs.Key(strings.ToLower(name)) }
+
+// spelling is a tombstone and the document of its name.
+type spelling struct {
+	doc       store.Doc
+	tombstone Record
+}
+
+// checkName returns an error unless r may get a name: registry.NameTaken if a vacant other than r
+// has a spelling of the name, or if the name belongs to another tenant and by is not the operator.
+// It returns the tombstones that have spellings of the name.
+func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, name string, r *Record) ([]spelling, error) {
+	// The owner is read first. A commit that gives up a spelling after that writes the owner, too,
+	// and so conflicts with the caller's, even if the spellings were read too late to see it.
+	owner, d, err := NameOwnerDocs.Get(ctx, from, NameOwnerKey(name))
+	if err != nil {
+		return nil, err
+	}
+	foreign := d.Version > 0 && owner.Tenant != r.Tenant
+	all, err := v.spellings(ctx, from, name)
+	if err != nil {
+		return nil, err
+	}
+	var former []spelling
+	for _, d := range all {
+		id, err := NameDocs.Parse(d)
+		if err != nil {
+			return nil, err
+		}
+		if id == r.ID {
+			continue
+		}
+		holder, ok, err := v.read(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || !holder.IsDeleted() {
+			return nil, registry.NameTaken(name)
+		}
+		foreign = foreign || holder.Tenant != r.Tenant
+		former = append(former, spelling{d, holder})
+	}
+	if foreign && by != Operator() {
+		return nil, registry.NameTaken(name)
+	}
+	return former, nil
+}
+
+// spellings reads the documents of the stored names that equal name but for case.
+func (v *Directory) spellings(ctx context.Context, from store.Reader, name string) ([]store.Doc, error) {
+	const page = 16 // a seek passes the names between two spellings; most of the time there are few
+	within := NameDocs.All()
+	within.Last = strings.ToLower(name) + "\x00"
+	var found []store.Doc
+	for first, ok := strings.ToUpper(name), true; ok; {
+		within.First = first
+		docs, next, err := v.Store.Docs(ctx, within, page, "")
+		for next != "" && len(docs) == 0 && err == nil {
+			docs, next, err = v.Store.Docs(ctx, within, page, next)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range docs {
+			if !strings.EqualFold(d.Key.Sort, name) {
+				continue
+			}
+			if d, err = from.Doc(ctx, d.Key); err != nil {
+				return nil, err
+			}
+			if d.Version > 0 {
+				found = append(found, d)
+			}
+		}
+		if next == "" {
+			break
+		}
+		first, ok = nextSpelling(name, docs[len(docs)-1].Key.Sort)
+	}
+	return found, nil
+}
+
+// nextSpelling returns the first spelling of name that sorts after a text, if there is one.
+func nextSpelling(name, after string) (next string, ok bool) {
+	upper, lower := strings.ToUpper(name), strings.ToLower(name)
+	same := 0 // length of the common beginning of after and some spelling
+	for same < min(len(name), len(after)) && (after[same] == upper[same] || after[same] == lower[same]) {
+		same++
+	}
+	if same < len(name) {
+		switch rest := after[same:]; {
+		case rest < upper[same:]:
+			return after[:same] + upper[same:], true
+		case rest[0] < lower[same]:
+			return after[:same] + lower[same:same+1] + upper[same+1:], true
+		}
+	}
+	for i := same - 1; i >= 0; i-- {
+		if after[i] < lower[i] {
+			return after[:i] + lower[i:i+1] + upper[i+1:], true
+		}
+	}
+	return "", false
+}
+
+// claim adds to tx that name leads to r, as by wants, or returns the error of checkName.
+func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
+	former, err := v.checkName(ctx, tx, by, name, r)
 	if err != nil {
 		return err
 	}
-	before, err := v.holder(ctx, d)
-	if err != nil {
-		return err
+	for _, s := range former {
+		s.leave(tx)
+		if s.doc.Key != NameKey(name) {
+			tx.Delete(s.doc.Key)
+		}
 	}
-	if before != nil {
-		FormerDocs.Put(tx, store.Doc{Key: FormerKey(before.ID), Index: indexed(before, afterNames+before.ID.String())}, before.ID)
-	}
-	NameDocs.Put(tx, store.Doc{Key: d.Key, Index: indexed(r, name)}, r.ID)
+	NameDocs.Put(tx, store.Doc{Key: NameKey(name), Index: indexed(r, name)}, r.ID)
+	NameOwnerDocs.Put(tx, store.Doc{Key: NameOwnerKey(name)}, nameOwner{name, r.Tenant})
 	return nil
+}
+
+// leave adds to tx that the tombstone is listed without its name.
+func (s *spelling) leave(tx *store.Tx) {
+	id := s.tombstone.ID
+	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: indexed(&s.tombstone, afterNames+id.String())}, id)
 }
 
 // claimFree is claim for a name that was free a moment ago: taken since then, it is
 // a conflict of the store, so that the caller looks again at who has it.
-func (v *Directory) claimFree(ctx context.Context, tx *store.Tx, name string, r *Record) error {
-	err := v.claim(ctx, tx, name, r)
+func (v *Directory) claimFree(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
+	err := v.claim(ctx, tx, by, name, r)
 	if problem.Is(err, problem.Conflict) {
 		err = &store.ConflictError{Key: NameKey(name)}
 	}
 	return err
+}
+
+// giveUp adds to tx that r no longer has its name, which stays its tenant's. A name of which two
+// tenants had spellings, as earlier programs allowed, becomes the operator's.
+func (r *Record) giveUp(ctx context.Context, tx *store.Tx) error {
+	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
+	if err != nil {
+		return err
+	}
+	tenant := r.Tenant
+	if d.Version > 0 && owner.Tenant != tenant {
+		tenant = ""
+	}
+	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: NameOwnerDocs.Listed(reserved+d.Key.Sort, tenant)}, nameOwner{r.Name, tenant})
+	return nil
+}
+
+// ReservedName is a name that no vacant has and that belongs to a tenant.
+type ReservedName struct {
+	Name   string
+	Tenant string
+	// Deleted is the id of the deleted vacant that has the name, or the zero id after a rename.
+	Deleted identity.ID
+}
+
+// ReservedNames returns a page of the reserved names of a tenant, or of the operator if it is "",
+// and the cursor of the next page, "" after the last. A page may be short or empty although more
+// pages follow, and may lack for a second a name that was given up just now.
+func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
+	at, err := store.ParseCursor(cursor)
+	if err == nil && at.Key.Partition != NameOwnerDocs.Partition {
+		return v.deletedNames(ctx, tenant, cursor, n)
+	}
+	if err := checkPage(cursor, n); err != nil {
+		return nil, "", err
+	}
+	docs, next, err := v.Store.Docs(ctx, renamed(tenant), n, cursor)
+	if err != nil {
+		return nil, "", store.Problem(err)
+	}
+	names := make([]ReservedName, len(docs))
+	for i, d := range docs {
+		owner, err := NameOwnerDocs.Parse(d)
+		if err != nil {
+			return nil, "", err
+		}
+		names[i] = ReservedName{Name: owner.Name, Tenant: owner.Tenant}
+	}
+	return names, next, nil
+}
+
+// deletedNames returns a page of the names that deleted vacants of a tenant have. After the last
+// page, the cursor leads to the names that were given up by a rename.
+func (v *Directory) deletedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
+	records, next, err := v.list(ctx, Tenant(tenant), Tenant(tenant).names(), cursor, n, (*Record).IsDeleted)
+	if err == nil && next == "" {
+		next = store.Cursor{Sort: reserved, Key: NameOwnerDocs.Key(beforeIDs)}.String()
+	}
+	names := make([]ReservedName, len(records))
+	for i, r := range records {
+		names[i] = ReservedName{r.Name, r.Tenant, r.ID}
+	}
+	return names, next, err
+}
+
+// CountNames returns how many names belong to a tenant: those of its vacants and its reserved
+// names. It stops counting at limit. The count may be a second old.
+func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (count int, err error) {
+	for _, within := range []store.Range{Tenant(tenant).names(), renamed(tenant)} {
+		for _, err := range store.All(ctx, v.Store, within) {
+			if err != nil {
+				return count, store.Problem(err)
+			}
+			if count++; count >= limit {
+				return count, nil
+			}
+		}
+	}
+	return count, nil
+}
+
+// ReleaseName lets every tenant use a reserved name, in any spelling. The error is a problem of
+// kind Conflict if a vacant has the name, and NotFound if it is not reserved.
+func (v *Directory) ReleaseName(ctx context.Context, name string) (ReservedName, error) {
+	var released ReservedName
+	if err := registry.CheckName(name); err != nil {
+		return released, err
+	}
+	err := v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(name))
+		if err != nil {
+			return err
+		}
+		former, err := v.checkName(ctx, tx, Operator(), name, &Record{})
+		switch {
+		case problem.Is(err, problem.Conflict):
+			return problem.New(problem.Conflict, "a vacant has the name %s; only a name that was given up can be released", name)
+		case err != nil:
+			return err
+		case d.Version == 0 && len(former) == 0:
+			return problem.New(problem.NotFound, "the name %s is not reserved", name)
+		}
+		released = ReservedName{Name: owner.Name, Tenant: owner.Tenant}
+		for _, s := range former {
+			released = ReservedName{s.tombstone.Name, s.tombstone.Tenant, s.tombstone.ID}
+			s.leave(tx)
+			tx.Delete(s.doc.Key)
+		}
+		tx.Delete(d.Key)
+		return nil
+	})
+	return released, err
 }

@@ -297,7 +297,7 @@ func (v *Directory) addBirth(ctx context.Context, tx *store.Tx, b *newChild) err
 	if err := v.addEntry(ctx, tx, b.key, &entry{logbook.KindBirth, b.payload().Payload()}); err != nil {
 		return err
 	}
-	if err := v.claimFree(ctx, tx, b.child.Name, &b.child); err != nil {
+	if err := v.claimFree(ctx, tx, b.spec.By, b.child.Name, &b.child); err != nil {
 		return err
 	}
 	if err := v.useQuotas(ctx, tx, &b.child); err != nil {

@@ -19,6 +19,9 @@ import (
 
 // PublishOptions are the changes of a publish. Nil fields are left unchanged.
 type PublishOptions struct {
+	// By publishes the vacant. Only the operator may give it a slug that a vacant of another tenant
+	// gave up.
+	By         Asker
 	Capability *string // a new capability makes a new card
 	// Visibility defaults to PUBLIC if the vacant is not published or hidden.
 	Visibility *lifecycle.Visibility
@@ -54,7 +57,7 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOption
 			if g.Joined > 0 && g.Signed != lifecycle.Hidden {
 				as = g.Signed
 			}
-			return PublishOptions{Capability: w.Capability, Visibility: &as, Listing: w.Listing, Venue: w.Venue}, nil
+			return PublishOptions{By: w.By, Capability: w.Capability, Visibility: &as, Listing: w.Listing, Venue: w.Venue}, nil
 		}
 		return w, nil
 	})
@@ -221,6 +224,7 @@ func (v *Directory) lockAll(ctx context.Context, ids ...identity.ID) (done func(
 
 // announcement is a publication that is being prepared.
 type announcement struct {
+	by         Asker
 	record     Record
 	from       lifecycle.State
 	card       card.Card
@@ -258,6 +262,7 @@ func (v *Directory) announce(ctx context.Context, record Record, verb string, w 
 	if a.card, _, err = v.current(ctx, r, base, capability, wishes.allowed); err != nil {
 		return a, err
 	}
+	a.by = wishes.By
 	a.visibility = *wishes.Visibility
 	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
 		r.State = lifecycle.Active // LOCAL would hide the vacant
@@ -374,5 +379,12 @@ func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publica
 	return registry.Publication{
 		Name: a.record.Name, Card: a.record.Card, State: a.record.State, Visibility: a.visibility, Listing: a.listing,
 		Time: e.Time, ActorSeq: seq, Key: e.Key, Signature: e.Signature,
+		MayFollow: func(ctx context.Context, former identity.ID) (bool, error) {
+			if a.by == Operator() {
+				return true, nil
+			}
+			before, ok, err := v.read(ctx, former)
+			return ok && before.Tenant == a.record.Tenant, err
+		},
 	}, nil
 }

@@ -176,14 +176,20 @@ func (s *SpawnSpec) check() error {
 }
 
 // birthEntry returns the child that s describes if it exists, or the zero
-// Record if its name is free.
+// Record if its name is free for it.
 func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
-	r, err := v.ByName(ctx, Operator(), s.Name)
-	if problem.Is(err, problem.NotFound) {
-		return Record{}, none, nil
+	parent, err := v.get(ctx, s.Parent)
+	if err != nil {
+		return Record{}, none, err
 	}
-	if err != nil || r.IsDeleted() {
+	// Before the vacant of the name is read, which may be this child, made concurrently.
+	_, taken := v.checkName(ctx, v.Store, s.By, s.Name, &Record{Tenant: orElse(s.Tenant, parent.Tenant)})
+	r, err := v.ByName(ctx, Operator(), s.Name)
+	if problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted() {
+		return Record{}, none, store.Problem(taken)
+	}
+	if err != nil {
 		return Record{}, none, err
 	}
 	same, m, err := v.isThat(ctx, &r, s)

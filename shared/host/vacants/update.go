@@ -2,6 +2,7 @@ package vacants
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -37,8 +38,8 @@ type Changes struct {
 
 // Update changes the name, capability, substrate, agent or settings of a vacant that is not
 // terminal. A card that names another capability or kind of substrate is signed
-// and, if the vacant is published, published in the same commit. The old name is
-// free afterwards. Calls that were accepted before are answered by the old
+// and, if the vacant is published, published in the same commit. The old name stays
+// reserved for the tenant. Calls that were accepted before are answered by the old
 // substrate and agent. Repeating the same changes has no effect. The refusals are
 // Conflict for a record changed since Seen or After, a taken name or a terminal
 // state, and Malformed.
@@ -115,7 +116,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	if err := c.overtaken(&r); err != nil {
 		return r, err
 	}
-	if err := v.rename(ctx, tx, &r, c.Name); err != nil {
+	if err := v.rename(ctx, tx, &r, c); err != nil {
 		return r, err
 	}
 	if c.Plain != nil {
@@ -211,22 +212,25 @@ func (r *Record) setSubstrate(text *string, next *definition.Agent) (allowed []s
 	return cardWords(spec, next), err
 }
 
-// rename adds to tx that name, if it is another, leads to r, and that the old
-// name leads to nobody.
-func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, name *string) error {
-	if name == nil || *name == r.Name {
+// rename adds to tx that r has the name in c, if it is another, and that the old name leads to no
+// vacant.
+func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, c *Changes) error {
+	if c.Name == nil || *c.Name == r.Name {
 		return nil
 	}
 	old, err := tx.Doc(ctx, NameKey(r.Name))
 	if err != nil {
 		return err
 	}
-	if err := v.claim(ctx, tx, *name, r); err != nil {
+	if err := v.claim(ctx, tx, c.By, *c.Name, r); err != nil {
 		return err
 	}
 	tx.Delete(old.Key)
-	r.Name = *name
-	return nil
+	if !strings.EqualFold(*c.Name, r.Name) {
+		err = r.giveUp(ctx, tx)
+	}
+	r.Name = *c.Name
+	return err
 }
 
 // done reports whether r has all changes.

@@ -53,11 +53,14 @@ type demoResult struct {
 // paused the demo or moved its chain.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
 	demo, first, err := demoVacant(a, ctx, host, dir)
-	if err != nil {
+	if err != nil && !problem.Is(err, problem.Conflict) { // the name may be another tenant's
 		return devResult{}, err
 	}
-	r := devResult{Pages: url + web.Path, URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText, first: first}
-	if err := callDemo(a, ctx, demo, &r); err != nil {
+	r := devResult{Pages: url + web.Path, URL: url, Data: dir, Demo: demoResult{demo.ID, demoName, demo.State}, asked: demoText, first: first && err == nil}
+	if err == nil {
+		err = callDemo(a, ctx, demo, &r)
+	}
+	if err != nil {
 		r.Error = kit.FullText(kit.ProblemOf(err))
 	}
 	return r, nil

@@ -1,0 +1,569 @@
+package vacants_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// earlier is a store as a program uses it that knows no owners of names, and sees no names that
+// differ by case.
+type earlier struct{ store.Store }
+
+func (e earlier) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	if r.Partition == vacants.NameDocs.Partition && !r.Index {
+		return nil, "", nil
+	}
+	return e.Store.Docs(ctx, r, n, cursor)
+}
+
+func (e earlier) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if vacants.NameOwnerDocs.Matches(k) {
+		return store.Doc{Key: k}, nil
+	}
+	return e.Store.Doc(ctx, k)
+}
+
+func (e earlier) Commit(ctx context.Context, writes ...store.Write) error {
+	return e.Store.Commit(ctx, slices.DeleteFunc(slices.Clone(writes), func(w store.Write) bool {
+		put, ok := w.(store.Put)
+		return ok && vacants.NameOwnerDocs.Matches(put.Key)
+	})...)
+}
+
+// names is a host with tenants.
+type names struct {
+	*vacants.Directory
+	t     *testing.T
+	store *memory.Store
+	vault custody.Vault
+}
+
+func newNames(t *testing.T) *names {
+	s, va := memory.New(), vault(t)
+	return &names{host(t, s, va, newClock().now, hostURL), t, s, va}
+}
+
+// earlier returns the host as an earlier program ran it.
+func (n *names) earlier() *names {
+	return &names{host(n.t, earlier{n.store}, n.vault, newClock().now, hostURL), n.t, n.store, n.vault}
+}
+
+func (n *names) make(by vacants.Asker, tenant, name string) (vacants.Record, error) {
+	return n.Create(context.Background(), vacants.Spec{By: by, Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
+}
+
+func (n *names) must(tenant, name string) vacants.Record {
+	n.t.Helper()
+	r, err := n.make(vacants.Tenant(tenant), tenant, name)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return r
+}
+
+func (n *names) rename(r vacants.Record, to string) error {
+	_, err := n.Update(context.Background(), r.ID, vacants.Changes{By: vacants.Tenant(r.Tenant), Name: &to})
+	return err
+}
+
+// reserved returns the names that are reserved for a tenant.
+func (n *names) reserved(tenant string) string {
+	n.t.Helper()
+	var all []string
+	for name, err := range store.Items(store.Follow(func(cursor string) ([]vacants.ReservedName, string, error) {
+		return n.ReservedNames(n.t.Context(), tenant, cursor, 1)
+	})) {
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if name.Tenant != tenant {
+			n.t.Errorf("%s is listed for %q, but belongs to %q", name.Name, tenant, name.Tenant)
+		}
+		all = append(all, name.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestANameStaysWithItsTenant(t *testing.T) {
+	// After these, no vacant is called shop.
+	givenUp := map[string]func(*names) error{
+		"renamed": func(n *names) error { return n.rename(n.must("acme", "shop"), "store") },
+		"renamed twice": func(n *names) error {
+			r := n.must("acme", "shop")
+			return errors.Join(n.rename(r, "store"), n.rename(r, "shop"), n.rename(r, "market"))
+		},
+		"renamed from another case": func(n *names) error {
+			r := n.must("acme", "Shop")
+			return errors.Join(n.rename(r, "SHOP"), n.rename(r, "market"))
+		},
+		"deleted": func(n *names) error {
+			n.must("acme", "shop")
+			deleteNamed(n.t, n.Directory, "shop")
+			return nil
+		},
+		"deleted in another case": func(n *names) error {
+			n.must("acme", "ShoP")
+			deleteNamed(n.t, n.Directory, "ShoP")
+			return nil
+		},
+		"deleted by an earlier program": func(n *names) error {
+			n.earlier().must("acme", "shop")
+			deleteNamed(n.t, n.earlier().Directory, "shop")
+			return nil
+		},
+		"made by an earlier program, in another case, and renamed": func(n *names) error {
+			return n.rename(n.earlier().must("acme", "SHOP"), "store")
+		},
+		"a child that was deleted": func(n *names) error {
+			parent := n.must("acme", "parent")
+			if _, _, err := n.Spawn(n.t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "shop"}); err != nil {
+				return err
+			}
+			deleteNamed(n.t, n.Directory, "shop")
+			return nil
+		},
+	}
+	type take struct {
+		by     vacants.Asker
+		tenant string
+		may    bool
+	}
+	takers := map[string]take{
+		"its tenant":                       {vacants.Tenant("acme"), "acme", true},
+		"another tenant":                   {vacants.Tenant("eve"), "eve", false},
+		"a tenant's signed request":        {vacants.Asker{}, "eve", false},
+		"the operator":                     {vacants.Operator(), "", true},
+		"the operator for another tenant":  {vacants.Operator(), "eve", true},
+		"a program of the operator's host": {vacants.Asker{}, "", false},
+	}
+	ways := map[string]func(*names, take, string) error{
+		"create": func(n *names, by take, name string) error {
+			_, err := n.make(by.by, by.tenant, name)
+			return err
+		},
+		"rename": func(n *names, by take, name string) error {
+			r := n.must(by.tenant, "before")
+			_, err := n.Update(n.t.Context(), r.ID, vacants.Changes{By: by.by, Name: &name})
+			return err
+		},
+		"spawn": func(n *names, by take, name string) error {
+			r := n.must(by.tenant, "mother")
+			_, _, err := n.Spawn(n.t.Context(), vacants.SpawnSpec{By: by.by, Parent: r.ID, Path: "D2", Name: name})
+			return err
+		},
+		"import": func(n *names, by take, name string) error {
+			_, err := n.Create(n.t.Context(), vacants.Spec{By: by.by, Tenant: by.tenant, Name: name, Capability: "c", Substrate: "echo", Key: newKey(n.t)})
+			return err
+		},
+	}
+	for what, giveUp := range givenUp {
+		for who, taker := range takers {
+			for how, use := range ways {
+				for _, name := range []string{"shop", "Shop"} {
+					if name == "Shop" && how != "create" {
+						continue
+					}
+					t.Run(strings.Join([]string{what, who, how, name}, "/"), func(t *testing.T) {
+						n := newNames(t)
+						if err := giveUp(n); err != nil {
+							t.Fatal(err)
+						}
+						if got := strings.ToLower(n.reserved("acme")); !slices.Contains(strings.Fields(got), "shop") {
+							t.Errorf("reserved for acme: %q, want shop", got)
+						}
+						err := use(n, taker, name)
+						if taker.may && err != nil || !taker.may && (!problem.Is(err, problem.Conflict) || problem.Of(err).Text() != "the name "+name+" is in use or reserved on this host; choose another") {
+							t.Fatalf("error %v, want success: %t", err, taker.may)
+						}
+						if !taker.may {
+							return
+						}
+						if r, err := n.ByName(t.Context(), vacants.Operator(), name); err != nil || r.Tenant != taker.tenant || r.IsDeleted() {
+							t.Errorf("ByName(%s) = %v of %q, %v", name, r, r.Tenant, err)
+						}
+						if got := strings.ToLower(n.reserved("acme")); slices.Contains(strings.Fields(got), "shop") {
+							t.Errorf("reserved for acme, though in use: %q", got)
+						}
+						if _, err := n.make(vacants.Operator(), "", "sHop"); !problem.Is(err, problem.Conflict) {
+							t.Errorf("another spelling of a name in use: %v, want a conflict", err)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
+	n := newNames(t)
+	n.earlier().must("acme", "SHOP")
+	n.earlier().must("eve", "shop") // earlier programs allowed both
+	for _, name := range []string{"SHOP", "shop", "Shop", "shoP"} {
+		for _, by := range []vacants.Asker{vacants.Tenant("acme"), vacants.Tenant("eve"), vacants.Operator()} {
+			if _, err := n.make(by, "acme", name); !problem.Is(err, problem.Conflict) {
+				t.Errorf("Create(%s) = %v, want a conflict", name, err)
+			}
+		}
+	}
+	for name, tenant := range map[string]string{"SHOP": "acme", "shop": "eve"} {
+		r, ok, err := n.ShowNamed(t.Context(), name)
+		if err != nil || !ok || r.Name != name || r.Tenant != tenant {
+			t.Errorf("ShowNamed(%s) = %v, %t, %v", name, r, ok, err)
+		}
+	}
+	if _, ok, err := n.ShowNamed(t.Context(), "Shop"); ok || err != nil {
+		t.Errorf("ShowNamed(Shop) = %t, %v, want none", ok, err)
+	}
+	// Both tenants give it up. From then on the name is the operator's to give away.
+	for name, to := range map[string]string{"SHOP": "x", "shop": "y"} {
+		r, err := n.ByName(t.Context(), vacants.Operator(), name)
+		if err == nil {
+			err = n.rename(r, to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tenant := range []string{"acme", "eve"} {
+		if _, err := n.make(vacants.Tenant(tenant), tenant, "shop"); !problem.Is(err, problem.Conflict) {
+			t.Errorf("Create(shop) by %s = %v, want a conflict", tenant, err)
+		}
+	}
+	if got := n.reserved(""); !strings.EqualFold(got, "shop") {
+		t.Errorf("reserved for the operator: %q", got)
+	}
+	if _, err := n.make(vacants.Operator(), "acme", "shop"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAVacantIsRenamedToAnotherCaseOfItsName(t *testing.T) {
+	n := newNames(t)
+	r := n.must("acme", "shop")
+	for _, name := range []string{"Shop", "SHOP", "shop"} {
+		if err := n.rename(r, name); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := n.ByName(t.Context(), vacants.Operator(), name); err != nil || got.ID != r.ID {
+			t.Errorf("ByName(%s) = %v, %v", name, got, err)
+		}
+	}
+	if _, err := n.ByName(t.Context(), vacants.Operator(), "Shop"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("ByName(Shop) = %v, want none", err)
+	}
+	if got := n.reserved("acme"); got != "" {
+		t.Errorf("reserved: %q", got)
+	}
+}
+
+func TestAReleasedNameIsForEverybody(t *testing.T) {
+	for what, prepare := range map[string]func(*names) error{
+		"renamed": func(n *names) error { return n.rename(n.must("acme", "Shop"), "store") },
+		"deleted": func(n *names) error {
+			n.must("acme", "Shop")
+			deleteNamed(n.t, n.Directory, "Shop")
+			return nil
+		},
+		"deleted by an earlier program": func(n *names) error {
+			n.earlier().must("acme", "Shop")
+			deleteNamed(n.t, n.earlier().Directory, "Shop")
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newNames(t)
+			if err := prepare(n); err != nil {
+				t.Fatal(err)
+			}
+			all, _ := listed(t, n.Directory, vacants.Operator(), 2)
+			released, err := n.ReleaseName(t.Context(), "shop")
+			if err != nil || released.Name != "Shop" || released.Tenant != "acme" || released.Deleted.IsZero() != (what == "renamed") {
+				t.Errorf("ReleaseName() = %+v, %v", released, err)
+			}
+			if after, _ := listed(t, n.Directory, vacants.Operator(), 2); after != all {
+				t.Errorf("the host lists %q, before it listed %q", after, all)
+			}
+			if _, err := n.ByName(t.Context(), vacants.Operator(), "Shop"); !problem.Is(err, problem.NotFound) {
+				t.Errorf("ByName() = %v, want none", err)
+			}
+			if _, err := n.ReleaseName(t.Context(), "shop"); !problem.Is(err, problem.NotFound) {
+				t.Errorf("ReleaseName() again = %v, want not found", err)
+			}
+			n.must("eve", "shop")
+			if _, err := n.ReleaseName(t.Context(), "SHOP"); !problem.Is(err, problem.Conflict) {
+				t.Errorf("ReleaseName() of a name in use = %v, want a conflict", err)
+			}
+		})
+	}
+}
+
+func TestCountNamesCountsVacantsAndReservedNames(t *testing.T) {
+	n := newNames(t)
+	n.must("eve", "other")
+	r := n.must("acme", "a")
+	n.must("acme", "b")
+	count := func(want int) {
+		t.Helper()
+		if got, err := n.CountNames(t.Context(), "acme", 100); got != want || err != nil {
+			t.Errorf("CountNames() = %d, %v, want %d", got, err, want)
+		}
+	}
+	count(2)
+	if err := n.rename(r, "c"); err != nil {
+		t.Fatal(err)
+	}
+	count(3)
+	deleteNamed(t, n.Directory, "c")
+	count(3)
+	n.must("acme", "a")
+	n.must("acme", "c")
+	count(3)
+	deleteNamed(t, n.Directory, "b")
+	if _, err := n.ReleaseName(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	count(2)
+	if got, err := n.CountNames(t.Context(), "acme", 1); got != 1 || err != nil {
+		t.Errorf("CountNames() up to 1 = %d, %v", got, err)
+	}
+}
+
+// together runs functions at the same time and returns their errors.
+func together(do ...func() error) []error {
+	errs := make([]error, len(do))
+	var all sync.WaitGroup
+	for i := range do {
+		all.Go(func() { errs[i] = do[i]() })
+	}
+	all.Wait()
+	return errs
+}
+
+func TestOfSpellingsThatAreTakenAtTheSameTimeOneIsTaken(t *testing.T) {
+	for round := range 20 {
+		n := newNames(t)
+		var do []func() error
+		for i, name := range []string{"shop", "SHOP", "Shop", "shoP", "shop", "sHOP"} {
+			tenant := fmt.Sprint("t", i%3)
+			do = append(do, func() error { _, err := n.make(vacants.Tenant(tenant), tenant, name); return err })
+		}
+		won := 0
+		for _, err := range together(do...) {
+			if err == nil {
+				won++
+			} else if !problem.Is(err, problem.Conflict) {
+				t.Error(err)
+			}
+		}
+		if won != 1 {
+			t.Fatalf("round %d: %d of 6 spellings are taken, want 1", round, won)
+		}
+	}
+}
+
+func TestARenameAndATakeOverAtTheSameTime(t *testing.T) {
+	for round := range 30 {
+		n := newNames(t)
+		from := n
+		if round%2 == 1 {
+			from = n.earlier() // the name has no owner yet
+		}
+		r := from.must("acme", []string{"shop", "SHOP"}[round/2%2])
+		other := n.must("eve", "other")
+		errs := together(
+			func() error { return n.rename(r, "store") },
+			func() error { _, err := n.make(vacants.Tenant("eve"), "eve", "shop"); return err },
+			func() error { return n.rename(other, "Shop") },
+		)
+		if errs[0] != nil || !problem.Is(errs[1], problem.Conflict) || !problem.Is(errs[2], problem.Conflict) {
+			t.Fatalf("round %d: rename %v, take-over %v and %v", round, errs[0], errs[1], errs[2])
+		}
+		if _, err := n.make(vacants.Tenant("acme"), "acme", "shop"); err != nil {
+			t.Errorf("round %d: the name is not its tenant's: %v", round, err)
+		}
+	}
+}
+
+func TestADeletionAndACreationAtTheSameTimeByOneTenant(t *testing.T) {
+	for range 20 {
+		n := newNames(t)
+		n.must("acme", "shop")
+		errs := together(
+			func() error { deleteNamed(t, n.Directory, "shop"); return nil },
+			func() error { _, err := n.make(vacants.Tenant("acme"), "acme", "Shop"); return err },
+		)
+		if errs[1] != nil && !problem.Is(errs[1], problem.Conflict) {
+			t.Error(errs[1])
+		}
+		if errs[1] != nil {
+			n.must("acme", "shop")
+		}
+	}
+}
+
+func TestAReleaseAndAUseAtTheSameTime(t *testing.T) {
+	for round := range 30 {
+		n := newNames(t)
+		r := n.must("acme", "shop")
+		if round%2 == 0 {
+			if err := n.rename(r, "store"); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			deleteNamed(t, n.Directory, "shop")
+		}
+		errs := together(
+			func() error { _, err := n.ReleaseName(context.Background(), "shop"); return err },
+			func() error { _, err := n.make(vacants.Tenant("acme"), "acme", "Shop"); return err },
+			func() error { _, err := n.make(vacants.Tenant("eve"), "eve", "shop"); return err },
+		)
+		used := 0
+		for i, err := range errs {
+			if i > 0 && err == nil {
+				used++
+			}
+			if err != nil && !problem.Is(err, problem.Conflict) {
+				t.Errorf("round %d: %v", round, err)
+			}
+		}
+		if used != 1 || errs[0] != nil && errs[1] != nil {
+			t.Errorf("round %d: release %v, its tenant %v, another %v", round, errs[0], errs[1], errs[2])
+		}
+		got := 0
+		for _, name := range []string{"shop", "Shop"} {
+			if r, ok, err := n.ShowNamed(t.Context(), name); err != nil {
+				t.Error(err)
+			} else if ok && !r.IsDeleted() {
+				got++
+			}
+		}
+		if got != 1 {
+			t.Errorf("round %d: %d vacants have the name", round, got)
+		}
+	}
+}
+
+func TestSpellingsAreFoundAmongAllOthers(t *testing.T) {
+	letters := func(i int) string { // every name of up to 4 letters from this alphabet
+		const alphabet = "-1ABab"
+		var b []byte
+		for ; i > 0; i /= len(alphabet) + 1 {
+			if k := i % (len(alphabet) + 1); k > 0 {
+				b = append(b, alphabet[k-1])
+			}
+		}
+		return string(b)
+	}
+	stored := map[string]bool{}
+	for i := range 7 * 7 * 7 * 7 {
+		if name := letters(i); name != "" {
+			stored[name] = true
+		}
+	}
+	all := make([]string, 0, len(stored))
+	for name := range stored {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	for _, name := range []string{"a", "ab", "A1b", "bb-a", "1", "abab", "abc"} {
+		var want []string
+		for _, s := range all {
+			if strings.EqualFold(s, name) {
+				want = append(want, s)
+			}
+		}
+		for _, text := range append(all, "", "zzz", name+"\x00") {
+			next, ok := vacants.NextSpelling(name, text)
+			i, _ := slices.BinarySearch(want, text+"\x00") // the first after text
+			if name == "abc" {
+				continue // its spellings are not among the names
+			}
+			if ok != (i < len(want)) || ok && next != want[i] {
+				t.Fatalf("NextSpelling(%s, %q) = %q, %t, want one of %q", name, text, next, ok, want)
+			}
+		}
+	}
+	s := memory.New()
+	for i, name := range all {
+		if err := s.Commit(t.Context(), store.Put{Key: vacants.NameKey(name), Data: append([]byte{1}, make([]byte, identity.Size)...), WriteID: store.WriteID{byte(i), byte(i >> 8), 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	for _, name := range []string{"abAB", "a1-b", "B"} {
+		if _, err := v.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: name, Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
+			t.Errorf("Create(%s) = %v, want a conflict", name, err)
+		}
+	}
+	if _, err := v.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: "abc", Capability: "c", Substrate: "echo"}); err != nil {
+		t.Errorf("Create(abc) = %v", err)
+	}
+}
+
+func TestANewNameDoesNotBeginWithAHyphenButAStoredOneWorks(t *testing.T) {
+	n := newNames(t)
+	for _, name := range []string{"-", "-x", "--help"} {
+		if _, err := n.make(vacants.Operator(), "", name); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "name" {
+			t.Errorf("Create(%s) = %v, want a malformed name", name, err)
+		}
+	}
+	r := n.must("acme", "shop")
+	if err := n.rename(r, "-shop"); !problem.Is(err, problem.Malformed) {
+		t.Errorf("rename = %v, want a malformed name", err)
+	}
+	if _, _, err := n.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "-kid"}); !problem.Is(err, problem.Malformed) {
+		t.Errorf("Spawn() = %v, want a malformed name", err)
+	}
+	storeAs(t, n, r, "--help")
+	if got, err := n.Find(t.Context(), vacants.Tenant("acme"), "--help"); err != nil || got.ID != r.ID {
+		t.Errorf("Find(--help) = %v, %v", got, err)
+	}
+	if _, err := n.Pause(t.Context(), r.ID); err != nil {
+		t.Error(err)
+	}
+	if err := n.rename(r, "shop"); err != nil {
+		t.Errorf("rename of a stored name: %v", err)
+	}
+	storeAs(t, n, r, "--help")
+	deleteNamed(t, n.Directory, "--help")
+	if _, err := n.ReleaseName(t.Context(), "--help"); err != nil {
+		t.Errorf("ReleaseName(--help) = %v", err)
+	}
+}
+
+// storeAs gives r a name as an earlier program stored it.
+func storeAs(t *testing.T, n *names, r vacants.Record, name string) {
+	t.Helper()
+	record, err := n.store.Doc(t.Context(), vacants.RecordKey(r.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	current, err := vacants.RecordDocs.Parse(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := n.store.Doc(t.Context(), vacants.NameKey(current.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := strings.Replace(string(record.Data), `"name":"`+current.Name+`"`, `"name":"`+name+`"`, 1)
+	err = n.store.Commit(t.Context(),
+		store.Put{Key: record.Key, If: record.Version, Data: []byte(data), Index: record.Index, WriteID: store.WriteID{1}},
+		store.Delete{Key: old.Key, If: old.Version},
+		store.Put{Key: vacants.NameKey(name), Data: old.Data, Index: vacants.NameDocs.Listed(name, r.Tenant), WriteID: store.WriteID{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
