@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
@@ -38,6 +39,41 @@ func TestDeletedVacantPassesTheCheck(t *testing.T) {
 	res, found := a.check(a.Store)
 	if len(found) > 0 || res.Vacants != 2 {
 		t.Errorf("Run() = %d vacants, %v, want both whole", res.Vacants, found)
+	}
+}
+
+func TestNamesAndSlugsThatPassedOnPassTheCheck(t *testing.T) {
+	a := story(t, memory.New())
+	by := vacants.Operator()
+	slug := func(v *listing.Venue) error { v.Slug = "shop"; return nil }
+	make := func(name string) vacants.Record {
+		r, err := a.Vacants.Create(a.Ctx, vacants.Spec{By: by, Name: name, Capability: "c", Substrate: "echo"})
+		a.Must(err)
+		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{By: by, Venue: slug})
+		a.Must(err)
+		return r
+	}
+	remove := func(r vacants.Record) {
+		_, err := a.Vacants.Sink(a.Ctx, r.ID)
+		a.Must(err)
+		_, err = a.Vacants.Archive(a.Ctx, r.ID)
+		a.Must(err)
+		_, err = a.Vacants.Delete(a.Ctx, r.ID)
+		a.Must(err)
+	}
+	remove(make("shop"))
+	remove(make("Shop"))
+	r := make("third")
+	for _, name := range []string{"fourth", "fifth"} {
+		_, err := a.Vacants.Update(a.Ctx, r.ID, vacants.Changes{By: by, Name: &name})
+		a.Must(err)
+	}
+	for _, name := range []string{"shop", "third"} {
+		_, err := a.Vacants.ReleaseName(a.Ctx, name)
+		a.Must(err)
+	}
+	if _, found := a.check(a.Store); len(found) > 0 {
+		t.Errorf("Run() = %v, want nothing wrong", found)
 	}
 }
 

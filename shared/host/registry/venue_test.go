@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -89,6 +90,54 @@ func TestASlugIsTheFirstVacants(t *testing.T) {
 	}
 	if g := get(t, r, ids[0]); g.Venue().Slug != "beach" {
 		t.Errorf("Venue() = %+v", g.Venue())
+	}
+}
+
+func TestASignedListingTakesNoSlugThatAnotherVacantGaveUp(t *testing.T) {
+	r := open(memory.New(), newClock())
+	for i := range 2 {
+		mustPublish(t, r, key(byte(1+i)), draft{})
+	}
+	put := func(i byte, version int64, slug string) error {
+		_, err := r.PutListing(t.Context(), signedListing(t, key(i), version, func(l *listing.Listing) {
+			l.Venue = &listing.Venue{Slug: slug, Category: "agent", Location: "global"}
+		}))
+		return err
+	}
+	for _, step := range []struct {
+		vacant  byte
+		version int64
+		slug    string
+		refused []problem.Kind
+	}{
+		{1, 1, "warung", nil}, {1, 2, "beach", nil},
+		{2, 1, "warung", []problem.Kind{problem.Conflict}}, {2, 1, "beach", []problem.Kind{problem.Conflict}},
+		{2, 1, "-warung", []problem.Kind{problem.Malformed}},
+		{1, 3, "warung", nil}, {2, 1, "beach", []problem.Kind{problem.Conflict}}, {2, 1, "hills", nil},
+	} {
+		err := put(step.vacant, step.version, step.slug)
+		if (err == nil) != (step.refused == nil) || err != nil && !problem.Is(err, step.refused[0]) {
+			t.Errorf("PutListing() of %d with %s = %v, want %v", step.vacant, step.slug, err, step.refused)
+		}
+	}
+}
+
+// Earlier programs replaced the claim of a slug that was given up with "".
+func TestASlugWithoutAKnownVacantIsFree(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	mustPublish(t, r, key(1), draft{})
+	if err := home.Commit(t.Context(), store.Put{Key: registry.SlugKey("warung"), WriteID: store.WriteID{1}}); err != nil {
+		t.Fatal(err)
+	}
+	l := signedListing(t, key(1), 1, func(l *listing.Listing) {
+		l.Venue = &listing.Venue{Slug: "warung", Category: "agent", Location: "global"}
+	})
+	if _, err := r.PutListing(t.Context(), l); err != nil {
+		t.Error(err)
+	}
+	if id, ok, err := r.VenueOf(t.Context(), "warung"); err != nil || !ok || id != key(1).ID() {
+		t.Errorf("VenueOf() = %v, %t, %v", id, ok, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
 // earlier is a store as a program uses it that knows no owners of names, and sees no names that
@@ -566,4 +567,130 @@ func storeAs(t *testing.T, n *names, r vacants.Record, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestASlugStaysWithItsTenant(t *testing.T) {
+	slug := func(s string) func(*listing.Venue) error {
+		return func(v *listing.Venue) error { v.Slug = s; return nil }
+	}
+	// After these, no vacant that can be called has the slug shop.
+	givenUp := map[string]func(*names) error{
+		"another slug": func(n *names) error {
+			return n.publish("acme", "a", slug("shop"), slug("store"))
+		},
+		"no slug": func(n *names) error { return n.publish("acme", "a", slug("shop"), slug("")) },
+		"sunk": func(n *names) error {
+			err := n.publish("acme", "a", slug("shop"))
+			r, _ := n.ByName(n.t.Context(), vacants.Operator(), "a")
+			_, sunk := n.Sink(n.t.Context(), r.ID)
+			return errors.Join(err, sunk)
+		},
+		"deleted": func(n *names) error {
+			err := n.publish("acme", "a", slug("shop"))
+			deleteNamed(n.t, n.Directory, "a")
+			return err
+		},
+	}
+	inUse := map[string]func(*names) error{
+		"published": func(n *names) error { return n.publish("acme", "a", slug("shop")) },
+		"unpublished": func(n *names) error {
+			err := n.publish("acme", "a", slug("shop"))
+			r, _ := n.ByName(n.t.Context(), vacants.Operator(), "a")
+			_, _, hidden := n.Unpublish(n.t.Context(), r.ID)
+			return errors.Join(err, hidden)
+		},
+	}
+	for who, taker := range map[string]struct {
+		by     vacants.Asker
+		tenant string
+		may    bool
+	}{
+		"its tenant":                      {vacants.Tenant("acme"), "acme", true},
+		"another tenant":                  {vacants.Tenant("eve"), "eve", false},
+		"the operator":                    {vacants.Operator(), "", true},
+		"the operator for another tenant": {vacants.Operator(), "eve", true},
+		"another tenant without a name":   {vacants.Asker{}, "eve", false},
+	} {
+		for what, prepare := range givenUp {
+			t.Run(what+"/"+who, func(t *testing.T) {
+				n := newNames(t)
+				if err := prepare(n); err != nil {
+					t.Fatal(err)
+				}
+				before, _ := n.ByName(t.Context(), vacants.Operator(), "a")
+				if id, ok, err := n.Registry.VenueOf(t.Context(), "shop"); err != nil || ok && id != before.ID {
+					t.Errorf("VenueOf() = %v, %t, %v", id, ok, err)
+				}
+				other := n.must(taker.tenant, "b")
+				_, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{By: taker.by, Venue: slug("shop")})
+				if taker.may && err != nil || !taker.may && !problem.Is(err, problem.Conflict) {
+					t.Fatalf("Publish() = %v, want success: %t", err, taker.may)
+				}
+				if id, ok, err := n.Registry.VenueOf(t.Context(), "shop"); taker.may && (err != nil || !ok || id != other.ID) {
+					t.Errorf("VenueOf() = %v, %t, %v, want %v", id, ok, err, other.ID)
+				}
+			})
+		}
+		for what, prepare := range inUse {
+			n := newNames(t)
+			if err := prepare(n); err != nil {
+				t.Fatal(err)
+			}
+			other := n.must(taker.tenant, "b")
+			if _, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{By: taker.by, Venue: slug("shop")}); !problem.Is(err, problem.Conflict) {
+				t.Errorf("%s: Publish() by %s = %v, want a conflict", what, who, err)
+			}
+		}
+	}
+}
+
+func TestASlugThatIsGivenUpAndTakenAtTheSameTimeHasOneVacant(t *testing.T) {
+	slug := func(s string) func(*listing.Venue) error {
+		return func(v *listing.Venue) error { v.Slug = s; return nil }
+	}
+	for round := range 10 {
+		n := newNames(t)
+		if err := n.publish("acme", "a", slug("shop"), slug("")); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := n.ByName(t.Context(), vacants.Operator(), "a")
+		b, c := n.must("acme", "b"), n.must("eve", "c")
+		var do []func() error
+		for _, r := range []vacants.Record{a, b, c} {
+			do = append(do, func() error {
+				v := host(t, n.store, n.vault, newClock().now, hostURL) // each in a process of its own
+				_, _, err := v.Publish(context.Background(), r.ID, vacants.PublishOptions{By: vacants.Tenant(r.Tenant), Venue: slug("shop")})
+				return err
+			})
+		}
+		errs := together(do...)
+		for i, err := range errs {
+			if err != nil && !problem.Is(err, problem.Conflict) {
+				t.Errorf("round %d: %d: %v", round, i, err)
+			}
+		}
+		if (errs[0] == nil) == (errs[1] == nil) || errs[2] == nil {
+			t.Errorf("round %d: its vacant %v, another of its tenant %v, another tenant %v", round, errs[0], errs[1], errs[2])
+		}
+	}
+}
+
+func TestANewSlugDoesNotBeginWithAHyphen(t *testing.T) {
+	n := newNames(t)
+	err := n.publish("acme", "a", func(v *listing.Venue) error { v.Slug = "-x"; return nil })
+	if !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "slug" {
+		t.Errorf("Publish() = %v, want a malformed slug", err)
+	}
+}
+
+// publish makes a vacant and publishes it once for each change of its venue.
+func (n *names) publish(tenant, name string, changes ...func(*listing.Venue) error) error {
+	n.t.Helper()
+	r := n.must(tenant, name)
+	for _, change := range changes {
+		if _, _, err := n.Publish(n.t.Context(), r.ID, vacants.PublishOptions{By: vacants.Tenant(tenant), Venue: change}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
