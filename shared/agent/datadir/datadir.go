@@ -69,6 +69,15 @@ func CheckName(name string) error {
 	return nil
 }
 
+// CheckNewName is CheckName for a new identity. It also refuses what a command would take for a
+// flag.
+func CheckNewName(name string) error {
+	if err := CheckName(name); err != nil || name[0] != '-' {
+		return err
+	}
+	return &problem.Error{Kind: problem.Usage, Field: "name", Want: "a name that does not begin with -, for example alice", Got: quote(name)}
+}
+
 // Names lists the identities, sorted.
 func (h *Dir) Names() ([]string, error) {
 	entries, err := os.ReadDir(h.Dir)

@@ -184,6 +184,25 @@ func TestNamesThatCannotBeFoldersAreRefused(t *testing.T) {
 	}
 }
 
+func TestANewIdentityDoesNotBeginWithAHyphenButAStoredOneOpens(t *testing.T) {
+	h, key := newDir(t), keyA(t)
+	for _, name := range []string{"-", "-a", "--help"} {
+		if err := CheckNewName(name); !problem.Is(err, problem.Usage) {
+			t.Errorf("CheckNewName(%q) = %v, want a usage error", name, err)
+		}
+	}
+	if _, err := h.Make(t.Context(), "-a", Bundle{Key: key}); !problem.Is(err, problem.Usage) {
+		t.Errorf("Make() = %v, want a usage error", err)
+	}
+	mustMake(t, h, "a", Bundle{Key: key})
+	if err := os.Rename(filepath.Join(h.Dir, "a"), filepath.Join(h.Dir, "--help")); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := h.Open("--help"); err != nil || id.ID() != key.ID() {
+		t.Errorf("Open() = %v, %v", id, err)
+	}
+}
+
 func TestOpenRefusesAKeyThatIsNotItsOwners(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string

@@ -18,7 +18,7 @@ import (
 // then renamed: after a crash the identity exists completely or not at all. A
 // taken name is refused before the key is written, and again by the rename.
 func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
-	if err := CheckName(name); err != nil {
+	if err := CheckNewName(name); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {

@@ -122,7 +122,7 @@ func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a A
 	if !validShards(shards) {
 		return a, problem.Invalid("shards", "1, 4 or 16", strconv.Itoa(shards))
 	}
-	if err := tenant.Check(name); err != nil {
+	if err := tenant.CheckNew(name); err != nil {
 		return a, err
 	}
 	if name == "" {

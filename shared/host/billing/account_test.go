@@ -25,6 +25,8 @@ func TestATenantHasOneAccount(t *testing.T) {
 	all.Wait()
 	_, err := w.billing.OpenAccount(t.Context(), "acme", 16)
 	w.wantRefusal("OpenAccount() again", err, problem.Conflict)
+	_, err = w.billing.OpenAccount(t.Context(), "--help", 1)
+	w.wantRefusal("OpenAccount() of a flag", err, problem.Malformed)
 	a, err := w.billing.Find(t.Context(), "acme")
 	w.must(err)
 	if a.Shards != billing.DefaultShards || len(a.ID) != 64 {

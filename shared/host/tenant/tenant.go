@@ -13,6 +13,15 @@ const Max = 128
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
+// CheckNew is Check for a tenant that is to get an account. It also refuses what a command would
+// take for a flag.
+func CheckNew(name string) error {
+	if strings.HasPrefix(name, "-") {
+		return problem.Invalid("tenant", "a name that does not begin with -, for example acme", fmt.Sprintf("%.80q", name))
+	}
+	return Check(name)
+}
+
 // Check checks a name; "" is valid and names nobody. The error names the field
 // tenant.
 func Check(name string) error {

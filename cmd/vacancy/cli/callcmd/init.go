@@ -33,7 +33,7 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
 			if err != nil {
 				return err
 			}
-			if err := datadir.CheckName(args[0]); err != nil {
+			if err := datadir.CheckNewName(args[0]); err != nil {
 				return err
 			}
 			bundle, source, err := a.BundleFrom(from, seed)

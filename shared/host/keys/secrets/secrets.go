@@ -149,6 +149,9 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		if err != nil {
 			return err
 		}
+		if before.absent() && name[0] == '-' { // a command would take it for a flag
+			return problem.Invalid("secret", "a name that does not begin with -, for example openai", fmt.Sprintf("%.80q", name))
+		}
 		next := document{Info: info, Box: box}
 		if next.Hosts == nil {
 			next.Hosts = before.Hosts

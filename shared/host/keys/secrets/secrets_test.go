@@ -271,6 +271,7 @@ func TestSetNamesTheInvalidFieldAndHidesTheValue(t *testing.T) {
 		"no name":           {"", "", canary, "secret", nil},
 		"a path":            {"", "a/b", canary, "secret", nil},
 		"a long name":       {"", strings.Repeat("n", 65), canary, "secret", nil},
+		"a flag":            {"", "--host", canary, "secret", []string{"a.example"}},
 		"a tenant of words": {"a b", "key", canary, "tenant", nil},
 		"a long tenant":     {strings.Repeat("t", 129), "key", canary, "tenant", nil},
 		"no value":          {"", "key", "", "value", nil},
