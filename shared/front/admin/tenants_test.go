@@ -259,6 +259,7 @@ func TestACheckTellsAddressesToTheOperatorAlone(t *testing.T) {
 	dial := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 443}, Err: errors.New("no route to host")}
 	}
+	texts := map[string]bool{} // the answers about names without a public address
 	for what, o := range map[string]outbound.Options{
 		"a name that leads inside":    {Guard: anybody, Resolver: inner{}},
 		"a resolver that is named":    {Guard: anybody, Resolver: inner{&net.DNSError{Err: "server misbehaving", Name: "agent.example", Server: "10.0.0.7:53"}}},
@@ -271,9 +272,15 @@ func TestACheckTellsAddressesToTheOperatorAlone(t *testing.T) {
 		if body := told.Body.String(); !strings.Contains(body, `"ok":false`) || !strings.Contains(body, "agent.example") || strings.Contains(body, "10.0.0.7") {
 			t.Errorf("%s: the tenant is told %s, want the name of its agent, and no address", what, body)
 		}
+		if o.Dial == nil {
+			texts[told.Body.String()] = true
+		}
 		if log := w.log.String(); !strings.Contains(log, "10.0.0.7") {
 			t.Errorf("%s: the log says %s, want the address", what, log)
 		}
 		w.want(w.ask("POST", "/v1/admin/vacants/of-acme/check", ""), 200, "10.0.0.7")
+	}
+	if len(texts) != 1 {
+		t.Errorf("the tenant learns which names lead inside: %v", texts)
 	}
 }

@@ -40,10 +40,10 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 	}
 	endpoints := map[string]string{
 		"https://[::ffff:127.0.0.1]/":    "v4-mapped",
-		"https://no-such-name.example/":  "a name without an address",
-		"https://127.1/":                 "a name without an address",
-		"https://2130706433/":            "a name without an address",
-		"https://0x7f.0.0.1/":            "a name without an address",
+		"https://no-such-name.example/":  "no public address was found",
+		"https://127.1/":                 "no public address was found",
+		"https://2130706433/":            "no public address was found",
+		"https://0x7f.0.0.1/":            "no public address was found",
 		"https://both.example/":          "private (RFC 1918)",
 		"https://169.254.169.254:8443/x": "metadata service",
 	}

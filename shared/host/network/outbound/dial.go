@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -34,8 +35,9 @@ type dialer struct {
 // dial connects to addr, host:port. One refused address refuses the name: a
 // name that resolves to inside and outside addresses is an attack or a mistake,
 // and using the public address would hide it. The refusal's text does not contain
-// the address, which would tell a tenant how the network inside is built; its cause,
-// for the log, does.
+// the address, and a name that leads inside is refused as a name without an address,
+// because both would tell a tenant how the network inside is built. The cause, for the
+// log, says which.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -47,7 +49,11 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	for _, a := range candidates {
 		if reason := check(a, d.allowLoopback); reason != "" {
-			return nil, problem.Wrap(problem.Forbidden, fmt.Errorf("address %s is %s; see serve --allow-loopback-agents", a, reason), "%s: expected a public address, got one inside a network or of this machine", host)
+			cause := &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("address %s is %s; see serve --allow-loopback-agents", a, reason)}
+			if _, err := netip.ParseAddr(host); err != nil && !IsLocalhost(host) {
+				return nil, noPublicAddress(host, cause)
+			}
+			return nil, problem.Wrap(problem.Forbidden, cause, "%s: expected a public address, got one inside a network or of this machine", host)
 		}
 	}
 	var last error
@@ -72,16 +78,24 @@ func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 		return []netip.Addr{a}, nil
 	}
 	found, err := d.resolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("look up %s: %w", host, err)
-	}
-	if len(found) == 0 {
-		return nil, problem.New(problem.Unavailable, "%s has no address", host)
+	case err != nil:
+		return nil, noPublicAddress(host, err)
+	case len(found) == 0:
+		return nil, noPublicAddress(host, errors.New("the name has no address"))
 	}
 	for i := range found {
 		found[i] = found[i].Unmap()
 	}
 	return found, nil
+}
+
+// noPublicAddress is the error of a name that leads to no address that may be dialled. It may lead
+// to one later.
+func noPublicAddress(host string, cause error) error {
+	return problem.Wrap(problem.Unavailable, cause, "%s: no public address was found for this name", host)
 }
 
 // attempt dials an address within its share of the time that ctx leaves for it

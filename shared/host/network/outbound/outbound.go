@@ -144,10 +144,11 @@ type Reply struct {
 
 // Do sends r for an actor and reads the whole reply. The errors are problems:
 // Malformed for a URL that is not absolute http or https without user and
-// password, the Guard's refusals, Forbidden for an address that may not be
-// reached (naming the host; the cause names address and reason), Deadline for a timeout, Canceled when ctx
-// was cancelled, Untrusted for an invalid certificate, TooLarge for a reply
-// above the limit, Unavailable for all other network errors.
+// password, the Guard's refusals, Forbidden for an address or localhost in the URL that
+// may not be reached, Deadline for a timeout, Canceled when ctx was cancelled, Untrusted for an
+// invalid certificate, TooLarge for a reply above the limit, Unavailable for a name
+// without a public address, with the same text whether it has none or one that may not
+// be reached (the cause says which), and for all other network errors.
 func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {
@@ -240,7 +241,6 @@ func failure(ctx context.Context, host string, err error) error {
 		err = sent.Err
 	}
 	var known *problem.Error
-	var name *net.DNSError
 	var timeout net.Error
 	var certificate *tls.CertificateVerificationError
 	switch {
@@ -250,8 +250,6 @@ func failure(ctx context.Context, host string, err error) error {
 		return problem.Wrap(problem.Canceled, err, "request to %s was cancelled", host)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return problem.Wrap(problem.Deadline, err, "%s did not answer in time", host)
-	case errors.As(err, &name) && name.IsNotFound:
-		return problem.Wrap(problem.Unavailable, err, "%s is a name without an address", host)
 	case errors.As(err, &certificate):
 		return problem.Wrap(problem.Untrusted, err, "there is no safe connection to %s", host)
 	}

@@ -103,9 +103,9 @@ func TestNameIsRefusedIfOneCandidateIs(t *testing.T) {
 	} {
 		c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: &names{lists: [][]netip.Addr{list}}})
 		_, err := get(c, named(s))
-		wantKind(t, err, problem.Forbidden)
+		wantKind(t, err, problem.Unavailable)
 		inside := list[len(list)-1].Unmap().String()
-		if text := problem.Of(err).Text(); !strings.HasPrefix(text, "example.test: expected a public address") || strings.Contains(text, inside) {
+		if text := problem.Of(err).Text(); !strings.HasPrefix(text, "example.test: no public address was found") || strings.Contains(text, inside) {
 			t.Errorf("refusal = %q, want the name, and not the address", text)
 		}
 		if log := err.Error(); !strings.Contains(log, "address "+inside+" is ") {
@@ -123,7 +123,7 @@ func TestV4MappedAnswersOfTheResolverAreAddresses(t *testing.T) {
 		t.Errorf("Do() where loopback may be reached = %v, want an answer", err)
 	}
 	_, err := get(outbound.New(outbound.Options{Resolver: mapped}), named(s))
-	wantKind(t, err, problem.Forbidden)
+	wantKind(t, err, problem.Unavailable)
 	if !strings.Contains(err.Error(), "address 127.0.0.1 is loopback") {
 		t.Errorf("Do() where it may not = %v, want the address refused as loopback", err)
 	}
@@ -169,7 +169,7 @@ func TestTheCheckedAddressIsTheOneDialled(t *testing.T) {
 	}
 	c.CloseIdle()
 	_, err = get(c, named(s)) // the name now resolves to a private address
-	wantKind(t, err, problem.Forbidden)
+	wantKind(t, err, problem.Unavailable)
 }
 
 func TestTheNextCandidateIsTriedWhenOneDoesNotConnect(t *testing.T) {
@@ -197,7 +197,7 @@ func TestNoProxyIsTakenFromTheEnvironment(t *testing.T) {
 	t.Setenv("http_proxy", proxy.URL)
 	t.Setenv("ALL_PROXY", proxy.URL)
 	_, err := get(outbound.New(outbound.Options{Resolver: &names{lists: [][]netip.Addr{addrs("10.1.2.3")}}}), "http://example.test/")
-	wantKind(t, err, problem.Forbidden)
+	wantKind(t, err, problem.Unavailable)
 }
 
 func TestURLsThatAreNotSentTo(t *testing.T) {
@@ -276,6 +276,30 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 		_, err = get(outbound.New(outbound.Options{Resolver: failing{}}), "http://example.test/")
 		wantKind(t, err, problem.Unavailable)
 	})
+}
+
+// A tenant that chooses a URL learns from the refusal whether the name has an address inside the
+// operator's network, unless it is the refusal of all names without a public address.
+func TestANameThatLeadsInsideIsRefusedAsANameWithoutAnAddress(t *testing.T) {
+	inside := func(list ...string) outbound.Resolver { return &names{lists: [][]netip.Addr{addrs(list...)}} }
+	for what, resolver := range map[string]outbound.Resolver{
+		"no such name":       failing{&net.DNSError{Err: "no such host", IsNotFound: true}},
+		"no address":         failing{},
+		"a broken resolver":  failing{&net.DNSError{Err: "server misbehaving", IsTemporary: true}},
+		"a slow resolver":    failing{&net.DNSError{Err: "i/o timeout", IsTimeout: true}},
+		"this machine":       inside("127.0.0.1"),
+		"a private address":  inside("10.0.0.1"),
+		"metadata":           inside("169.254.169.254"),
+		"inside and outside": inside("8.8.8.8", "fd00::1"),
+		"unspecified":        inside("::"),
+	} {
+		for _, scheme := range []string{"http", "https"} {
+			_, err := get(outbound.New(outbound.Options{Resolver: resolver}), scheme+"://example.test/")
+			if p := problem.Of(err); err == nil || p.Kind != problem.Unavailable || p.Text() != "example.test: no public address was found for this name" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
 }
 
 type failing struct{ err error }
