@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,8 +104,8 @@ const (
 // IsValid reports whether t is one of the tiers.
 func (t Tier) IsValid() bool { return t == High || t == Medium || t == Low }
 
-// Model is a provider's model. The price also applies to versions of the model, such as
-// Name-20260401, that the table does not list.
+// Model is a provider's model. The price also applies to versions of the model that the table
+// does not list and whose provider documents the same price; see family.
 type Model struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
@@ -118,8 +119,9 @@ type Table struct {
 	Models  []Model `json:"models"`
 }
 
-// Find returns the entry for a substrate's model: the entry with the same name, or else
-// the entry of another version.
+// Find returns the entry for a substrate's model: the entry with the same name, or else an
+// entry of the same family. A model without one needs a price of its own, because a budget
+// would count too little by the price of another version.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
 	for _, one := range t.Models {
@@ -127,11 +129,51 @@ func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 		case !isModel || one.Provider != s.Kind:
 		case one.Name == name:
 			return one, true
-		case !ok && substrate.BaseModel(one.Name) == substrate.BaseModel(name):
+		case !ok && family(one.Provider, one.Name) == family(one.Provider, name):
 			m, ok = one, true
 		}
 	}
 	return m, ok
+}
+
+// family returns a name that the versions of a provider's model share if the provider documents one
+// price for them.
+func family(provider, name string) string {
+	name = strings.ToLower(name)
+	switch provider {
+	case substrate.KindAnthropic: // the version is in the name: claude-haiku-4-5-20251001
+		return anthropicDate.ReplaceAllString(name, "")
+	case substrate.KindBedrock: // an inference profile and its model
+		model, _ := substrate.FoundationModel(name)
+		return model
+	case substrate.KindGemini: // gemini-2.5-flash-001
+		return geminiVersion.ReplaceAllString(name, "")
+	case substrate.KindMistral, substrate.KindOpenAI:
+		return cmp.Or(snapshots[name], name)
+	}
+	return name
+}
+
+var (
+	anthropicDate = regexp.MustCompile(`-[0-9]{8}$`)
+	geminiVersion = regexp.MustCompile(`-0[0-9]{2}$`)
+)
+
+// snapshots are the dated models whose provider documents the price of the model without a date.
+// gpt-4o-2024-05-13 and mistral-large-2411, for example, have other prices.
+var snapshots = map[string]string{
+	"gpt-4.1-2025-04-14":      "gpt-4.1",
+	"gpt-4.1-mini-2025-04-14": "gpt-4.1-mini",
+	"gpt-4o-2024-08-06":       "gpt-4o",
+	"gpt-4o-2024-11-20":       "gpt-4o",
+	"gpt-4o-mini-2024-07-18":  "gpt-4o-mini",
+	"gpt-5-2025-08-07":        "gpt-5",
+	"gpt-5-mini-2025-08-07":   "gpt-5-mini",
+	"gpt-5-nano-2025-08-07":   "gpt-5-nano",
+	"mistral-large-2512":      "mistral-large-latest",
+	"mistral-medium-2505":     "mistral-medium-latest",
+	"mistral-medium-2508":     "mistral-medium-latest",
+	"mistral-small-2506":      "mistral-small-latest",
 }
 
 // OfTier returns the provider's model in a tier.
@@ -247,12 +289,14 @@ func Known() Table {
 		row(substrate.KindGemini, "gemini-2.5-pro", 1250, 10000, 125, ""),
 		row(substrate.KindGemini, "gemini-3-flash-preview", 500, 3000, 50, Medium),
 		row(substrate.KindGemini, "gemini-3-pro-preview", 2000, 12000, 200, High),
+		row(substrate.KindMistral, "mistral-large-2411", 2000, 6000, 2000, ""),
 		row(substrate.KindMistral, "mistral-large-latest", 500, 1500, 500, High),
 		row(substrate.KindMistral, "mistral-medium-latest", 400, 2000, 400, Medium),
 		row(substrate.KindMistral, "mistral-small-latest", 100, 300, 100, Low),
 		row(substrate.KindOpenAI, "gpt-4.1", 2000, 8000, 500, ""),
 		row(substrate.KindOpenAI, "gpt-4.1-mini", 400, 1600, 100, ""),
 		row(substrate.KindOpenAI, "gpt-4o", 2500, 10000, 1250, ""),
+		row(substrate.KindOpenAI, "gpt-4o-2024-05-13", 5000, 15000, 5000, ""),
 		row(substrate.KindOpenAI, "gpt-4o-mini", 150, 600, 75, ""),
 		row(substrate.KindOpenAI, "gpt-5", 1250, 10000, 125, High),
 		row(substrate.KindOpenAI, "gpt-5-mini", 250, 2000, 25, Medium),

@@ -65,20 +65,32 @@ func TestAModelIsFoundByItsName(t *testing.T) {
 		"anthropic:claude-opus-4-6":                          "claude-opus-4-6",
 		"anthropic:claude-opus-4-6-20260205":                 "claude-opus-4-6",
 		"anthropic:https://proxy.example/v1#claude-opus-4-6": "claude-opus-4-6",
-		"openai:gpt-5":                     "gpt-5",
-		"openai:gpt-5-mini":                "gpt-5-mini",
-		"openai:gpt-5-2025-08-07":          "gpt-5",
-		"openai:gpt-5-mini-2025-08-07":     "gpt-5-mini",
-		"mistral:mistral-large-latest":     "mistral-large-latest",
-		"mistral:mistral-large-2512":       "mistral-large-latest",
-		"gemini:gemini-2.5-flash-001":      "gemini-2.5-flash",
-		"openai:gpt-5-pro":                 "",
-		"openai:gpt-5o":                    "",
-		"openai:claude-opus-4-6":           "",
-		"anthropic:claude-opus-4-6-thinks": "",
-		"anthropic:claude":                 "",
-		"mock:claude-opus-4-6":             "",
-		"echo":                             "",
+		"openai:gpt-5":                                        "gpt-5",
+		"openai:gpt-5-mini":                                   "gpt-5-mini",
+		"openai:gpt-5-2025-08-07":                             "gpt-5",
+		"openai:gpt-5-mini-2025-08-07":                        "gpt-5-mini",
+		"mistral:mistral-large-latest":                        "mistral-large-latest",
+		"mistral:mistral-large-2512":                          "mistral-large-latest",
+		"mistral:mistral-large-2411":                          "mistral-large-2411",
+		"mistral:mistral-large-2407":                          "",
+		"openai:gpt-4o-2024-05-13":                            "gpt-4o-2024-05-13",
+		"openai:gpt-4o-2024-08-06":                            "gpt-4o",
+		"openai:GPT-4o-2024-11-20":                            "gpt-4o",
+		"openai:gpt-4o-latest":                                "",
+		"openai:gpt-4o-2026-01-01":                            "",
+		"bedrock:amazon.nova-lite-v1:0":                       "amazon.nova-lite-v1:0",
+		"bedrock:eu.amazon.nova-lite-v1:0":                    "amazon.nova-lite-v1:0",
+		"bedrock:eu.anthropic.claude-haiku-4-5-20251001-v1:0": "global.anthropic.claude-haiku-4-5-20251001-v1:0",
+		"bedrock:anthropic.claude-haiku-4-5-20260101-v1:0":    "",
+		"bedrock:amazon.nova-lite-v2:0":                       "",
+		"gemini:gemini-2.5-flash-001":                         "gemini-2.5-flash",
+		"openai:gpt-5-pro":                                    "",
+		"openai:gpt-5o":                                       "",
+		"openai:claude-opus-4-6":                              "",
+		"anthropic:claude-opus-4-6-thinks":                    "",
+		"anthropic:claude":                                    "",
+		"mock:claude-opus-4-6":                                "",
+		"echo":                                                "",
 	} {
 		spec, err := substrate.Parse(text)
 		if err != nil {
@@ -86,6 +98,50 @@ func TestAModelIsFoundByItsName(t *testing.T) {
 		}
 		if m, ok := known.Find(spec); m.Name != want || ok != (want != "") {
 			t.Errorf("Find(%s) = %q, want %q", text, m.Name, want)
+		}
+	}
+}
+
+// A dated version of a model in the table has the model's price only if its provider documents
+// that, so no version gets the price of the newest one by its name alone.
+func TestADatedModelHasThePriceOfItsFamilyOnlyIfItIsDocumented(t *testing.T) {
+	known := models.Known()
+	priced := map[string]bool{substrate.KindAnthropic: true} // the version is in the name
+	for _, m := range known.Models {
+		name := strings.TrimSuffix(m.Name, "-latest")
+		for _, suffix := range []string{"-2023-01-01", "-20230101", "-2301", "-latest", "-preview"} {
+			if name+suffix == m.Name {
+				continue
+			}
+			spec := substrate.Spec{Kind: m.Provider, Argument: name + suffix}
+			got, ok := known.Find(spec)
+			if want := priced[m.Provider] && suffix == "-20230101"; ok != want || ok && got.Price != m.Price {
+				t.Errorf("Find(%s) = %s, %t; want a price: %t", spec, got.Name, ok, want)
+			}
+		}
+		if got, ok := known.Find(substrate.Spec{Kind: m.Provider, Argument: m.Name}); !ok || got != m {
+			t.Errorf("Find(%s:%s) = %+v, %t, want its own entry", m.Provider, m.Name, got, ok)
+		}
+	}
+}
+
+// A table that an operator set has other prices, and one that an earlier program stored has no
+// entries for dated models.
+func TestADocumentedVersionHasThePriceInTheOperatorsTable(t *testing.T) {
+	table, err := models.Parse([]byte(`{"models":[{"provider":"openai","model":"gpt-4o","input":7,"output":8},{"provider":"mistral","model":"mistral-large-2512","input":9,"output":9}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]money.Amount{
+		"openai:gpt-4o": 7, "openai:gpt-4o-2024-08-06": 7, "openai:gpt-4o-2024-05-13": 0,
+		"mistral:mistral-large-latest": 9, "mistral:mistral-large-2411": 0,
+	} {
+		spec, err := substrate.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, ok := table.Find(spec); m.In != want || ok != (want > 0) {
+			t.Errorf("Find(%s) = %+v, %t, want %d", text, m, ok, want)
 		}
 	}
 }
