@@ -168,6 +168,8 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, SetHost, d.setHost),
 			op.On(s, GetRoot, d.root),
 			op.On(s, SetRoot, d.setRoot),
+			op.On(s, ListNames, d.names),
+			op.On(s, ReleaseName, d.releaseName),
 			op.On(s, RestoredFromBackup, d.restored),
 		},
 		op.If(c.Billing != nil, "this host has no accounts, so calls have no prices",

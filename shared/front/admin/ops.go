@@ -74,6 +74,8 @@ var (
 // The operations of the host.
 var (
 	SetListing         = op.Op[With[Listing], Listed]{Method: "PUT", Path: Prefix + "listings/{vacant}", Doc: "sets the listing of a registered vacant by its operator"}
+	ListNames          = op.Op[NameList, Names]{Method: "GET", Path: Prefix + "names", Doc: "lists the reserved names of vacants of a tenant, or of the operator"}
+	ReleaseName        = op.Op[OneName, Name]{Method: "DELETE", Path: Prefix + "names/{name}", Doc: "lets every tenant use a reserved name"}
 	GetModels          = op.Op[op.None, models.Table]{Method: "GET", Path: Prefix + "models", Doc: "shows prices of models"}
 	SetModels          = op.Op[op.Body[op.Raw[models.Shape]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
 	GetBudget          = op.Op[OfTenant, spend.Budget]{Method: "GET", Path: Prefix + "budgets", Doc: "shows the daily budget for models"}
@@ -148,6 +150,16 @@ type (
 		All    bool   `query:"all"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
+	}
+	// NameList is a page of the reserved names of a tenant, or of the operator.
+	NameList struct {
+		OfTenant
+		Cursor string `query:"cursor"`
+		Limit  uint64 `query:"limit"`
+	}
+	// OneName names a reserved name.
+	OneName struct {
+		Name string `path:"name"`
 	}
 	// ToolTextsOf selects the last decisions of a caller's calls, by default and at most 20.
 	ToolTextsOf struct {

@@ -184,7 +184,7 @@ func kindOf(k store.Key) string {
 		partition += part + "#"
 	}
 	switch partition {
-	case "name", "former", "kin#", "secret#", "acct", "tenant", "budget", "queue#":
+	case "name", "nameowner", "former", "kin#", "secret#", "acct", "tenant", "budget", "queue#":
 		return partition
 	}
 	sort, _, of := strings.Cut(varying.ReplaceAllString(k.Sort, "N"), "#")
@@ -843,6 +843,9 @@ func drive(t *testing.T) *documented {
 
 	_, err = h.server.Meter().Fold(ctx)
 	must(err)
+
+	// A name that was given up.
+	op("PATCH", "/v1/admin/vacants/closed", `{"name":"shut"}`)
 	return h
 }
 
@@ -1070,6 +1073,8 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.admin, "GET", "/v1/admin/accounts/acme/usage?by=subject", "")
 	ask(h.public, "GET", "/.well-known/oauth-protected-resource", "")
 	ask(h.public, "GET", "/v1/account", "", "Authorization: Bearer {ann}")
+	ask(h.admin, "GET", "/v1/admin/names?tenant=acme", "")
+	ask(h.admin, "POST", "/v1/admin/vacants", `{"name":"asked1","capability":"a","substrate":"echo"}`)
 	return all
 }
 

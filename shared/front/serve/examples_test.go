@@ -283,4 +283,8 @@ func (h *documented) ask(t *testing.T) {
 	h.names["subject"] = tokens.SubjectID(loginURL, "ann")
 	do(h.admin, "DELETE", accounts+"/acme/subjects/{subject}", "")
 	do(h.admin, "DELETE", "/v1/admin/issuers/{issuer}", "")
+
+	// Reserved names. The cursor leads behind the vacants of acme.
+	do(h.admin, "GET", "/v1/admin/names?tenant=acme&cursor="+member(do(h.admin, "GET", "/v1/admin/names?tenant=acme", ""), "next"), "")
+	do(h.admin, "DELETE", "/v1/admin/names/closed", "")
 }

@@ -57,12 +57,12 @@ func (a Asker) unknown(what string, err error) error {
 	return err
 }
 
-// Every document of a name is in the sparse index, in a partition of its tenant.
-// Tombstones without a name come behind the names, because '~' sorts after every letter
-// of a name, and names that were given up by a rename behind the tombstones. A page of a tenant's vacants therefore reads only the documents that it
-// shows, and its cursor contains only the last document of the page, which is the
-// tenant's own. So cursors need no key of the host: a forged cursor is another
-// position among the same vacants.
+// Every document of a name is in the sparse index, in a partition of its tenant. Tombstones
+// without a name come behind the names, because '~' sorts after every letter of a name, and
+// names that were given up by a rename behind the tombstones. A page of a tenant's vacants
+// therefore reads only the documents that it shows, and its cursor contains only the last
+// document of the page, which is the tenant's own. So cursors need no key of the host: a
+// forged cursor is another position among the same vacants.
 const (
 	afterNames = "~"
 	reserved   = "~~"

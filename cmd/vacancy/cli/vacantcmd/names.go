@@ -1,0 +1,79 @@
+package vacantcmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+)
+
+func namesCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
+		Use:   "names",
+		Short: "Manage the reserved names of vacants",
+		Long: `Manage the reserved names of vacants. A name belongs to the tenant of the vacant that had it
+first: after the vacant was renamed or deleted, only that tenant and the operator may use the
+name again, in upper or lower case. So callers that know a vacant by its name never reach
+another tenant's. The slug of a venue stays with its tenant in the same way. A reserved name
+counts as one of its tenant's vacants.`,
+		Example: `  vacancy names list --tenant acme
+  vacancy names release shop`,
+	}, namesListCommand(a), namesReleaseCommand(a))
+}
+
+func namesListCommand(a *kit.App) *cobra.Command {
+	return kit.Operation[admin.NameList, admin.Names]{
+		Use:     "list",
+		Short:   "List reserved names",
+		Example: "  vacancy names list\n  vacancy names list --tenant acme",
+		Op:      admin.ListNames,
+		API:     kit.TenantAPI("the tenant whose names are listed (default: the operator's own)"),
+		Request: func(q kit.Asked) (admin.NameList, error) { return admin.NameList{OfTenant: q.OfTenant()}, nil },
+		Next: func(in *admin.NameList, all *admin.Names, page admin.Names) bool {
+			all.Names, all.Count, in.Cursor = append(all.Names, page.Names...), page.Count, page.Next
+			return page.Next != ""
+		},
+		Result: func(all admin.Names) kit.Result { return namesResult{all.Names, all.Count} },
+	}.Command(a)
+}
+
+func namesReleaseCommand(a *kit.App) *cobra.Command {
+	return kit.Operation[admin.OneName, admin.Name]{
+		Use:   "release NAME",
+		Short: "Let every tenant use a reserved name",
+		Long: `Let every tenant use a reserved name. Callers that still know the name then reach the vacant
+that takes it. To give a name to one tenant, create a vacant with that name for the tenant
+instead.`,
+		Example: "  vacancy names release shop",
+		Op:      admin.ReleaseName,
+		Request: func(q kit.Asked) (admin.OneName, error) { return admin.OneName{Name: q.Args[0]}, nil },
+		Result:  func(n admin.Name) kit.Result { return releasedName(n) },
+	}.Command(a)
+}
+
+// namesResult is the result of names list.
+type namesResult struct {
+	Names []admin.Name `json:"names"`
+	Count int          `json:"count"`
+}
+
+func (r namesResult) Print(w io.Writer) {
+	for _, n := range r.Names {
+		why := "given up by a rename"
+		if n.Deleted != nil {
+			why = "of deleted vacant " + n.Deleted.Short()
+		}
+		fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
+	}
+	fmt.Fprintf(w, "%s, %d with those of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
+}
+
+// releasedName is the result of names release.
+type releasedName admin.Name
+
+func (r releasedName) Print(w io.Writer) {
+	fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, ofTenant(r.Tenant))
+}

@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// maxCounted bounds how many names of a tenant are counted.
+const maxCounted = 100_000
+
+// Name is a reserved name: no vacant has it, and only its tenant and the operator may use it again.
+type Name struct {
+	Name   string `json:"name"`
+	Tenant string `json:"tenant,omitempty"` // "" is the operator
+	// Deleted is the id of the deleted vacant that had the name; nil after a rename.
+	Deleted *identity.ID `json:"deleted_vacant_id,omitempty"`
+}
+
+// Sound implements op.Sound: the name is printed on a terminal.
+func (n *Name) Sound() error {
+	if err := registry.CheckName(n.Name); err != nil {
+		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a name: %s", problem.Of(err).Text())
+	}
+	return nil
+}
+
+// Names is a page of the reserved names of a tenant. Count is the number of all names that the
+// tenant has, with those of its vacants. Next is the cursor of the next page, "" after the last.
+type Names struct {
+	Names []Name `json:"names"`
+	Count int    `json:"count"`
+	Next  string `json:"next"`
+}
+
+// Sound implements op.Sound.
+func (n *Names) Sound() error {
+	for i := range n.Names {
+		if err := n.Names[i].Sound(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *api) names(ctx context.Context, in NameList) (Names, error) {
+	count, err := d.Vacants.CountNames(ctx, in.Tenant, maxCounted)
+	if err != nil {
+		return Names{}, err
+	}
+	all, next, err := d.Vacants.ReservedNames(ctx, in.Tenant, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
+	page := Names{Names: make([]Name, len(all)), Count: count, Next: next}
+	for i := range all {
+		page.Names[i] = nameOf(&all[i])
+	}
+	return page, err
+}
+
+func (d *api) releaseName(ctx context.Context, in OneName) (Name, error) {
+	released, err := d.Vacants.ReleaseName(ctx, in.Name)
+	return nameOf(&released), err
+}
+
+func nameOf(r *vacants.ReservedName) Name {
+	n := Name{Name: r.Name, Tenant: r.Tenant}
+	if !r.Deleted.IsZero() {
+		n.Deleted = &r.Deleted
+	}
+	return n
+}
