@@ -360,15 +360,43 @@ func (s *stage) get(p process, path string) response {
 	return r
 }
 
-func createAgain(s *stage, p process, r request, _ *response, then fate) {
+func createAgain(name string) func(*stage, process, request, *response, fate) {
+	return func(s *stage, p process, r request, _ *response, then fate) {
+		s.t.Helper()
+		got, err := p.do(r)
+		s.must(err)
+		if want := map[fate]int{fresh: 201, done: 409}[then]; got.status != want {
+			s.t.Fatalf("create again: %d %s, want %d, %s", got.status, got.body, want, then)
+		}
+		s.caller.To = decode[admin.Vacant](s.t, s.get(p, "/v1/admin/vacants/"+name)).ID
+		s.next(p)
+	}
+}
+
+// givenUp renames the vacant.
+func givenUp(s *stage, p process) {
+	s.t.Helper()
+	if r, err := p.do(update(s)); err != nil || r.status != 200 {
+		s.t.Fatalf("update = %d %s, %v", r.status, r.body, err)
+	}
+}
+
+// removed deletes the vacant.
+func removed(s *stage, p process) {
+	s.t.Helper()
+	ended(s, p)
+	if r, err := p.do(remove(s)); err != nil || r.status != 200 {
+		s.t.Fatalf("delete = %d %s, %v", r.status, r.body, err)
+	}
+}
+
+func releaseAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
 	got, err := p.do(r)
 	s.must(err)
-	if want := map[fate]int{fresh: 201, done: 409}[then]; got.status != want {
-		s.t.Fatalf("create again: %d %s, want %d, %s", got.status, got.body, want, then)
+	if want := map[fate]int{fresh: 200, done: 404}[then]; got.status != want {
+		s.t.Fatalf("release again: %d %s, want %d, %s", got.status, got.body, want, then)
 	}
-	s.caller.To = decode[admin.Vacant](s.t, s.get(p, "/v1/admin/vacants/novel")).ID
-	s.next(p)
 }
 
 func changeAgain(from, to lifecycle.State) func(*stage, process, request, *response, fate) {

@@ -453,10 +453,12 @@ var table = []scenario{
 			{before, "Docs pushes", fresh, inDev},
 			{before, "Docs registry", fresh, inDev},
 			{before, "Doc name", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
+			{before, "Doc nameowner", fresh, inDev},
+			{before, "Docs name 2", fresh, inDev},
 			{before, "Tip log", fresh, inDev},
-			{before, "Doc name 3", fresh, inDev},
+			{before, "Doc nameowner 2", fresh, inDev},
+			{before, "Docs name 3", fresh, inDev},
 			{before, "Commit log", fresh, inDev},
 			{after, "Commit log", fresh, inDev},
 			{before, "Tip act", fresh, inDev},
@@ -525,14 +527,64 @@ var table = []scenario{
 	},
 	{
 		request: "create", in: inDev,
-		make: create, again: createAgain,
+		make: create("novel"), again: createAgain("novel"),
 		points: []point{
-			{before, "Doc name", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
+			{before, "Doc nameowner", fresh, inDev},
+			{before, "Docs name", fresh, inDev},
 			{before, "Tip log", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
+			{before, "Doc nameowner 2", fresh, inDev},
+			{before, "Docs name 2", fresh, inDev},
 			{before, "Commit log", fresh, inDev},
 			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "create under another spelling of the name of a deleted vacant", in: inDev,
+		warm: removed, make: create("Echo"), again: createAgain("Echo"),
+		points: []point{
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc nameowner", fresh, inDev},
+			{before, "Docs name", fresh, inDev},
+			{before, "Doc name", fresh, inDev},
+			{before, "Doc v 2", fresh, inDev},
+			{before, "Tip log", fresh, inDev},
+			{before, "Doc nameowner 2", fresh, inDev},
+			{before, "Docs name 2", fresh, inDev},
+			{before, "Doc name 2", fresh, inDev},
+			{before, "Doc v 3", fresh, inDev},
+			{before, "Commit log", fresh, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "release a name that was given up by a rename", in: inDev,
+		warm: givenUp, make: release, again: releaseAgain,
+		points: []point{
+			{before, "Doc nameowner", fresh, inDev},
+			{before, "Doc nameowner 2", fresh, inDev},
+			{before, "Docs name", fresh, inDev},
+			{before, "Commit nameowner", fresh, inDev},
+			{after, "Commit nameowner", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "release the name of a deleted vacant", in: inDev,
+		warm: removed, make: release, again: releaseAgain,
+		points: []point{
+			{before, "Doc nameowner", fresh, inDev},
+			{before, "Doc nameowner 2", fresh, inDev},
+			{before, "Docs name", fresh, inDev},
+			{before, "Doc name", fresh, inDev},
+			{before, "Doc v", fresh, inDev},
+			{before, "Commit former", fresh, inDev},
+			{after, "Commit former", done, inDev},
 			{before, "Write", done, inDev},
 			{after, "Write", done, inDev},
 		},
@@ -545,7 +597,9 @@ var table = []scenario{
 			{before, "Doc v 2", fresh, inDev},
 			{before, "Doc v 3", fresh, inDev},
 			{before, "Doc name", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
+			{before, "Doc nameowner", fresh, inDev},
+			{before, "Docs name", fresh, inDev},
+			{before, "Doc nameowner 2", fresh, inDev},
 			{before, "Doc reg", fresh, inDev},
 			{before, "Doc reg 2", fresh, inDev},
 			{before, "Tip log", fresh, inDev},
@@ -563,7 +617,9 @@ var table = []scenario{
 			{before, "Doc v 2", fresh, inDev},
 			{before, "Doc v 3", fresh, inDev},
 			{before, "Doc name", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
+			{before, "Doc nameowner", fresh, inDev},
+			{before, "Docs name", fresh, inDev},
+			{before, "Doc nameowner 2", fresh, inDev},
 			{before, "Doc reg", fresh, inDev},
 			{before, "Doc reg 2", fresh, inDev},
 			{before, "Rows act", fresh, inDev},
@@ -1108,10 +1164,16 @@ func card(s *stage) request {
 	return request{path: "/v/" + s.caller.To.String() + "/card"}
 }
 
-func create(s *stage) request {
-	body, err := json.Marshal(admin.Creation{Name: "novel", Capability: "echoes", Substrate: "echo"})
-	s.must(err)
-	return request{control: true, path: "/v1/admin/vacants", body: body}
+func create(name string) func(*stage) request {
+	return func(s *stage) request {
+		body, err := json.Marshal(admin.Creation{Name: name, Capability: "echoes", Substrate: "echo"})
+		s.must(err)
+		return request{control: true, path: "/v1/admin/vacants", body: body}
+	}
+}
+
+func release(*stage) request {
+	return request{control: true, method: http.MethodDelete, path: "/v1/admin/names/echo"}
 }
 
 func change[Out any](to op.Op[admin.One, Out]) func(*stage) request {

@@ -71,16 +71,7 @@ func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 			break
 		}
 	}
-	id, err := identity.ParseID(ref)
-	if err != nil {
-		if id, err = s.bySlug(ctx, ref); err != nil {
-			return Venue{}, err
-		}
-	}
-	if id.IsZero() {
-		return Venue{}, unknown
-	}
-	g, ok, err := s.Registry.Get(ctx, id)
+	g, ok, err := s.registration(ctx, ref)
 	if err != nil {
 		return Venue{}, err
 	}
@@ -88,21 +79,29 @@ func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 		return Venue{}, unknown
 	}
 	v := VenueOf(&g)
-	live, err := s.Reached(ctx, id)
+	live, err := s.Reached(ctx, g.ID)
 	v.Live = v.Live && live
 	return v, err
 }
 
-// bySlug returns the vacant of a slug, the zero id if there is none.
-func (s *Service) bySlug(ctx context.Context, slug string) (identity.ID, error) {
-	if short, ok := listing.ShortOf(slug); ok {
-		return s.ByShort(ctx, short)
+// registration returns the registration of the vacant with an id or a slug; ok is false if there
+// is none.
+func (s *Service) registration(ctx context.Context, ref string) (g registry.Registration, ok bool, err error) {
+	id, err := identity.ParseID(ref)
+	if err != nil {
+		short, isShort := listing.ShortOf(ref)
+		switch {
+		case isShort:
+			if id, err = s.ByShort(ctx, short); err != nil || id.IsZero() {
+				return g, false, err
+			}
+		case listing.CheckSlug(ref) != nil:
+			return g, false, nil
+		default:
+			return s.Registry.VenueOf(ctx, ref)
+		}
 	}
-	if listing.CheckSlug(slug) != nil {
-		return identity.ID{}, nil
-	}
-	id, _, err := s.Registry.VenueOf(ctx, slug)
-	return id, err
+	return s.Registry.Get(ctx, id)
 }
 
 // The breaker of a venue: after five failures in ten minutes nothing is sent to the venue

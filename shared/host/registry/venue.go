@@ -77,16 +77,14 @@ func (r *Registry) claimOf(ctx context.Context, slug string) (id identity.ID, d 
 	return id, d, err
 }
 
-// VenueOf returns the vacant that has a slug; ok is false if none has.
-func (r *Registry) VenueOf(ctx context.Context, slug string) (id identity.ID, ok bool, err error) {
-	if id, _, err = r.claimOf(ctx, slug); err != nil || id.IsZero() {
-		return id, false, Problem(err)
+// VenueOf returns the registration of the vacant that has a slug; ok is false if none has.
+func (r *Registry) VenueOf(ctx context.Context, slug string) (g Registration, ok bool, err error) {
+	id, _, err := r.claimOf(ctx, slug)
+	if err != nil || id.IsZero() {
+		return g, false, Problem(err)
 	}
-	g, err := r.registration(ctx, id)
-	if err != nil || g.slug() != slug {
-		return identity.ID{}, false, Problem(err)
-	}
-	return id, true, nil
+	g, ok, err = r.Get(ctx, id)
+	return g, ok && g.slug() == slug, err
 }
 
 // VenueCount returns the number of listed vacants.

@@ -64,9 +64,9 @@ func TestASlugIsTheFirstVacants(t *testing.T) {
 	}
 	holds := func(slug string, want *identity.ID) {
 		t.Helper()
-		id, ok, err := r.VenueOf(t.Context(), slug)
-		if err != nil || ok != (want != nil) || ok && id != *want {
-			t.Errorf("VenueOf(%s) = %v, %t, %v, want %v", slug, id.Short(), ok, err, want)
+		g, ok, err := r.VenueOf(t.Context(), slug)
+		if err != nil || ok != (want != nil) || ok && g.ID != *want {
+			t.Errorf("VenueOf(%s) = %v, %t, %v, want %v", slug, g.ID.Short(), ok, err, want)
 		}
 	}
 	if err := set(0, "warung"); err != nil {
@@ -136,8 +136,8 @@ func TestASlugWithoutAKnownVacantIsFree(t *testing.T) {
 	if _, err := r.PutListing(t.Context(), l); err != nil {
 		t.Error(err)
 	}
-	if id, ok, err := r.VenueOf(t.Context(), "warung"); err != nil || !ok || id != key(1).ID() {
-		t.Errorf("VenueOf() = %v, %t, %v", id, ok, err)
+	if g, ok, err := r.VenueOf(t.Context(), "warung"); err != nil || !ok || g.ID != key(1).ID() {
+		t.Errorf("VenueOf() = %v, %t, %v", g.ID, ok, err)
 	}
 }
 

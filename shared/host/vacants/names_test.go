@@ -618,16 +618,16 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 					t.Fatal(err)
 				}
 				before, _ := n.ByName(t.Context(), vacants.Operator(), "a")
-				if id, ok, err := n.Registry.VenueOf(t.Context(), "shop"); err != nil || ok && id != before.ID {
-					t.Errorf("VenueOf() = %v, %t, %v", id, ok, err)
+				if g, ok, err := n.Registry.VenueOf(t.Context(), "shop"); err != nil || ok && g.ID != before.ID {
+					t.Errorf("VenueOf() = %v, %t, %v", g.ID, ok, err)
 				}
 				other := n.must(taker.tenant, "b")
 				_, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{By: taker.by, Venue: slug("shop")})
 				if taker.may && err != nil || !taker.may && !problem.Is(err, problem.Conflict) {
 					t.Fatalf("Publish() = %v, want success: %t", err, taker.may)
 				}
-				if id, ok, err := n.Registry.VenueOf(t.Context(), "shop"); taker.may && (err != nil || !ok || id != other.ID) {
-					t.Errorf("VenueOf() = %v, %t, %v, want %v", id, ok, err, other.ID)
+				if g, ok, err := n.Registry.VenueOf(t.Context(), "shop"); taker.may && (err != nil || !ok || g.ID != other.ID) {
+					t.Errorf("VenueOf() = %v, %t, %v, want %v", g.ID, ok, err, other.ID)
 				}
 			})
 		}
