@@ -1,9 +1,11 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +21,7 @@ func start(t *testing.T, a agent.Agent, o agent.Options) (url string, end func()
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	o.Listen, o.Log, o.Ready = "127.0.0.1:0", slog.New(slog.DiscardHandler), func(url string) { ready <- url }
+	o.Listen, o.Log, o.Ready = cmp.Or(o.Listen, "127.0.0.1:0"), slog.New(slog.DiscardHandler), func(url string) { ready <- url }
 	go func() { ended <- agent.Serve(ctx, a, o) }()
 	select {
 	case url = <-ready:
@@ -69,6 +71,31 @@ func TestAnAgentIsHostedCalledAndThereAgainAfterARestart(t *testing.T) {
 	}
 	if got, err := c.Call(t.Context(), "again"); got != "AGAIN" || err != nil {
 		t.Errorf("Call() after a restart = %q, %v", got, err)
+	}
+}
+
+func TestADialToAURLThatLeadsToAnotherVacantReportsTheFormer(t *testing.T) {
+	me := filepath.Join(t.TempDir(), "identities", "me")
+	a := agent.Agent{Name: "crier", Capability: "shouts", Answer: shout}
+	var listen, former string
+	for range 3 {
+		at, end := start(t, a, agent.Options{Data: filepath.Join(t.TempDir(), "host"), Listen: listen})
+		u, err := url.Parse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listen = u.Host
+		c, err := agent.Dial(t.Context(), me, at)
+		if err != nil || c.FormerID() != former {
+			t.Fatalf("Dial() = former id %q, %v, want %q", c.FormerID(), err, former)
+		}
+		if again, err := agent.Dial(t.Context(), me, at); err != nil || again.FormerID() != "" {
+			t.Errorf("Dial() again = former id %q, %v, want none", again.FormerID(), err)
+		}
+		former = c.ID()
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

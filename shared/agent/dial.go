@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
@@ -17,6 +19,7 @@ import (
 type Conn struct {
 	caller *dispatch.Caller
 	target dispatch.Target
+	former string
 }
 
 // Dial finds the vacant at a URL such as https://host/v/NAME, and verifies its card.
@@ -32,7 +35,14 @@ func Dial(ctx context.Context, as, target string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{&dispatch.Caller{Signer: self.Key, Book: self.Book(), Transport: web, Now: time.Now, Rand: rand.Reader}, t}, nil
+	former := ""
+	addresses := &filebook.Book{Dir: filepath.Join(self.Dir, "addresses")}
+	if id, err := discovery.Revisit(ctx, addresses, t, time.Now()); err != nil {
+		return nil, err
+	} else if !id.IsZero() {
+		former = id.String()
+	}
+	return &Conn{&dispatch.Caller{Signer: self.Key, Book: self.Book(), Transport: web, Now: time.Now, Rand: rand.Reader}, t, former}, nil
 }
 
 func identity(ctx context.Context, as string) (*datadir.Identity, error) {
@@ -58,6 +68,11 @@ func identity(ctx context.Context, as string) (*datadir.Identity, error) {
 
 // ID is the id of the vacant, 64 hex digits.
 func (c *Conn) ID() string { return c.target.ID.String() }
+
+// FormerID is the id of the vacant that the URL led to at the last Dial by this identity, if it
+// was another one, and otherwise "". A name may pass from one vacant to another. To call the
+// former vacant, dial https://host/v/ID.
+func (c *Conn) FormerID() string { return c.former }
 
 // Call signs text, sends it and returns the verified answer. What was signed is kept
 // before it is sent: after an error the same call again sends the same bytes and

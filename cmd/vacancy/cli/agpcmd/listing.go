@@ -35,7 +35,8 @@ func listingSetCommand(a *kit.App) *cobra.Command {
 		Short: "Set the description of a venue",
 		Long: `Set the description of a published vacant as a venue. Values that are not given do not
 change. Without a description the venue is an agent for callers everywhere (category agent,
-location global), and takes bookings. A slug belongs to the first vacant that claims it.`,
+location global), and takes bookings. A slug belongs to the tenant of the first vacant that
+claims it: after it is given up, only that tenant and the operator may use it again.`,
 		Example: `  vacancy listing set warung --slug warung-sunset --name "Warung Sunset" --category restaurant --location echo-beach --area canggu --capacity 40
   vacancy listing set clerk --bookable=false`,
 		Op: admin.PublishVacant,

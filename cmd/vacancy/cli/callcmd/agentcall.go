@@ -89,6 +89,9 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	if err != nil {
 		return err
 	}
+	if !card.VacantID.IsZero() {
+		a.Revisit(ctx, dispatch.Target{ID: card.VacantID, Address: dispatch.AddressOf(at)})
+	}
 	if agent.MaxPrice, err = f.find.most(); err != nil {
 		return err
 	}

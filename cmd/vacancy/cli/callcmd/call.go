@@ -194,6 +194,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if err != nil {
 		return err
 	}
+	before := a.Revisit(ctx, target)
 	caller := a.Dispatcher(self, web, f.timeout)
 	caller.MaxPrice = price
 	caller.Check = checkPayer(a, f, self, web, targetName)
@@ -230,6 +231,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		}
 	}
 	result := NewCallResult(self, target, res)
+	result.Before = before
 	if err != nil {
 		err = callHint(a, ctx, err, f, target, res.Pay)
 	}

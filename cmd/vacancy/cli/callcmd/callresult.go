@@ -20,6 +20,7 @@ type CallResult struct {
 	As          string          `json:"as"`                      // the signing identity
 	Made        bool            `json:"made_identity,omitempty"` // it was created for this call
 	Target      identity.ID     `json:"target"`
+	Before      *identity.ID    `json:"earlier_target,omitempty"` // the vacant that the address led to at an earlier call, if another
 	URL         string          `json:"url"`
 	Fate        dispatch.Fate   `json:"fate,omitempty"`
 	Text        *string         `json:"text,omitempty"`

@@ -120,6 +120,9 @@ func (h *signedHost) Agent(ctx context.Context, name string) (mcptool.Agent, err
 
 func (h *signedHost) agent(ctx context.Context, name string) (*signedAgent, error) {
 	target, err := dispatch.FetchTarget(ctx, h.web, mcpServer{h.base, name}.vacantURL())
+	if err == nil {
+		h.a.Revisit(ctx, target)
+	}
 	target.Name = name
 	return &signedAgent{h, target}, err
 }

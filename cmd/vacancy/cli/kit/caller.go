@@ -2,10 +2,15 @@ package kit
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // CallTimeout bounds one call: more than a host's deadline for a vacant and its
@@ -18,6 +23,27 @@ func (a *App) Dispatcher(self Signer, web *dispatch.HTTP, timeout time.Duration)
 		Signer: self.Key, Book: self.Book(), Transport: web,
 		Now: a.Now, Rand: a.Rand, Patience: timeout,
 	}
+}
+
+// Revisit warns if the address of a target led to another vacant at an earlier call, and returns
+// the id of that vacant, or nil. The addresses are stored beside the cards of agents; if they
+// cannot be, there is no warning.
+func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
+	dir, err := a.DataHomeDir()
+	if err != nil {
+		return nil
+	}
+	before, err := discovery.Revisit(ctx, &filebook.Book{Dir: filepath.Join(dir, "addresses")}, t, a.Now())
+	if err != nil || before.IsZero() {
+		return nil
+	}
+	earlier := before.String()
+	if base, _, ok := strings.Cut(t.Address, "/v/"); ok {
+		earlier = base + "/v/" + earlier
+	}
+	a.Note("warning: %s leads to vacant %s, and led to vacant %s at an earlier call; if you did not expect that, ask its owner before you send more, or call the earlier vacant by its id: vacancy call %s",
+		Printable(t.Address), t.ID, before.Short(), ShellWord(earlier))
+	return &before
 }
 
 // DemoCaller is the identity for the host's own call, chosen like for any call, but

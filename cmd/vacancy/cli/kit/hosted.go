@@ -158,7 +158,11 @@ func shownTarget(ctx context.Context, plane *admin.Client, what string) (*dispat
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the card of %s cannot be read", what)
 	}
-	return &dispatch.Target{ID: v.ID, URL: v.Endpoint, Card: &c, Name: what}, nil
+	t := &dispatch.Target{ID: v.ID, URL: v.Endpoint, Card: &c, Name: what}
+	if base, _, ok := strings.Cut(v.Endpoint, "/v/"); ok && what == v.Name {
+		t.Address = base + "/v/" + what
+	}
+	return t, nil
 }
 
 func isID(s string) bool {

@@ -30,6 +30,8 @@ type Remembered struct {
 	// Open maps each question under way to its vacant: asked again, it must go
 	// to the same vacant, or two might work on it.
 	Open map[identity.Hash]OpenCall `json:"open,omitempty"`
+	// Addresses maps the addresses that were called by name to their vacants.
+	Addresses map[string]SeenVacant `json:"addresses,omitempty"`
 }
 
 // SeenCard is the newest known card of a vacant. A card does not say how new it
@@ -137,7 +139,7 @@ func forget[K comparable, V any](m map[K]V, most int, at func(V) time.Time) {
 
 // memoryLimits bound the encoded form: maxOpen cards of the largest size, in
 // base64, and the hashes.
-var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2 * maxCards}
+var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + maxAddresses}
 
 // MaxMemory is the largest encoded Remembered in bytes.
 const MaxMemory = 16 << 20

@@ -32,6 +32,10 @@ type Target struct {
 	// Name is the person's name for the target, for messages. If empty,
 	// messages have the short id.
 	Name string
+	// Address is the URL below which the target was found, if it may lead to another vacant
+	// later: https://agents.example/v/clerk. It is empty if the target was found by its id or
+	// card.
+	Address string
 }
 
 // FromCard makes the target of a card; its endpoint is posted to verbatim
@@ -170,7 +174,19 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
 	}
 	send := outbound.ReplaceSuffix(typed, sendPath, sendPath).String()
-	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given}, nil
+	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given, Address: AddressOf(given)}, nil
+}
+
+// AddressOf returns Target.Address for a URL that a person typed.
+func AddressOf(given string) string {
+	u, err := ParseURL(given)
+	if err != nil {
+		return ""
+	}
+	if _, ok := IDInPath(u.Path); ok {
+		return ""
+	}
+	return outbound.ReplaceSuffix(u, sendPath, "").String()
 }
 
 // parseCardAnswer parses the body of GET …/card (PROTOCOL §6.1). The signed

@@ -59,7 +59,7 @@ func (b *Book) Change(ctx context.Context, self identity.ID, f func(*discovery.R
 		b.known[self] = m
 	}
 	// A copy, so that changes are dropped if f returns false.
-	next := discovery.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open)}
+	next := discovery.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open), Addresses: maps.Clone(m.Addresses)}
 	if f(&next) {
 		*m = next
 	}

@@ -1,0 +1,44 @@
+package discovery
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// SeenVacant is the vacant to which an address led.
+type SeenVacant struct {
+	ID identity.ID `json:"id"`
+	At time.Time   `json:"at"`
+}
+
+// Bounds of the addresses of a Remembered.
+const (
+	maxAddresses = 4096
+	maxAddress   = 1 << 10 // bytes; a longer address is not recorded
+)
+
+// Revisit records in m that the address of t leads to t's vacant. It returns the vacant to which
+// the address led before, if that is another one, or else the zero id. A name may lead to another
+// vacant after the first was renamed or deleted; only an id is a vacant's for ever.
+func Revisit(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (before identity.ID, err error) {
+	if t.Address == "" || len(t.Address) > maxAddress {
+		return before, nil
+	}
+	err = m.Change(ctx, identity.ID{}, func(r *Remembered) bool {
+		seen := r.Addresses[t.Address]
+		if seen.ID == t.ID {
+			return false
+		}
+		before = seen.ID
+		if r.Addresses == nil {
+			r.Addresses = map[string]SeenVacant{}
+		}
+		r.Addresses[t.Address] = SeenVacant{t.ID, now}
+		forget(r.Addresses, maxAddresses, func(v SeenVacant) time.Time { return v.At })
+		return true
+	})
+	return before, err
+}
