@@ -148,15 +148,17 @@ type runs struct {
 	now    atomic.Int64
 	column string
 
-	gate    chan struct{} // answers come once it is closed, unless it is nil
-	ran     atomic.Int64  // answers of the shop's behaviour
-	failing atomic.Bool   // agents that ask the shop fail afterwards
-	shop    vacants.Record
-	buyer   billing.Account
+	gate     chan struct{}               // answers come once it is closed, unless it is nil
+	ran      atomic.Int64                // answers of the shop's behaviour
+	answered atomic.Pointer[identity.ID] // the vacant that answered last
+	failing  atomic.Bool                 // agents that ask the shop fail afterwards
+	shop     vacants.Record
+	buyer    billing.Account
 	// Keys of the buyer: for calls, for AGP, for tests, and for calls below the shop's price.
 	key, agp, test, limited string
 	asked                   identity.ID // the vacant that is asked first: the shop, or an agent that asks it
 	token                   string      // of an issuer whose subjects the buyer pays for
+	named                   string      // a token for the address of the name shop
 	who                     *identity.Key
 	last                    string // the last signed body
 	seq                     int64
@@ -191,6 +193,7 @@ func (w *runs) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		if r.Vacant == w.shop.ID {
 			w.ran.Add(1)
 		}
+		w.answered.Store(&r.Vacant)
 		_ = yield(substrate.Text("done"), nil) && yield(substrate.Stop, nil)
 	}
 }
