@@ -24,9 +24,10 @@ Nobody can sign as it again, unless its key was exported before ("vacancy export
 --host local").
 
 The calls it received and its logbook stay, and the logbook's last entry records the
-deletion. Its id is never used again: calls are refused with 410. Another vacant may take
-its name. A backup of the host's data keeps the key for as long as the backup is kept. After
-an interruption the same command continues; repeating it has no effect.`,
+deletion. Its id is never used again: calls are refused with 410. Its name stays reserved:
+only its tenant and the operator may use it again ("vacancy help names"). A backup of the
+host's data keeps the key for as long as the backup is kept. After an interruption the same
+command continues; repeating it has no effect.`,
 		Example: `  vacancy delete demo
   vacancy delete demo --yes
   vacancy delete demo --host aws --stage prod`,

@@ -34,8 +34,9 @@ default), and --to N copies version N. Versions never change. Changing the subst
 agent's settings to their defaults.
 
 A new capability, or another kind of substrate, makes a new card, which the vacant signs;
-if it is published, the new card is published with it. After a new name, another vacant may
-take the old one. Calls that were accepted before are answered by the old substrate and agent.
+if it is published, the new card is published with it. After a new name, the old one stays
+reserved: only the tenant and the operator may use it again ("vacancy help names"). Calls that
+were accepted before are answered by the old substrate and agent.
 If somebody else changes the vacant meanwhile, this command changes nothing.`,
 		Example: `  vacancy update clerk substrate=http:http://127.0.0.1:9001/answer
   vacancy update clerk name=secretary capability="answers letters and calls"
