@@ -29,8 +29,8 @@ func (n *Name) Sound() error {
 	return nil
 }
 
-// Names is a page of the reserved names of a tenant. Count is the number of all names that the
-// tenant has, with those of its vacants. Next is the cursor of the next page, "" after the last.
+// Names is a page of the reserved names of a tenant. Count is the number of all names of the
+// tenant: the reserved names and the names of its vacants. Next is the cursor of the next page, "" after the last.
 type Names struct {
 	Names []Name `json:"names"`
 	Count int    `json:"count"`

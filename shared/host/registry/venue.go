@@ -41,8 +41,8 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 	return append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(g.ID.String())}), nil
 }
 
-// checkSlug returns an error unless g may claim a slug that former claimed last; the zero id is
-// no vacant.
+// checkSlug returns an error unless g may claim a slug that former claimed last. If former is the
+// zero id, the slug was never claimed.
 func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, former identity.ID) error {
 	if slug[0] == '-' {
 		return problem.Invalid("slug", "a slug that does not begin with -, for example shop", slug)

@@ -230,7 +230,7 @@ func (v *Directory) deletedNames(ctx context.Context, tenant, cursor string, n i
 	return names, next, err
 }
 
-// CountNames returns how many names belong to a tenant: those of its vacants and its reserved
+// CountNames returns how many names belong to a tenant: the names of its vacants and its reserved
 // names. It stops counting at limit. The count may be a second old.
 func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (count int, err error) {
 	for _, within := range []store.Range{Tenant(tenant).names(), renamed(tenant)} {

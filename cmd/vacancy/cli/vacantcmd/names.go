@@ -68,7 +68,7 @@ func (r namesResult) Print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
 	}
-	fmt.Fprintf(w, "%s, %d with those of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
+	fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
 }
 
 // releasedName is the result of names release.

@@ -103,7 +103,7 @@ func TestAModelIsFoundByItsName(t *testing.T) {
 }
 
 // A dated version of a model in the table has the model's price only if its provider documents
-// that, so no version gets the price of the newest one by its name alone.
+// that, so no version gets the price of the newest one only by its name.
 func TestADatedModelHasThePriceOfItsFamilyOnlyIfItIsDocumented(t *testing.T) {
 	known := models.Known()
 	priced := map[string]bool{substrate.KindAnthropic: true} // the version is in the name
