@@ -153,13 +153,13 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 // by a key that the host certified, and cannot sign as the host.
 func gatewayGrants() grants {
 	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, bookingIndexes: true, docs: append(checkingTokens(), []access{
-		{"Accounts", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.PaymentDocs}},
-		{"Unlink", []string{"DeleteItem"}, of{billing.AccountDocs}},
+		{"Accounts", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
+		{"Unlink", []string{"DeleteItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.EndingDocs}},
 		{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
 		{"BookingsEnd", []string{"DeleteItem"}, of{booking.BookingDocs, booking.DueDocs}},
 		{"Counts", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
 		{"Lists", []string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.All}},
-		{"Docs", []string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
+		{"Docs", []string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
 			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.IssuerKeyDocs, billing.SubjectDocs}},
 	}...), opens: []string{paymentKeys, signingKeys}}
 }
@@ -258,6 +258,8 @@ func jobGrants(s settings.Settings) map[functions.Function]grants {
 			{"TextKeys", []string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
 			{"Refunds", []string{"UpdateItem"}, of{billing.BalanceDocs}},
 			{"Reminders", []string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},
+			{"Trees", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}},
+			{"TreesEnd", []string{"DeleteItem"}, of{billing.AccountDocs, billing.EndingDocs}},
 			{sid: "Docs", operations: []string{"Query", "GetItem"}}}},
 		functions.Meter: {rows: []string{"Query"}, folds: true, exports: true, docs: []access{
 			{"Usage", []string{"PutItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs}},

@@ -318,12 +318,16 @@ func (d *api) makeKey(ctx context.Context, in With[billing.KeyOptions]) (m Made,
 	return m, err
 }
 
-func (d *api) revokeKey(ctx context.Context, in OneKey) (k billing.Key, err error) {
+func (d *api) revokeKey(ctx context.Context, in RevokedKey) (r billing.Revocation, err error) {
 	a, err := d.find(ctx, in.One)
-	if err == nil {
-		k, err = d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
+	switch {
+	case err != nil:
+	case in.Only:
+		r.Key, err = d.RevokeKeyAlone(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
+	default:
+		r, err = d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 	}
-	return k, err
+	return r, err
 }
 
 // Linked is the link of a caller, or nil after it was ended.
@@ -357,7 +361,7 @@ func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
 func (d *api) unlink(ctx context.Context, in OneCaller) (done op.None, err error) {
 	a, err := d.find(ctx, in.One)
 	if err == nil {
-		err = d.Unlink(ctx, a.ID, in.Caller)
+		err = d.Unlink(ctx, op.CallerOf(ctx).Key, a.ID, in.Caller)
 	}
 	return done, err
 }

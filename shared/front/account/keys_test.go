@@ -19,7 +19,7 @@ func TestWhatEachKindOfKeyMayDo(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	scopes := func(all ...billing.Scope) []billing.Scope { return all }
 	kinds := map[string]billing.KeyOptions{
-		"live": {}, "test": {Test: true}, "capped": {Cap: 10_000}, "expiring": {Expires: soon},
+		"live": {Scopes: scopes("call", "read", "manage")}, "default": {}, "test": {Test: true}, "capped": {Cap: 10_000}, "expiring": {Expires: soon},
 		"test manager":     {Test: true, Scopes: scopes("call", "read", "manage")},
 		"capped manager":   {Cap: 10_000, Scopes: scopes("call", "read", "manage")},
 		"expiring manager": {Expires: soon, Scopes: scopes("call", "read", "manage")},
@@ -27,7 +27,7 @@ func TestWhatEachKindOfKeyMayDo(t *testing.T) {
 		"reader":           {Scopes: scopes("read")}, "caller": {Scopes: scopes("call")}, "vacants": {Scopes: scopes("vacants")},
 		"agp": {Tier: billing.Pro},
 	}
-	readers := []string{"live", "capped", "expiring", "capped manager", "expiring manager", "reader", "agp"}
+	readers := []string{"live", "default", "capped", "expiring", "capped manager", "expiring manager", "reader", "agp"}
 	managers := []string{"live", "test manager", "capped manager", "expiring manager", "manager"}
 	liveManagers := []string{"live", "capped manager", "expiring manager", "manager"}
 	made := func(body string) func(*fixture, string) (string, string, string) {
@@ -65,7 +65,17 @@ func TestWhatEachKindOfKeyMayDo(t *testing.T) {
 		"revoke a live key":           {revoked(billing.KeyOptions{}), liveManagers},
 		"link a caller": {func(f *fixture, _ string) (string, string, string) {
 			return "POST", "/v1/account/links", `{"claim":"` + f.claim(f.newKey(), f.account.ID) + `"}`
-		}, []string{"live"}},
+		}, []string{"live", "default", "caller"}},
+		"unlink its own caller": {func(f *fixture, key string) (string, string, string) {
+			vacant := f.newKey()
+			by, err := f.billing.Authenticate(f.Context(), key)
+			must(f.T, err)
+			if _, err := f.billing.LinkBy(f.Context(), &by, f.account.ID, f.claim(vacant, f.account.ID)); err != nil { // it may not link
+				_, err = f.billing.Link(f.Context(), f.account.ID, f.claim(vacant, f.account.ID))
+				must(f.T, err)
+			}
+			return "DELETE", "/v1/account/links/" + vacant.ID().String(), ""
+		}, append([]string{"default", "caller"}, liveManagers...)},
 		"unlink a caller": {func(f *fixture, _ string) (string, string, string) {
 			vacant := f.newKey()
 			_, err := f.billing.Link(f.Context(), f.account.ID, f.claim(vacant, f.account.ID))

@@ -68,9 +68,9 @@ var (
 	GetStatement = twin[Month, Statement]("GET", "/statement", billing.Demand{Scope: billing.ScopeRead}, "sums up a month of an account")
 	ListKeys     = twin[One, Keys]("GET", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "lists the keys of an account, without secrets")
 	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "makes a key of an account; only this answer has its secret").created()
-	RevokeKey    = twin[OneKey, billing.Key]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage, Test: true}, "revokes a key of an account")
-	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeManage}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").created().open()
-	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeManage}, "ends the link of a caller")
+	RevokeKey    = twin[RevokedKey, billing.Revocation]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage, Test: true}, "revokes a key of an account, and ends the keys and links that it made; with only=true the key alone")
+	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeCall}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").created().open()
+	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, Or: billing.ScopeManage}, "ends the link of a caller; without the scope manage only a link that the key made")
 )
 
 // GetReceipt is not a Twin, because anybody may ask: a caller proves who it is by Vacancy-Caller.
@@ -176,11 +176,12 @@ type (
 		One
 		Month string `query:"month"`
 	}
-	// OneKey names a key by its id.
-	OneKey struct {
+	// RevokedKey names a key by its id. Only keeps what the key made.
+	RevokedKey struct {
 		One
 		op.Unread
-		Key string `path:"key"`
+		Key  string `path:"key"`
+		Only bool   `query:"only"`
 	}
 	// OneIssuer names an issuer of an account by its id.
 	OneIssuer struct {

@@ -83,9 +83,13 @@ func (a Access) Who() string {
 		all = append(all, "a vacant by its signature")
 	}
 	if k := a.Key; k.Scope != "" {
-		key := "a live key with the scope " + string(k.Scope)
+		key := "a live key with the scope "
 		if k.Test {
-			key = "a key with the scope " + string(k.Scope)
+			key = "a key with the scope "
+		}
+		key += string(k.Scope)
+		if k.Or != "" {
+			key += " or " + string(k.Or)
 		}
 		if k.Active {
 			key += " of an active account"

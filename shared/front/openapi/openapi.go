@@ -168,6 +168,9 @@ func security(a *op.Access) []object {
 	}
 	if a.Key.Scope != "" {
 		ways = append(ways, object{account: []string{string(a.Key.Scope)}})
+		if a.Key.Or != "" {
+			ways = append(ways, object{account: []string{string(a.Key.Or)}})
+		}
 	}
 	return ways
 }

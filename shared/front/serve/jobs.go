@@ -54,6 +54,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 		{Name: "usage", Every: time.Second, Run: h.foldJob()},
 		{Name: "exports", Every: time.Hour, Run: h.exportJob(p.Exports)},
 		{Name: "calls", Every: time.Minute, Run: h.callsJob()},
+		{Name: "keys", Every: time.Minute, Run: h.keysJob()},
 		{Name: "bookings", Every: time.Minute, Run: bookingsJob(p.Bookings)},
 		// Text keys expire after hours, keys in memory after minutes.
 		{Name: "texts", Every: time.Minute, Run: h.textsJob()},
@@ -166,6 +167,17 @@ func (h *Server) callsJob() func(context.Context) (Done, error) {
 			done.News, done.Level = "priced calls wait for their settlement", slog.LevelWarn
 		}
 		return done, err
+	}
+}
+
+// keysJob ends what an interrupted revocation of a key left.
+func (h *Server) keysJob() func(context.Context) (Done, error) {
+	if h.Billing == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		ended, err := h.Billing.EndTrees(ctx)
+		return Done{Counts: []slog.Attr{slog.Int("ended", ended)}}, err
 	}
 }
 

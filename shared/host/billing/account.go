@@ -41,27 +41,34 @@ type Account struct {
 	Suspended bool         `json:"suspended"`
 	// Owed is the part of withdrawn payments that the balance could not pay. The next
 	// credits pay it.
-	Owed    money.Amount `json:"owed,omitempty"`
-	Changes uint64       `json:"changes"` // position of the last row
-	Created time.Time    `json:"created"`
+	Owed money.Amount `json:"owed,omitempty"`
+	// Ending lists the revoked keys whose trees are being ended (tree.go). The host refuses
+	// the keys and the links of these trees.
+	Ending  []string  `json:"ending,omitempty"`
+	Changes uint64    `json:"changes"` // position of the last row
+	Created time.Time `json:"created"`
 }
 
 // Change is a row of an account.
 type Change struct {
-	Kind    ChangeKind   `json:"kind"`
-	Amount  money.Amount `json:"amount,omitempty"` // amount added to the balance
-	Owed    money.Amount `json:"owed,omitempty"`   // amount added to the account's debt
-	Value   money.Amount `json:"value,omitempty"`  // the new line or cap
-	Tenant  string       `json:"tenant,omitempty"` // of a new account
-	Shards  int          `json:"shards,omitempty"`
-	Key     string       `json:"key,omitempty"`    // id of a key
-	Name    string       `json:"name,omitempty"`   // of the key
-	Caller  string       `json:"caller,omitempty"` // id of a caller that is linked or unlinked
-	Claim   string       `json:"claim,omitempty"`  // the claim that the caller signed
-	Note    string       `json:"note,omitempty"`
-	Payment string       `json:"payment,omitempty"`     // the provider's id of a payment
-	Idem    string       `json:"idempotency,omitempty"` // hash of the Idempotency-Key
-	At      time.Time    `json:"at"`
+	Kind   ChangeKind   `json:"kind"`
+	Amount money.Amount `json:"amount,omitempty"` // amount added to the balance
+	Owed   money.Amount `json:"owed,omitempty"`   // amount added to the account's debt
+	Value  money.Amount `json:"value,omitempty"`  // the new line or cap
+	Tenant string       `json:"tenant,omitempty"` // of a new account
+	Shards int          `json:"shards,omitempty"`
+	Key    string       `json:"key,omitempty"`     // id of a key
+	Name   string       `json:"name,omitempty"`    // of the key
+	Caller string       `json:"caller,omitempty"`  // id of a caller that is linked or unlinked
+	MadeBy string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
+	// Keys and Callers are the keys, and the callers of the links, that ended with Key.
+	Keys    []string  `json:"keys,omitempty"`
+	Callers []string  `json:"callers,omitempty"`
+	Claim   string    `json:"claim,omitempty"` // the claim that the caller signed
+	Note    string    `json:"note,omitempty"`
+	Payment string    `json:"payment,omitempty"`     // the provider's id of a payment
+	Idem    string    `json:"idempotency,omitempty"` // hash of the Idempotency-Key
+	At      time.Time `json:"at"`
 }
 
 // ChangeKind names the subject of an account's row.
@@ -82,6 +89,7 @@ const (
 	KeyRevoked ChangeKind = "key_revoked"
 	Linked     ChangeKind = "link"
 	Unlinked   ChangeKind = "unlink"
+	TreeEnded  ChangeKind = "tree_ended" // a part of the tree of a revoked key ended
 	// The note of IssuerAdded and IssuerRemoved is the issuer's URL.
 	IssuerAdded   ChangeKind = "issuer"
 	IssuerRemoved ChangeKind = "issuer_removed"
@@ -257,7 +265,8 @@ func sum(shards []store.Doc) (total money.Amount) {
 }
 
 // change applies decide to an account. One commit contains its row, its document and
-// the writes that decide adds to the transaction. A zero Change commits nothing.
+// the writes that decide adds to the transaction. For a zero Change, the commit contains
+// only the writes that decide adds.
 func (b *Billing) change(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
@@ -433,15 +442,16 @@ func (a *Account) checkActive() error {
 // effect within a second.
 func (b *Billing) checkActive(ctx context.Context, id string) error {
 	began := b.Now()
-	if refusal, known := b.accounts.get(id, began); known {
+	refusal, known, changes := b.accounts.get(id, began)
+	if known {
 		return refusal
 	}
 	a, err := b.Account(ctx, id)
 	if err != nil {
 		return err
 	}
-	refusal := a.checkActive()
-	b.accounts.put(id, refusal, began)
+	refusal = a.checkActive()
+	b.accounts.put(id, refusal, began, changes)
 	return refusal
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,7 @@ func TestATenantHasOneAccount(t *testing.T) {
 	if a.Shards != billing.DefaultShards || len(a.ID) != 64 {
 		t.Errorf("Find() = %+v", a)
 	}
-	if byID, err := w.billing.Find(t.Context(), a.ID); err != nil || byID != a {
+	if byID, err := w.billing.Find(t.Context(), a.ID); err != nil || !reflect.DeepEqual(byID, a) {
 		t.Errorf("Find(id) = %+v, %v", byID, err)
 	}
 	for field, err := range map[string]error{

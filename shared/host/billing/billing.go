@@ -114,8 +114,9 @@ const cacheTime = time.Second
 
 // cache keeps values that were read a short time ago.
 type cache[K comparable, V any] struct {
-	mu sync.Mutex
-	m  map[K]cachedValue[V]
+	mu      sync.Mutex
+	m       map[K]cachedValue[V]
+	changes int // by this process
 }
 
 type cachedValue[V any] struct {
@@ -126,17 +127,21 @@ type cachedValue[V any] struct {
 // maxCached limits the entries of a cache.
 const maxCached = 4096
 
-func (c *cache[K, V]) get(k K, now time.Time) (v V, known bool) {
+// get returns a value, and the number of changes so far, for put.
+func (c *cache[K, V]) get(k K, now time.Time) (v V, known bool, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, known := c.m[k]
-	return e.value, known && now.Before(e.until)
+	return e.value, known && now.Before(e.until), c.changes
 }
 
-// put keeps a value whose read began at a time.
-func (c *cache[K, V]) put(k K, v V, began time.Time) {
+// put keeps a value whose read began at a time, unless this process has changed a value since.
+func (c *cache[K, V]) put(k K, v V, began time.Time, changes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if changes != c.changes {
+		return
+	}
 	if len(c.m) >= maxCached || c.m == nil {
 		c.m = map[K]cachedValue[V]{}
 	}
@@ -146,6 +151,7 @@ func (c *cache[K, V]) put(k K, v V, began time.Time) {
 func (c *cache[K, V]) forget(k K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.changes++
 	delete(c.m, k)
 }
 

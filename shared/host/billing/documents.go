@@ -77,6 +77,13 @@ var (
 		Codec: store.JSON[link](1),
 		Own:   func(l link) []string { return []string{l.Account, l.Caller.String()} },
 	}
+	// EndingDocs lead the sweeper to the accounts with an Account.Ending: the account's id is
+	// the star.
+	EndingDocs = store.Kind[string]{
+		Shape: store.Shape{Name: "account with trees to end", Partition: "endings", Sort: "*", Verify: store.Unread},
+		Codec: store.Text(),
+		Own:   func(account string) []string { return []string{account} },
+	}
 	// IssuerDocs are the issuers whose tokens count: the id of an issuer of an account is the star.
 	IssuerDocs = store.Kind[Issuer]{
 		Shape: store.Shape{Name: "issuer of tokens", Partition: "issuers", Sort: "*", Verify: store.Unread},

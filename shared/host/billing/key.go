@@ -19,7 +19,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -71,9 +70,9 @@ func Scopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeA
 // Allows says what a key with the scope may do.
 func (s Scope) Allows() string {
 	return map[Scope]string{
-		ScopeCall:    "call vacants",
+		ScopeCall:    "call vacants, link callers and end the links that the key made",
 		ScopeRead:    "read the account, its usage and its receipts",
-		ScopeManage:  "make and revoke keys, link callers, pay in",
+		ScopeManage:  "list, make and revoke keys, end any link, pay in",
 		ScopeAGP:     "send envelopes of AGP; only with a tier",
 		ScopeVacants: "create and change the vacants of the account's tenant; only the operator gives it",
 	}[s]
@@ -98,8 +97,7 @@ type KeyOptions struct {
 	// Name tells people which key this is. Keys may have the same name, or none.
 	Name string `json:"name,omitempty"`
 	Test bool   `json:"test"`
-	// Scopes default to call, read and manage; with a tier to agp and read; without manage
-	// for a key for tests, with a bound or with an end.
+	// Scopes default to call and read; with a tier to agp and read.
 	Scopes []Scope      `json:"scopes,omitempty"`
 	Cap    money.Amount `json:"cap"`
 	// Most bounds the price of a call or a booking. Zero means no bound.
@@ -147,10 +145,8 @@ func (o *KeyOptions) check(now time.Time) error {
 	case len(o.Scopes) > 0:
 	case o.Tier != NoTier:
 		o.Scopes = []Scope{ScopeAGP, ScopeRead}
-	case o.Test || o.Cap > 0 || o.Most > 0 || !o.Expires.IsZero():
-		o.Scopes = []Scope{ScopeCall, ScopeRead}
 	default:
-		o.Scopes = []Scope{ScopeCall, ScopeRead, ScopeManage}
+		o.Scopes = []Scope{ScopeCall, ScopeRead}
 	}
 	for _, s := range o.Scopes {
 		if !slices.Contains(Scopes(), s) {
@@ -208,6 +204,7 @@ type Key struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
+	Maker
 	// LastUsed is the time of the last envelope that came with the key. Only
 	// Keys sets it.
 	LastUsed time.Time `json:"last_used,omitzero"`
@@ -249,6 +246,10 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	if err := maker.mayMake(&o); err != nil {
 		return k, "", err
 	}
+	by := makerOf(maker)
+	if len(by.Ancestors) >= maxGenerations {
+		return k, "", problem.New(problem.Forbidden, "the key %s… makes no keys: expected a key with at most %d makers above it, got one with %d", maker.Prefix, maxGenerations-1, len(by.Ancestors))
+	}
 	prefix := b.prefix(&o)
 	if secret, err = b.letters(secretSize); err != nil {
 		return k, "", err
@@ -259,23 +260,19 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	}
 	secret = prefix + secret
 	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap, Most: o.Most,
-		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now()}
+		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now(), Maker: by}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		if err := b.stillGood(ctx, tx, maker); err != nil {
+		if err := b.stillGood(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
 		// The commit changes the account, so another new key would be a conflict.
-		all, err := b.Keys(ctx, account)
-		if err == nil {
-			err = b.Quotas.Check(a.Tenant, quota.Keys, int64(len(all)+1))
-		}
-		if err != nil {
+		if err := b.roomForKey(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
 		k.Tenant = a.Tenant
 		SecretDocs.Put(tx, store.Doc{Key: SecretDocs.Key(hashOf(secret))}, k)
 		KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(account, id)}, listedKey{hashOf(secret), k})
-		return Change{Kind: KeyMade, Key: id, Name: k.Name}, nil
+		return Change{Kind: KeyMade, Key: id, Name: k.Name, MadeBy: k.MadeBy}, nil
 	})
 	return k, secret, err
 }
@@ -297,10 +294,11 @@ func (b *Billing) letters(n int) (string, error) {
 
 // Keys lists the keys of an account, by id.
 func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err error) {
-	for one, err := range KeyDocs.Each(ctx, b.Store, KeyDocs.All(account)) {
-		if err != nil {
-			return nil, store.Problem(err)
-		}
+	listed, err := b.listKeys(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range listed {
 		all = append(all, one.Key)
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -317,33 +315,14 @@ func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err erro
 	return all, g.Wait()
 }
 
-// RevokeKey revokes a key of an account, from the next request on. by is the key that
-// revokes it, or nil for the operator. Revoking it again has no effect.
-func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (k Key, err error) {
-	if id == "" || strings.Trim(id, letters) != "" || len(id) > 64 {
-		return k, problem.New(problem.NotFound, "no such key")
+func (b *Billing) listKeys(ctx context.Context, account string) (all []listedKey, err error) {
+	for k, err := range KeyDocs.Each(ctx, b.Store, KeyDocs.All(account)) {
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		all = append(all, k)
 	}
-	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
-		s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, id))
-		if err != nil {
-			return Change{}, err
-		}
-		if listed.Version == 0 || !by.CanSee(&s.Key) {
-			return Change{}, problem.New(problem.NotFound, "no such key")
-		}
-		if k = s.Key; !k.Revoked.IsZero() {
-			return Change{}, nil
-		}
-		secret, err := tx.Doc(ctx, SecretDocs.Key(s.Hash))
-		if err != nil {
-			return Change{}, err
-		}
-		k.Revoked = b.now()
-		SecretDocs.Put(tx, store.Doc{Key: secret.Key}, k)
-		KeyDocs.Put(tx, store.Doc{Key: listed.Key}, listedKey{s.Hash, k})
-		return Change{Kind: KeyRevoked, Key: id, Name: k.Name}, nil
-	})
-	return k, err
+	return all, nil
 }
 
 // Authenticate returns the key of a secret, read from the store each time. An unknown
@@ -413,6 +392,8 @@ type Demand struct {
 	Test bool
 	// Active refuses keys of accounts that are suspended, or were a second ago.
 	Active bool
+	// Or is another scope that is accepted. "" accepts none.
+	Or Scope
 }
 
 // Calling returns the demand of operations by which keys call vacants.
@@ -432,12 +413,18 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 		return nil, err
 	}
 	k, err := b.holder(ctx, r, secret)
+	if err == nil && k.hasMaker() {
+		var a Account
+		if a, err = b.Account(ctx, k.Account); err == nil {
+			err = a.checkMakers(&k)
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err
 	case k.Test && !d.Test:
 		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
-	case d.Scope != "" && !k.Has(d.Scope):
+	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.Or):
 		return nil, NeedsScope(d.Scope)
 	case !d.Active:
 		return &k, nil
@@ -476,5 +463,8 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 
 // NeedsScope returns the refusal of a key without a scope.
 func NeedsScope(s Scope) error {
+	if s == ScopeManage {
+		return problem.New(problem.Scope, "the key lacks the scope manage; make one that has it, for example: vacancy keys create TENANT --scope call,read,manage")
+	}
 	return problem.New(problem.Scope, "the key lacks the scope %s", s)
 }

@@ -67,7 +67,7 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if q.Price.IsFree() {
 		return c, nil
 	}
-	account, caps, err := b.payer(ctx, &q)
+	account, maker, caps, err := b.payer(ctx, &q)
 	if err != nil {
 		return c, err
 	}
@@ -78,12 +78,15 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if err != nil {
 		return c, err
 	}
+	if a.isEnding(&maker) {
+		return b.quoteFree(ctx, &q)
+	}
 	if q.Reset {
 		return c, nil // it runs nothing, and strangers have no account
 	}
 	ofRoot := false
 	if q.Root != nil {
-		root, rootCaps, err := b.payer(ctx, q.Root)
+		root, _, rootCaps, err := b.payer(ctx, q.Root)
 		if err != nil {
 			return c, err
 		}
@@ -115,24 +118,24 @@ type capOf struct {
 	once  money.Amount // for a call
 }
 
-// payer returns the account that pays for a call, or "" if none does, and the caps
-// besides the account's own.
-func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, caps []capOf, err error) {
+// payer returns the account that pays for a call, or "" if none does, the maker of the
+// caller's link, and the caps besides the account's own.
+func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, maker Maker, caps []capOf, err error) {
 	if p := q.Payer; p != nil {
 		caps = []capOf{{whose: "key#" + p.Key, most: p.Cap, once: p.Most}}
 		if p.Issuer != "" {
 			caps = append(caps, capOf{whose: "issuer#" + p.Issuer, most: p.IssuerCap})
 		}
-		return p.Account, caps, nil
+		return p.Account, maker, caps, nil // Admit has checked the makers of the key
 	}
 	if q.Guest {
-		return "", nil, nil
+		return "", maker, nil, nil
 	}
 	l, ok, err := b.linkOf(ctx, q.Pair.Caller)
 	if err != nil || !ok {
-		return "", nil, err
+		return "", maker, nil, err
 	}
-	return l.Account, []capOf{{whose: "link#" + q.Pair.Caller.String(), most: l.Cap}}, nil
+	return l.Account, l.Maker, []capOf{{whose: "link#" + q.Pair.Caller.String(), most: l.Cap}}, nil
 }
 
 func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Charge, err error) {

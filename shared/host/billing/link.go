@@ -20,6 +20,7 @@ type Link struct {
 	Account string       `json:"account"`
 	Cap     money.Amount `json:"cap,omitempty"` // bounds the spending of a UTC day; zero means no cap
 	Made    time.Time    `json:"made"`
+	Maker
 }
 
 // link is a Link as it is stored.
@@ -55,9 +56,9 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 	if err := checkBound("cap", money.Amount(c.Cap)); err != nil {
 		return l, err
 	}
-	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now()}
+	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now(), Maker: makerOf(by)}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		if err := b.stillGood(ctx, tx, by); err != nil {
+		if err := b.stillGood(ctx, tx, a, by); err != nil {
 			return Change{}, err
 		}
 		s, err := b.newer(ctx, tx, &c, text)
@@ -87,15 +88,16 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 		}
 		LinkDocs.Put(tx, store.Doc{Key: linkKey(c.Vacant)}, link{Claim: text, Link: l})
 		LinkedDocs.Put(tx, store.Doc{Key: listed.Key}, link{Claim: text, Link: l})
-		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: text, Value: l.Cap}, nil
+		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: text, Value: l.Cap, MadeBy: l.MadeBy}, nil
 	})
 	b.links.forget(c.Vacant)
 	return l, err
 }
 
-// Unlink ends the link of a caller to an account, for the account.
-func (b *Billing) Unlink(ctx context.Context, account string, caller identity.ID) error {
-	return b.unlink(ctx, account, caller, "")
+// Unlink ends the link of a caller to an account. by is the key that ends it, or nil for the
+// operator.
+func (b *Billing) Unlink(ctx context.Context, by *Key, account string, caller identity.ID) error {
+	return b.unlink(ctx, by, account, caller, "")
 }
 
 // UnlinkBy ends the link of a caller by a claim that names no account. The caller
@@ -115,7 +117,7 @@ func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	if d.Version == 0 {
 		return problem.New(problem.NotFound, "%s has no link", c.Vacant.Short())
 	}
-	return b.unlink(ctx, s.Account, c.Vacant, text)
+	return b.unlink(ctx, nil, s.Account, c.Vacant, text)
 }
 
 // Unlinks reports whether a text is a claim that ends its signer's link.
@@ -124,7 +126,7 @@ func Unlinks(text string) bool {
 	return err == nil && c.Account == ""
 }
 
-func (b *Billing) unlink(ctx context.Context, account string, caller identity.ID, text string) error {
+func (b *Billing) unlink(ctx context.Context, by *Key, account string, caller identity.ID, text string) error {
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
 		s, _, err := LinkDocs.Get(ctx, tx, linkKey(caller))
 		if err == nil && text != "" {
@@ -141,20 +143,31 @@ func (b *Billing) unlink(ctx context.Context, account string, caller identity.ID
 		case s.Ended:
 			return Change{}, nil
 		}
-		listed, err := tx.Doc(ctx, LinkedDocs.Key(account, caller.String()))
-		if err != nil {
+		if err := by.mayEnd(&s.Maker); err != nil {
 			return Change{}, err
 		}
-		tx.Delete(listed.Key)
-		s.Ended = true
 		if text != "" {
 			s.Claim = text
 		}
-		LinkDocs.Put(tx, store.Doc{Key: linkKey(caller)}, s)
+		if err := endLink(ctx, tx, s); err != nil {
+			return Change{}, err
+		}
 		return Change{Kind: Unlinked, Caller: caller.String(), Claim: text}, nil
 	})
 	b.links.forget(caller)
 	return err
+}
+
+// endLink ends a link, which tx has read.
+func endLink(ctx context.Context, tx *store.Tx, s link) error {
+	listed, err := tx.Doc(ctx, LinkedDocs.Key(s.Account, s.Caller.String()))
+	if err != nil {
+		return err
+	}
+	tx.Delete(listed.Key)
+	s.Ended = true
+	LinkDocs.Put(tx, store.Doc{Key: linkKey(s.Caller)}, s)
+	return nil
 }
 
 // verify parses a claim and checks that it is for this host, now.
@@ -200,15 +213,16 @@ func (b *Billing) Links(ctx context.Context, account string) (all []Link, err er
 // linkOf returns the link of a caller, at most a second old.
 func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (l Link, ok bool, err error) {
 	began := b.Now()
-	if l, known := b.links.get(caller, began); known {
-		return l.link, l.ok, nil
+	cached, known, changes := b.links.get(caller, began)
+	if known {
+		return cached.link, cached.ok, nil
 	}
 	s, d, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))
 	if err != nil {
 		return l, false, err
 	}
 	ok = d.Version > 0 && !s.Ended
-	b.links.put(caller, payingLink{s.Link, ok}, began)
+	b.links.put(caller, payingLink{s.Link, ok}, began, changes)
 	return s.Link, ok, nil
 }
 

@@ -41,6 +41,6 @@ func TestAnAccountHasAtMostItsQuotaOfKeysAndLinks(t *testing.T) {
 	if _, err := w.billing.Link(t.Context(), a.ID, c.claim(a.ID, 5)); err != nil {
 		t.Errorf("a new claim for the first link = %v", err)
 	}
-	w.must(w.billing.Unlink(t.Context(), a.ID, c.key.ID()))
+	w.must(w.billing.Unlink(t.Context(), nil, a.ID, c.key.ID()))
 	w.linked(a, 0)
 }

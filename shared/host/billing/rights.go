@@ -14,15 +14,15 @@ import (
 // any key.
 //
 // A cap bounds what its key spends in a day. So a capped key makes only keys that cannot
-// spend, because each new key would have a cap of its own. A link goes on spending without
-// the key that made it: it is never for tests, never expires, and has a cap of its own. So
+// spend, because each new key would have a cap of its own. A link spends without the limits
+// of the key that made it: it is never for tests, never expires, and has a cap of its own. So
 // only a key that may call vacants, and has no cap, no bound a call, no end and is not for
-// tests, links callers.
+// tests, links callers. A link ends with its key (tree.go).
 //
 // A test key reads and changes nothing that live keys use: Demand.Test admits it to an
 // operation, and CanSee hides live keys from it. Every other key with the scope manage
 // revokes any key and ends any link: that takes rights and gives none, and a leaked key
-// must end soon.
+// must end soon. A key without manage ends only the links that it made.
 
 // mayMake refuses rights of a new key that its maker lacks. The scopes of o are
 // set.
@@ -73,8 +73,17 @@ func (k *Key) mayMake(o *KeyOptions) error {
 // sees test keys only. The operator, a nil k, sees all keys.
 func (k *Key) CanSee(other *Key) bool { return k == nil || !k.Test || other.Test }
 
+// mayEnd refuses the end of a key or a link that neither k nor its keys made, unless k manages
+// the account.
+func (k *Key) mayEnd(m *Maker) error {
+	if k == nil || k.Has(ScopeManage) || m.descendsFrom(k.ID) {
+		return nil
+	}
+	return problem.New(problem.Forbidden, "the key %s… ends only what it made: expected a key with the scope %s", k.Prefix, ScopeManage)
+}
+
 // MayLink reports whether the key may link callers to its account.
-func (k *Key) MayLink() bool { return k.Has(ScopeManage) && k.mayLink() == nil }
+func (k *Key) MayLink() bool { return k.mayLink() == nil }
 
 // mayLink refuses a link that could spend what the key could not.
 func (k *Key) mayLink() error {
@@ -82,6 +91,8 @@ func (k *Key) mayLink() error {
 	switch {
 	case k == nil:
 		return nil
+	case k.subject != nil:
+		return problem.New(problem.Forbidden, "a token makes no links: expected a key of the account, got %s", k.Prefix)
 	case k.Test:
 		return problem.New(problem.TestKey, "a test key makes no links: expected a live key, got %s…", k.Prefix)
 	case !k.Has(ScopeCall):
@@ -97,11 +108,14 @@ func (k *Key) mayLink() error {
 }
 
 // stillGood refuses a change by a key that was revoked or has expired since its request was
-// authenticated. tx changes the account of the key, as a revocation does, so one of them
-// sees the other.
-func (b *Billing) stillGood(ctx context.Context, tx *store.Tx, k *Key) error {
+// authenticated, or is of a tree that is being ended. tx changes the account of the key, as a
+// revocation does, so one of them sees the other.
+func (b *Billing) stillGood(ctx context.Context, tx *store.Tx, a *Account, k *Key) error {
 	if k == nil {
 		return nil
+	}
+	if err := a.checkMakers(k); err != nil {
+		return err
 	}
 	now, _, err := KeyDocs.Need(ctx, tx, KeyDocs.Key(k.Account, k.ID))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,12 +67,17 @@ func (r accountResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  your key    %s\n", keyLine(k))
 	}
 	for _, l := range r.Links {
-		most := ""
-		if l.Cap > 0 {
-			most = ", at most " + l.Cap.String() + " a day"
-		}
-		fmt.Fprintf(w, "  pays for    %s%s\n", l.Caller, most)
+		fmt.Fprintf(w, "  pays for    %s\n", linkLine(&l))
 	}
+}
+
+// linkLine describes a link: its caller, its bound and its maker.
+func linkLine(l *billing.Link) string {
+	all := []string{l.Caller.String()}
+	if l.Cap > 0 {
+		all = append(all, "at most "+l.Cap.String()+" a day")
+	}
+	return kit.Printable(strings.Join(append(all, madeBy(l.MadeBy)...), ", "))
 }
 
 func showAccount(r account.Account) kit.Result { return accountResult(r) }
@@ -161,7 +167,7 @@ func (r changesResult) Print(w io.Writer) {
 		if c.Owed != 0 {
 			more = append(more, "owed "+c.Owed.String())
 		}
-		for _, s := range []string{c.Key, c.Name, c.Caller, c.Payment, c.Note} {
+		for _, s := range slices.Concat([]string{c.Key, c.Name, c.Caller, c.Payment, c.Note}, madeBy(c.MadeBy), c.Keys, c.Callers) {
 			if s != "" {
 				more = append(more, kit.Printable(s))
 			}
@@ -208,7 +214,9 @@ func accountLinkCommand(a *kit.App) *cobra.Command {
 		Short: "Let an account pay for an identity's signed calls",
 		Long: `Link one of your identities to an account, which then pays for the identity's signed calls.
 The identity signs the link. --cap bounds the money that its calls may hold in a UTC day. An
-identity has one payer; either side can end the link with "vacancy account unlink".`,
+identity has one payer; either side can end the link with "vacancy account unlink". A link that
+a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scopes call and read
+(the default of "vacancy keys create"), and no --cap, --most, --days or --test.`,
 		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link --host https://agents.example.org",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := kit.BoundFlag(cmd.Flags().Changed, "cap", most)
@@ -266,7 +274,8 @@ func accountUnlinkCommand(a *kit.App) *cobra.Command {
 		Use:   "unlink TENANT CALLER | unlink CALLER | unlink --as NAME",
 		Short: "End the link of an identity to an account",
 		Long: `End the link of an identity to an account. The account names the id of the CALLER. With --as,
-the identity ends its own link, whoever pays.`,
+the identity ends its own link, whoever pays. The key in $VACANCY_KEY needs the scope manage,
+unless it made the link.`,
 		Example: "  vacancy account unlink acme 3fd1…\n  vacancy account unlink --as alice",
 		Args:    kit.Arguments(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -44,18 +44,24 @@ all calls of a UTC day. When a vacant that the key calls makes calls of its own,
 account pays for them, --most bounds the sum, and --cap counts it.
 
 A key cannot make a key that may do more than itself: its scopes, bounds, expiry and test mode
-are the limits. A key with a cap cannot make a key that spends. A link spends without a key,
-so only a key with the scope call, without --cap, --most and --days, can link callers. A test
-key can list, make and revoke only test keys. A key with one of these bounds, and a test key,
-has the scope manage only if --scope says so.
+are the limits. A key with a cap cannot make a key that spends. A link spends without the
+bounds of a key, so only a key with the scope call, without --cap, --most and --days, can link
+callers. A test key can list, make and revoke only test keys. A key ends with the key that made
+it ("vacancy keys revoke").
 
-Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
-(send AGP envelopes) and read by default for a key with --tier: free (ping, search, list; 100
-requests a day for all such keys of the account together), pro (also bookings; 10,000) or
-enterprise (any number); vacants (create and change the tenant's own, by --host URL). Tenants
-make keys of tier free themselves. The operator makes keys of other tiers, and keys with the
-scope vacants.`,
-		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
+A key has the scopes call and read unless --scope says otherwise:
+
+  call     call vacants; "account link", and "account unlink" of links that the key made
+  read     "account show", "account log", "usage", receipts
+  manage   "keys create", "keys list", "keys revoke", "account pay", "account unlink" of any link
+  agp      send AGP envelopes; needs --tier, with which the default is agp and read
+  vacants  create and change the vacants of the tenant, by --host URL
+
+With --tier free a key may ping, search and list; all such keys of an account together may send
+100 requests a day. With pro it may also book, and send 10,000 requests; with enterprise any
+number. Tenants make keys of tier free themselves. The operator makes keys of other tiers, and
+keys with the scope vacants.`,
+		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --name admin --scope call,read,manage\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Op:      account.MakeKey,
 		API:     kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
@@ -102,7 +108,7 @@ func (r keysResult) Print(w io.Writer) {
 	}
 }
 
-// keyLine describes a key: its id, its start, its scopes, its name and its bounds.
+// keyLine describes a key: its id, its start, its scopes, its name, its maker and its bounds.
 func keyLine(k *billing.Key) string {
 	var scopes []string
 	for _, s := range k.Scopes {
@@ -115,6 +121,7 @@ func keyLine(k *billing.Key) string {
 	if k.Name != "" {
 		all = append(all, "name "+k.Name)
 	}
+	all = append(all, madeBy(k.MadeBy)...)
 	if k.Most > 0 {
 		all = append(all, "at most "+k.Most.String()+" a call")
 	}
@@ -146,17 +153,60 @@ func listKeysCommand(a *kit.App) *cobra.Command {
 	}.Command(a)
 }
 
+// madeBy names the maker of a key or a link, unless it is unknown or the operator.
+func madeBy(maker string) []string {
+	if maker == "" || maker == billing.MadeByOperator {
+		return nil
+	}
+	return []string{"made by " + maker}
+}
+
+// revokedResult is a revoked key, and what ended with it.
+type revokedResult struct {
+	Keys []billing.Key `json:"keys"`
+	billing.Ended
+}
+
+func (r revokedResult) Print(w io.Writer) {
+	keysResult{Keys: r.Keys}.Print(w)
+	if len(r.Ended.Keys)+len(r.Links) > 0 {
+		fmt.Fprintf(w, "ended with it: %s, %s\n", kit.Counted(len(r.Ended.Keys), "key"), kit.Counted(len(r.Links), "link"))
+	}
+	for i := range r.Ended.Keys {
+		fmt.Fprintf(w, "  key   %s\n", keyLine(&r.Ended.Keys[i]))
+	}
+	for _, l := range r.Links {
+		fmt.Fprintf(w, "  link  %s\n", linkLine(&l))
+	}
+	if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
+		fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id (\"vacancy keys list\", \"vacancy account show\")\n",
+			kit.Counted(r.KeysWithoutMaker, "key"), kit.Counted(r.LinksWithoutMaker, "link"))
+	}
+}
+
 func revokeKeyCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.OneKey, billing.Key]{
-		Use:     "revoke [TENANT] KEY",
-		Short:   "Revoke a key of an account: its next request is refused",
-		Long:    `Revoke a key of an account, named by its id in "vacancy keys list".`,
-		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd",
+	var only bool
+	return kit.Operation[account.RevokedKey, billing.Revocation]{
+		Use:   "revoke [TENANT] KEY",
+		Short: "Revoke a key of an account, and end what it made",
+		Long: `Revoke a key of an account, named by its id in "vacancy keys list". The keys that it made, the
+keys that those made, and the links of all of them end too: their next request is refused. The
+command prints what ended. --only revokes the key and nothing else; the same command without
+--only still ends the rest later.
+
+Keys and links of hosts before this version have no recorded maker. Each ends only by its own
+id; the command prints how many remain.`,
+		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd\n  vacancy keys revoke acme tV3xP0aLq9Zd --only",
 		Op:      account.RevokeKey,
 		API:     kit.AccountAPI(),
-		Request: func(q kit.Asked) (account.OneKey, error) {
-			return account.OneKey{One: q.Account(), Key: q.Args[0]}, nil
+		Flags: func(fs *pflag.FlagSet) {
+			fs.BoolVar(&only, "only", false, "revoke only this key, not what it made")
 		},
-		Result: func(k billing.Key) kit.Result { return keysResult{Keys: []billing.Key{k}} },
+		Request: func(q kit.Asked) (account.RevokedKey, error) {
+			return account.RevokedKey{One: q.Account(), Key: q.Args[0], Only: only}, nil
+		},
+		Result: func(r billing.Revocation) kit.Result {
+			return revokedResult{Keys: []billing.Key{r.Key}, Ended: r.Ended}
+		},
 	}.Command(a)
 }

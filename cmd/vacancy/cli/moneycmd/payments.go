@@ -88,7 +88,7 @@ has the money as soon as the payment is confirmed. The key needs the scope manag
 		Request: func(q kit.Asked) (in account.Payment, err error) {
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 			if err == nil && a.Env[kit.AccountKeyEnv] == "" {
-				err = kit.WithHint(problem.New(problem.Usage, "expected a key of the account in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT")
+				err = kit.WithHint(problem.New(problem.Usage, "expected a key of the account in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --scope call,read,manage")
 			}
 			return account.Payment{Body: account.Limit{Amount: money.Amount(n)}, Key: key}, err
 		},

@@ -123,7 +123,7 @@ var (
 	// Sweeper reads 16 partitions of each kind of reminder, of two minutes, and the offsets.
 	Sweeper = Function{
 		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
-		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls bookings texts",
+		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls keys bookings texts",
 		Needs:   tables + " VACANCY_TASKS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500},
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},

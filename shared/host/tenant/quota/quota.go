@@ -43,7 +43,7 @@ var table = []row{
 	{Vacants, 1000, "vacants, with children", "delete vacants that are not used"},
 	{Versions, 10_000, "versions of the agent of a vacant, and of its price", "create another vacant"},
 	{Megabytes, 1024, "megabytes of agents' versions and imported chains", "delete vacants that are not used"},
-	{Keys, 1000, "keys, with revoked ones", "use a key for longer"},
+	{Keys, 1000, "keys that can be used", "revoke keys that are not used"},
 	{Links, 1000, "links of callers", "end links that are not used"},
 }
 

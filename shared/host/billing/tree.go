@@ -1,0 +1,361 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// A tree is a key, the keys that it made, the keys that those made and so on, and the links
+// that all of these keys made. RevokeKey ends a tree:
+//
+//  1. One commit revokes the key and adds it to Account.Ending. From then on Admit refuses the
+//     other keys of the tree, Quote treats its links as ended, and stillGood refuses what its
+//     keys make, so that the tree cannot grow.
+//  2. Each further commit ends as much of the tree as a commit holds, because a tree may have
+//     more keys than a commit has writes.
+//  3. The last commit removes the key from Account.Ending, once no process can have cached a
+//     link of the tree.
+//
+// After a crash, the next RevokeKey of the account or the sweeper (EndTrees) goes on.
+//
+// Each key and link has the ids of all its makers, so Admit and Quote read no document of a
+// maker. The ids never change: a tree includes what was made by keys that were revoked alone.
+
+// MadeByOperator is the MadeBy of what the operator made.
+const MadeByOperator = "operator"
+
+// Maker says who made a key or a link.
+type Maker struct {
+	// MadeBy is the id of the key that made it, or MadeByOperator. It is "" if a version of
+	// the program that recorded no makers made it.
+	MadeBy string `json:"made_by,omitempty"`
+	// Ancestors are the key that made MadeBy, the key that made that key and so on.
+	Ancestors []string `json:"ancestors,omitempty"`
+}
+
+// makerOf returns the Maker of what a key makes, or of what the operator makes if by is nil.
+func makerOf(by *Key) Maker {
+	switch {
+	case by == nil:
+		return Maker{MadeBy: MadeByOperator}
+	case !by.hasMaker():
+		return Maker{MadeBy: by.ID}
+	}
+	return Maker{MadeBy: by.ID, Ancestors: append([]string{by.MadeBy}, by.Ancestors...)}
+}
+
+// hasMaker reports whether a key is known to have made it.
+func (m *Maker) hasMaker() bool { return m.MadeBy != "" && m.MadeBy != MadeByOperator }
+
+// descendsFrom reports whether it is in the tree of a key.
+func (m *Maker) descendsFrom(key string) bool {
+	return m.MadeBy == key || slices.Contains(m.Ancestors, key)
+}
+
+// isEnding reports whether a tree that is being ended contains what m made.
+func (a *Account) isEnding(m *Maker) bool { return slices.ContainsFunc(a.Ending, m.descendsFrom) }
+
+// checkMakers refuses a key of a tree that is being ended.
+func (a *Account) checkMakers(k *Key) error {
+	if a.isEnding(&k.Maker) {
+		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked with a key that made it", k.Prefix)
+	}
+	return nil
+}
+
+// Limits of an account's keys, besides the quota of those that can be used.
+const (
+	maxEndedKeys   = 1000 // that are listed after their end
+	maxKeysOfKey   = 100  // that one key made, and that can be used
+	maxGenerations = 8    // keys that made one another
+)
+
+// end returns the time at which a key was revoked or expired, or the zero time.
+func (k *Key) end(now time.Time) time.Time {
+	if k.Revoked.IsZero() && !k.Expires.IsZero() && !now.Before(k.Expires) {
+		return k.Expires
+	}
+	return k.Revoked
+}
+
+// roomForKey refuses one key more than the account or its maker may have. It deletes the key
+// that ended first if the account lists too many ended keys. A key that ended before a key
+// that it made stays, so that its tree can be ended by its id.
+func (b *Billing) roomForKey(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
+	all, err := b.listKeys(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	now := b.Now()
+	var ended []listedKey
+	var makers []string // of keys that can be used
+	usable, made := 0, 0
+	for _, k := range all {
+		if !k.end(now).IsZero() {
+			ended = append(ended, k)
+			continue
+		}
+		usable++
+		makers = append(append(makers, k.MadeBy), k.Ancestors...)
+		if maker != nil && k.MadeBy == maker.ID {
+			made++
+		}
+	}
+	if err := b.Quotas.Check(a.Tenant, quota.Keys, int64(usable+1)); err != nil {
+		return err
+	}
+	switch {
+	case made >= maxKeysOfKey:
+		return problem.New(problem.QuotaReached, "the key %s… may have made at most %d keys that can be used: revoke keys that are not used, or use another key", maker.Prefix, maxKeysOfKey)
+	case len(ended) < maxEndedKeys:
+		return nil
+	}
+	ended = slices.DeleteFunc(ended, func(k listedKey) bool { return slices.Contains(makers, k.ID) })
+	if len(ended) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(ended, func(x, y listedKey) int { return x.end(now).Compare(y.end(now)) })
+	for _, key := range []store.Key{KeyDocs.Key(a.ID, first.ID), SecretDocs.Key(first.Hash)} {
+		if _, err := tx.Doc(ctx, key); err != nil {
+			return err
+		}
+		tx.Delete(key)
+	}
+	return nil
+}
+
+// Ended is what ended with a key.
+type Ended struct {
+	Keys  []Key  `json:"ended_keys,omitempty"`
+	Links []Link `json:"ended_links,omitempty"`
+	// KeysWithoutMaker and LinksWithoutMaker are the account's keys that can be used, and its
+	// links, whose maker is not recorded. RevokeKey ends such a key only by its own id.
+	KeysWithoutMaker  int `json:"keys_without_maker,omitempty"`
+	LinksWithoutMaker int `json:"links_without_maker,omitempty"`
+}
+
+// Revocation is a revoked key, and what ended with it.
+type Revocation struct {
+	Key
+	Ended
+}
+
+// RevokeKey revokes a key of an account and ends its tree, from the next request on. by is the
+// key that revokes it, or nil for the operator. Revoking it again ends what a crash, or
+// RevokeKeyAlone, left of its tree.
+func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r Revocation, err error) {
+	if r.Key, err = b.revokeKey(ctx, by, account, id, true); err != nil {
+		return r, err
+	}
+	if r.Ended, err = b.endTrees(ctx, account); err != nil {
+		const completed = "the key %s… is revoked, and the host refuses the keys and links that it made; recording their end is not complete, and goes on within minutes or if the same command runs again: %s"
+		return r, problem.Wrap(problem.Of(store.Problem(err)).Kind, err, completed, r.Prefix, problem.Of(store.Problem(err)).Text())
+	}
+	// The rest ended with another key, which by may not know.
+	r.Keys = slices.DeleteFunc(r.Keys, func(k Key) bool { return !k.descendsFrom(id) })
+	r.Links = slices.DeleteFunc(r.Links, func(l Link) bool { return !l.descendsFrom(id) })
+	keys, err := b.listKeys(ctx, account)
+	if err != nil {
+		return r, err
+	}
+	links, err := b.Links(ctx, account)
+	for _, k := range keys {
+		if k.MadeBy == "" && k.end(b.Now()).IsZero() && by.CanSee(&k.Key) {
+			r.KeysWithoutMaker++
+		}
+	}
+	for _, l := range links {
+		if l.MadeBy == "" && (by == nil || !by.Test) {
+			r.LinksWithoutMaker++
+		}
+	}
+	return r, err
+}
+
+// RevokeKeyAlone is RevokeKey without the key's tree.
+func (b *Billing) RevokeKeyAlone(ctx context.Context, by *Key, account, id string) (Key, error) {
+	return b.revokeKey(ctx, by, account, id, false)
+}
+
+func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tree bool) (k Key, err error) {
+	if id == "" || strings.Trim(id, letters) != "" || len(id) > 64 {
+		return k, problem.New(problem.NotFound, "no such key")
+	}
+	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
+		s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, id))
+		if err != nil {
+			return c, err
+		}
+		if listed.Version == 0 || !by.CanSee(&s.Key) {
+			return c, problem.New(problem.NotFound, "no such key")
+		}
+		if err := by.mayEnd(&s.Maker); err != nil {
+			return c, err
+		}
+		if s.Revoked.IsZero() {
+			if err := b.endKey(ctx, tx, &s); err != nil {
+				return c, err
+			}
+			c = Change{Kind: KeyRevoked, Key: id, Name: s.Name}
+		}
+		k = s.Key
+		if !tree || slices.Contains(a.Ending, id) {
+			return c, nil
+		}
+		a.Ending = append(a.Ending, id)
+		ending, err := tx.Doc(ctx, EndingDocs.Key(account))
+		if err == nil && ending.Version == 0 {
+			EndingDocs.Put(tx, ending, account)
+		}
+		if c.Kind == "" { // otherwise change writes the account
+			AccountDocs.Put(tx, store.Doc{Key: AccountKey(account)}, *a)
+		}
+		return c, err
+	})
+	return k, err
+}
+
+// endKey revokes a key that tx has read from the list.
+func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error {
+	secret, err := tx.Doc(ctx, SecretDocs.Key(s.Hash))
+	if err != nil {
+		return err
+	}
+	s.Revoked = b.now()
+	SecretDocs.Put(tx, store.Doc{Key: secret.Key}, s.Key)
+	KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(s.Account, s.ID)}, *s)
+	return nil
+}
+
+// EndTrees ends the trees of which a crash left a part, in all accounts, and returns how many
+// keys and links it ended. It goes on after a failure, and returns all failures.
+func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
+	var failed []error
+	for account, err := range EndingDocs.Each(ctx, b.Store, EndingDocs.All()) {
+		if err != nil {
+			failed = append(failed, store.Problem(err))
+			break
+		}
+		e, err := b.endTrees(ctx, account)
+		n += len(e.Keys) + len(e.Links)
+		failed = append(failed, err)
+	}
+	return n, errors.Join(failed...)
+}
+
+// endTrees ends all trees of an account that are being ended.
+func (b *Billing) endTrees(ctx context.Context, account string) (e Ended, err error) {
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	a, err := b.Account(ctx, account)
+	for _, root := range a.Ending {
+		if err == nil {
+			err = b.endTree(ctx, account, root, &e)
+		}
+	}
+	return e, err
+}
+
+// endedAtOnce bounds the keys and links that a commit ends. Each takes two writes, the account
+// and its row take one each.
+const endedAtOnce = (store.MaxWrites - 2) / 2
+
+// endTree ends the rest of the tree of a key in Account.Ending. The lists that it reads are
+// complete, because such a tree does not grow.
+func (b *Billing) endTree(ctx context.Context, account, root string, e *Ended) error {
+	keys, err := b.listKeys(ctx, account)
+	if err != nil {
+		return err
+	}
+	links, err := b.Links(ctx, account)
+	if err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(keys, func(k listedKey) bool { return !k.Revoked.IsZero() || !k.descendsFrom(root) })
+	links = slices.DeleteFunc(links, func(l Link) bool { return !l.descendsFrom(root) })
+	for part := range slices.Chunk(keys, endedAtOnce) {
+		if err := b.endPart(ctx, account, root, part, nil, e); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(links, endedAtOnce) {
+		if err := b.endPart(ctx, account, root, nil, part, e); err != nil {
+			return err
+		}
+	}
+	if len(links) > 0 { // other processes may have cached them
+		wait := b.Wait
+		if wait == nil {
+			wait = retry.Sleep
+		}
+		if err := wait(ctx, cacheTime); err != nil {
+			return err
+		}
+	}
+	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
+		i := slices.Index(a.Ending, root)
+		if i < 0 { // another process was faster
+			return c, nil
+		}
+		if a.Ending = slices.Delete(a.Ending, i, i+1); len(a.Ending) == 0 {
+			if _, err := tx.Doc(ctx, EndingDocs.Key(account)); err != nil {
+				return c, err
+			}
+			tx.Delete(EndingDocs.Key(account))
+		}
+		AccountDocs.Put(tx, store.Doc{Key: AccountKey(account)}, *a)
+		return c, nil
+	})
+	return err
+}
+
+// endPart ends some keys and links of a tree in one commit, unless they ended before.
+func (b *Billing) endPart(ctx context.Context, account, root string, keys []listedKey, links []Link, e *Ended) error {
+	var done Ended
+	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+		c := Change{Key: root}
+		done = Ended{}
+		for _, k := range keys {
+			s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, k.ID))
+			if err != nil {
+				return c, err
+			}
+			if listed.Version == 0 || !s.Revoked.IsZero() {
+				continue
+			}
+			if err := b.endKey(ctx, tx, &s); err != nil {
+				return c, err
+			}
+			c.Kind, c.Keys, done.Keys = TreeEnded, append(c.Keys, s.ID), append(done.Keys, s.Key)
+		}
+		for _, l := range links {
+			s, _, err := LinkDocs.Get(ctx, tx, linkKey(l.Caller))
+			if err != nil {
+				return c, err
+			}
+			if s.Ended || s.Account != account || !s.descendsFrom(root) { // another key has linked the caller since
+				continue
+			}
+			if err := endLink(ctx, tx, s); err != nil {
+				return c, err
+			}
+			c.Kind, c.Callers, done.Links = TreeEnded, append(c.Callers, s.Caller.String()), append(done.Links, s.Link)
+		}
+		return c, nil
+	})
+	for _, l := range links {
+		b.links.forget(l.Caller)
+	}
+	if err == nil {
+		e.Keys, e.Links = append(e.Keys, done.Keys...), append(e.Links, done.Links...)
+	}
+	return err
+}
