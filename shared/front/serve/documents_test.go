@@ -846,7 +846,22 @@ func drive(t *testing.T) *documented {
 
 	// A name that was given up.
 	op("PATCH", "/v1/admin/vacants/closed", `{"name":"shut"}`)
+	// A revocation that stops after its first commit.
+	spare, _, err := h.server.Billing.MakeKey(ctx, h.names["buyer"], billing.KeyOptions{Tier: billing.Free, Test: true})
+	must(err)
+	c := h.server.Billing.Config
+	c.Store = unlisted{c.Store}
+	if _, err := billing.New(c).RevokeKey(ctx, nil, h.names["buyer"], spare.ID); !problem.Is(err, problem.Unavailable) {
+		t.Fatalf("RevokeKey() without lists = %v", err)
+	}
 	return h
+}
+
+// unlisted is a store that lists nothing.
+type unlisted struct{ store.Store }
+
+func (unlisted) Docs(context.Context, store.Range, int, string) ([]store.Doc, string, error) {
+	return nil, "", store.ErrUnavailable
 }
 
 // queued returns the messages of the queue of tasks.
@@ -1059,6 +1074,8 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	h.clock.pass(15 * time.Minute)
 	swept, err := h.server.Billing.Sweep(ctx, h.server.Calls)
 	note("sweep calls", err, fmt.Sprintf("%+v", swept))
+	ended, err := h.server.Billing.EndTrees(ctx)
+	note("end trees", err, strconv.Itoa(ended))
 	swept, err = h.agp.Bookings.Sweep(ctx)
 	note("sweep bookings", err, fmt.Sprintf("%+v", swept))
 	days, err := h.server.Maintain(ctx)
