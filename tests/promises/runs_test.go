@@ -163,7 +163,8 @@ type runs struct {
 	last                    string // the last signed body
 	seq                     int64
 	prev                    identity.Hash
-	again                   bool // requests say that they come again
+	lastHash                identity.Hash // of the last signed request
+	again                   bool          // requests say that they come again
 }
 
 func (w *runs) must(err error) {
@@ -356,6 +357,7 @@ func (w *runs) envelope() string {
 	}
 	_, err := e.Sign(w.Context(), w.who)
 	w.must(err)
+	w.lastHash = e.Hash()
 	return string(envelope.AppendRequest(nil, json.RawMessage(`1`), e))
 }
 

@@ -70,7 +70,7 @@ var (
 	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage, Test: true}, "makes a key of an account; only this answer has its secret").created()
 	RevokeKey    = twin[RevokedKey, billing.Revocation]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage, Test: true}, "revokes a key of an account, and ends the keys and links that it made; with only=true the key alone")
 	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeCall}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").created().open()
-	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, Or: billing.ScopeManage}, "ends the link of a caller; without the scope manage only a link that the key made")
+	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeCall, Or: billing.ScopeManage}, "ends the link of a caller; a key without the scope manage ends only links that it made")
 )
 
 // GetReceipt is not a Twin, because anybody may ask: a caller proves who it is by Vacancy-Caller.

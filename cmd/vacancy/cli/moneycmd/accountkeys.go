@@ -194,7 +194,7 @@ keys that those made, and the links of all of them end too: their next request i
 command prints what ended. --only revokes the key and nothing else; the same command without
 --only still ends the rest later.
 
-Keys and links of hosts before this version have no recorded maker. Each ends only by its own
+Keys and links that an earlier version stored have no recorded maker. Each ends only by its own
 id; the command prints how many remain.`,
 		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd\n  vacancy keys revoke acme tV3xP0aLq9Zd --only",
 		Op:      account.RevokeKey,
