@@ -119,11 +119,11 @@ func TestEveryCallHasItsRow(t *testing.T) {
 }
 
 // isBeside reports whether a call is none of the request: dev folds usage, sweeps calls
-// with a price, bookings and keys of old days at its own times (they are killed in their own tests), and in
+// with a price, bookings, trees of revoked keys and keys of old days at its own times (they are killed in their own tests), and in
 // the evening a function makes the next day's key. A fold that met the request also reads
 // requests, prices and the owners of vacants.
 func isBeside(name string, sc scenario, folded bool) bool {
-	for _, prefix := range []string{"Doc sweep", "Docs due", "Docs bookdue", "Doc export", "Docs tenant", "Commit export", "Commit sweep", "Doc meter", "Docs meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
+	for _, prefix := range []string{"Doc sweep", "Docs due", "Docs endings", "Docs bookdue", "Doc export", "Docs tenant", "Commit export", "Commit sweep", "Doc meter", "Docs meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

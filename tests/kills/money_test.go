@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
+	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/stripemock"
 )
 
@@ -117,6 +119,59 @@ func linkAgain(s *stage, p process, r request, _ *response, _ fate) {
 	}
 	if a := decode[account.Account](s.t, s.get(p, accountPath)); len(a.Links) != 1 || a.Links[0].Caller != s.caller.Key.ID() || a.Changes != 3 {
 		s.t.Fatalf("%d links by %d changes, want 1 by 3", len(a.Links), a.Changes)
+	}
+}
+
+// withTree sets a price, and makes a key, which makes another, which links the caller.
+func withTree(s *stage) {
+	s.t.Helper()
+	rich(s)
+	echo := s.target.vacant(s.t, "echo")
+	server, _, done := s.target.aside(s.t, s.target.now)
+	defer done()
+	_, err := server.Vacants.SetPrice(s.ctx, echo, price.Price{Flat: callPrice})
+	s.must(err)
+	root, _, err := server.Billing.MakeKey(s.ctx, s.account, billing.KeyOptions{})
+	s.must(err)
+	child, secret, err := server.Billing.MakeKeyBy(s.ctx, &root, s.account, billing.KeyOptions{})
+	s.must(err)
+	_, err = server.Billing.LinkBy(s.ctx, &child, s.account, s.claim)
+	s.must(err)
+	s.root, s.key = root.ID, secret
+}
+
+func revokeKey(s *stage) request {
+	return request{control: true, method: http.MethodDelete, path: accountPath + "/keys/" + s.root}
+}
+
+// revokeKeyAgain revokes the key again. Once the key is revoked, its tree is refused, and at the end
+// nothing is left to end.
+func revokeKeyAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	wantTree := func(usable bool) {
+		s.t.Helper()
+		got, err := p.do(s.keyed(account.TenantPath, nil))
+		s.must(err)
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized}[usable]; got.status != want {
+			s.t.Fatalf("the key that it made = %d %s, want %d", got.status, got.body, want)
+		}
+		e := s.caller.Call("next", s.target.now())
+		got, err = p.do(message(caller.SendPath, e))
+		if a := s.read(e, got, err); a.Status != map[bool]int{true: http.StatusOK, false: http.StatusPaymentRequired}[usable] {
+			s.t.Fatalf("a call by the link: %v", a)
+		} else if usable {
+			s.caller.Accepted(e)
+		}
+	}
+	wantTree(then == fresh)
+	for range 2 {
+		if got, err := p.do(r); err != nil || got.status != http.StatusOK {
+			s.t.Fatalf("the revocation again = %d %s, %v", got.status, got.body, err)
+		}
+		wantTree(false)
+	}
+	if a := decode[account.Account](s.t, s.get(p, accountPath)); len(a.Ending)+len(a.Links) > 0 {
+		s.t.Fatalf("%d links and the trees of %v are left", len(a.Links), a.Ending)
 	}
 }
 

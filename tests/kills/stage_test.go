@@ -82,6 +82,7 @@ type stage struct {
 	// scenarios of money.
 	account, claim, paid, key, booking string
 	issuer                             string // id of an issuer of the account
+	root                               string // id of the key that made key
 }
 
 func (s *stage) must(err error) {
