@@ -92,8 +92,8 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 		}
 	}
 	want := map[string]string{"message": "puts [textkey obs#* task#* due#*] seals textkey:* ",
-		"agent": "puts [textkey obs#* task#* recent#* guest due#*] puts [issuerkeys#* subject#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#*] puts [bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep] ", "meter": "puts [use#* meter export] ",
-		"gateway": "puts [issuerkeys#* subject#*] puts [acct#* key#* link#* pay#*] puts [bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
+		"agent": "puts [textkey obs#* task#* recent#* guest due#*] puts [issuerkeys#* subject#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#*] puts [bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep] puts [acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
+		"gateway": "puts [issuerkeys#* subject#*] puts [acct#* key#* link#* endings pay#*] puts [bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues] ", "checkpointer": "puts [tlog signkey] seals signkey:* ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -323,7 +323,7 @@ func (d *api) revokeKey(ctx context.Context, in RevokedKey) (r billing.Revocatio
 	switch {
 	case err != nil:
 	case in.Only:
-		r.Key, err = d.RevokeKeyAlone(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
+		r.Key, err = d.RevokeOnly(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 	default:
 		r, err = d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 	}

@@ -50,7 +50,7 @@ func newFixtureOver(t *testing.T, s store.Store, now func() time.Time) *fixture 
 	return f
 }
 
-// key makes a key with some scopes, by default with those of a tenant's own.
+// key makes a key with some scopes, by default call, read and manage.
 func (f *fixture) key(scopes ...billing.Scope) string {
 	f.Helper()
 	if len(scopes) == 0 {
@@ -98,7 +98,7 @@ func TestATenantManagesItsKeysByAKey(t *testing.T) {
 	f.do("GET", "/v1/keys", "", key, 200, `"cap":5000`)
 	f.do("DELETE", "/v1/keys/"+made["id"].(string), "", key, 200, `"revoked":"`)
 	f.do("GET", "/v1/account", "", reader, 401, "was revoked")
-	// A key ends with what it made, unless it is revoked alone.
+	// A key ends with what it made, unless only the key is revoked.
 	made = f.do("POST", "/v1/keys", `{"scopes":["read","manage"]}`, key, 201, `"made_by":"`)
 	child := f.do("POST", "/v1/keys", `{"scopes":["read"]}`, made["secret"].(string), 201, `"made_by":"`+made["id"].(string)+`"`)["secret"].(string)
 	f.do("DELETE", "/v1/keys/"+made["id"].(string)+"?only=true", "", key, 200, `"revoked":"`)

@@ -170,7 +170,7 @@ func (h *Server) callsJob() func(context.Context) (Done, error) {
 	}
 }
 
-// keysJob ends what an interrupted revocation of a key left.
+// keysJob completes interrupted revocations of keys.
 func (h *Server) keysJob() func(context.Context) (Done, error) {
 	if h.Billing == nil {
 		return nil

@@ -27,7 +27,7 @@ import (
 // After a crash, the next RevokeKey of the account or the sweeper (EndTrees) goes on.
 //
 // Each key and link has the ids of all its makers, so Admit and Quote read no document of a
-// maker. The ids never change: a tree includes what was made by keys that were revoked alone.
+// maker. The ids never change: a tree includes what was made by keys that RevokeOnly has revoked.
 
 // MadeByOperator is the MadeBy of what the operator made.
 const MadeByOperator = "operator"
@@ -132,7 +132,7 @@ func (b *Billing) roomForKey(ctx context.Context, tx *store.Tx, a *Account, make
 	return nil
 }
 
-// Ended is what ended with a key.
+// Ended lists the keys and links that ended with a key.
 type Ended struct {
 	Keys  []Key  `json:"ended_keys,omitempty"`
 	Links []Link `json:"ended_links,omitempty"`
@@ -150,7 +150,7 @@ type Revocation struct {
 
 // RevokeKey revokes a key of an account and ends its tree, from the next request on. by is the
 // key that revokes it, or nil for the operator. Revoking it again ends what a crash, or
-// RevokeKeyAlone, left of its tree.
+// RevokeOnly, left of its tree.
 func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r Revocation, err error) {
 	if r.Key, err = b.revokeKey(ctx, by, account, id, true); err != nil {
 		return r, err
@@ -180,8 +180,8 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 	return r, err
 }
 
-// RevokeKeyAlone is RevokeKey without the key's tree.
-func (b *Billing) RevokeKeyAlone(ctx context.Context, by *Key, account, id string) (Key, error) {
+// RevokeOnly is RevokeKey without the key's tree.
+func (b *Billing) RevokeOnly(ctx context.Context, by *Key, account, id string) (Key, error) {
 	return b.revokeKey(ctx, by, account, id, false)
 }
 

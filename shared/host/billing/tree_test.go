@@ -163,9 +163,9 @@ func TestARevokedKeyEndsWhatItMade(t *testing.T) {
 	w.wantComplete(a.ID)
 }
 
-// A key that is revoked alone leaves its tree, which ends if it, or a key above it, is revoked
-// with its tree.
-func TestAKeyMayBeRevokedAlone(t *testing.T) {
+// RevokeOnly leaves the tree of a key. It ends when the key, or a key above it, is revoked with its
+// tree.
+func TestRevokeOnlyLeavesTheTree(t *testing.T) {
 	for _, by := range []int{0, 1} {
 		w := newWorld(t)
 		a := w.account("acme", 1, money.Dollar)
@@ -173,7 +173,7 @@ func TestAKeyMayBeRevokedAlone(t *testing.T) {
 		keys := []*madeKey{root, w.makes(root, a.ID)}
 		last := w.makes(keys[1], a.ID)
 		c := w.links(keys[1])
-		_, err := w.billing.RevokeKeyAlone(t.Context(), nil, a.ID, keys[1].ID)
+		_, err := w.billing.RevokeOnly(t.Context(), nil, a.ID, keys[1].ID)
 		w.must(err)
 		w.wantUsable("the key", keys[1], false)
 		w.wantUsable("the key that it made", last, true)
@@ -359,7 +359,7 @@ func TestKeysAreBounded(t *testing.T) {
 	w.makes(root, a.ID)
 	_, _, err = w.billing.MakeKeyBy(t.Context(), &root.Key, a.ID, billing.KeyOptions{})
 	w.wantRefusal("the 101st key of a key", err, problem.QuotaReached)
-	w.copiesOf(last, 892) // each is made by the same key, so this is no way to make them
+	w.copiesOf(last, 892)
 	_, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
 	w.wantRefusal("the 1,001st key of an account", err, problem.QuotaReached)
 	links := []*caller{w.links(root), w.links(last)}
@@ -384,14 +384,14 @@ func TestKeysAreBounded(t *testing.T) {
 	w.must(w.identify(rotated.secret))
 }
 
-// A key that was revoked alone stays listed while a key that it made can be used.
+// A key without its tree stays listed while a key that it made can be used.
 func TestAKeyWithATreeStaysListed(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
 	alone, revoked := w.makes(nil, a.ID), w.makes(nil, a.ID)
 	child := w.makes(alone, a.ID)
 	for _, k := range []*madeKey{alone, revoked} {
-		_, err := w.billing.RevokeKeyAlone(t.Context(), nil, a.ID, k.ID)
+		_, err := w.billing.RevokeOnly(t.Context(), nil, a.ID, k.ID)
 		w.must(err)
 		w.clock.Advance(time.Second)
 	}
@@ -608,7 +608,7 @@ func TestNoProcessPaysByALinkOfARevokedKey(t *testing.T) {
 }
 
 // Whatever is made and revoked in whatever order, a key or a link can be used if and only if neither
-// it nor a key above it was revoked with its tree, or it itself alone.
+// it was revoked, nor a key above it with its tree.
 func TestTreesEndWhole(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		w := newWorld(test)
@@ -648,7 +648,7 @@ func TestTreesEndWhole(test *testing.T) {
 				}
 			case "alone":
 				if i := pick("key", isKey); i >= 0 {
-					_, err := w.billing.RevokeKeyAlone(context.Background(), nil, a.ID, all[i].key.ID)
+					_, err := w.billing.RevokeOnly(context.Background(), nil, a.ID, all[i].key.ID)
 					w.must(err)
 					all[i].alive = false
 				}
