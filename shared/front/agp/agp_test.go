@@ -273,7 +273,7 @@ func TestABookingAndItsEventAreThere(t *testing.T) {
 	}
 	_, other := n.account("other", money.Dollar, billing.KeyOptions{Tier: billing.Pro})
 	sibling := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro})
-	manager := n.key(n.acme, billing.KeyOptions{})
+	manager := n.key(n.acme, managing)
 	for key, want := range map[string]int{other: 404, sibling: 404, manager: 200, n.test: 404} {
 		if got := n.do("GET", "/v1/bookings/"+id, key, ""); got.status != want {
 			t.Errorf("GET by another key = %d, want %d", got.status, want)

@@ -162,7 +162,7 @@ func TestAVenueDecidesLater(t *testing.T) {
 	}
 	n.eventually(id, "dispatched")
 	path := "/v1/bookings/" + id + "/transition"
-	_, owner := n.account("owner", 0, billing.KeyOptions{})
+	_, owner := n.account("owner", 0, managing)
 	reader := n.key(n.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
 	ofOwner := func(o billing.KeyOptions) string {
 		a, err := n.server.Billing.Find(t.Context(), "owner")
@@ -386,7 +386,7 @@ func TestKeysOfTiers(t *testing.T) {
 	if len(n.pro) != len("agnt_live_")+32 || !strings.HasPrefix(n.pro, "agnt_live_") || !strings.HasPrefix(n.test, "agnt_test_") {
 		t.Errorf("keys have another form: %d characters", len(n.pro))
 	}
-	manager := n.key(n.acme, billing.KeyOptions{})
+	manager := n.key(n.acme, managing)
 	for body, want := range map[string]int{`{"tier":"free"}`: 201, `{"tier":"pro"}`: 403, `{"tier":"enterprise"}`: 403, `{"tier":"free","quota":1000}`: 403} {
 		if got := n.do("POST", "/v1/keys", manager, body); got.status != want {
 			t.Errorf("a tenant makes %s = %d %s, want %d", body, got.status, got.body, want)
@@ -478,7 +478,8 @@ func TestWhichKeysManageBookings(t *testing.T) {
 		"capped manager":   {billing.KeyOptions{Tier: billing.Pro, Cap: 1, Scopes: scopes("agp", "read", "manage")}, true, true},
 		"expiring manager": {billing.KeyOptions{Tier: billing.Pro, Expires: tomorrow, Scopes: scopes("agp", "read", "manage")}, true, true},
 		"test manager":     {billing.KeyOptions{Tier: billing.Pro, Test: true, Scopes: scopes("agp", "read", "manage")}, false, false},
-		"live":             {billing.KeyOptions{}, true, false},
+		"live":             {managing, true, false},
+		"default":          {billing.KeyOptions{}, false, false},
 		"manager":          {billing.KeyOptions{Scopes: scopes("manage")}, false, false},
 		"reader":           {billing.KeyOptions{Scopes: scopes("read")}, false, false},
 		"vacants":          {billing.KeyOptions{Scopes: scopes("vacants")}, false, false},

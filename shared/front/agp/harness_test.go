@@ -156,6 +156,9 @@ func (n *network) account(tenant string, credit money.Amount, o billing.KeyOptio
 	return a, n.key(a, o)
 }
 
+// managing are the options of a key that manages its account.
+var managing = billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeRead, billing.ScopeManage}}
+
 func (n *network) key(a billing.Account, o billing.KeyOptions) string {
 	n.Helper()
 	_, secret, err := n.server.Billing.MakeKey(n.Context(), a.ID, o)

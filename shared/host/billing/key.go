@@ -72,7 +72,7 @@ func (s Scope) Allows() string {
 	return map[Scope]string{
 		ScopeCall:    "call vacants, link callers and end the links that the key made",
 		ScopeRead:    "read the account, its usage and its receipts",
-		ScopeManage:  "list, make and revoke keys, end any link, pay in",
+		ScopeManage:  "list, make and revoke keys, end any link, pay in, see and answer all bookings",
 		ScopeAGP:     "send envelopes of AGP; only with a tier",
 		ScopeVacants: "create and change the vacants of the account's tenant; only the operator gives it",
 	}[s]

@@ -21,7 +21,9 @@ func bookingsCommand(a *kit.App) *cobra.Command {
 		Short: "Show bookings, and answer bookings of your venues",
 		Long: `Show bookings, and answer bookings of your venues. Operators answer for all venues of their
 host. With a key in $VACANCY_KEY a tenant sees the bookings that the key has made, and with
---venue the bookings of a venue of the tenant. "vacancy bookings" lists them.`,
+--venue the bookings of a venue of the tenant. A key with the scope manage also sees and cancels
+the bookings of the account's other keys, and answers for the venues of the tenant.
+"vacancy bookings" lists them.`,
 		Example: "  vacancy bookings\n  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
 	},
 		bookingsListCommand(a), bookingsShowCommand(a), bookingsCancelCommand(a),

@@ -53,7 +53,8 @@ A key has the scopes call and read unless --scope says otherwise:
 
   call     call vacants; "account link", and "account unlink" of links that the key made
   read     "account show", "account log", "usage", receipts
-  manage   "keys create", "keys list", "keys revoke", "account pay", "account unlink" of any link
+  manage   "keys create", "keys list", "keys revoke", "account pay", "account unlink" of any
+           link, bookings of the account's other keys and of the tenant's venues
   agp      send AGP envelopes; needs --tier, with which the default is agp and read
   vacants  create and change the vacants of the tenant, by --host URL
 
