@@ -180,7 +180,7 @@ func (r revokedResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  link  %s\n", linkLine(&l))
 	}
 	if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
-		fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id (\"vacancy keys list\", \"vacancy account show\")\n",
+		fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",
 			kit.Counted(r.KeysWithoutMaker, "key"), kit.Counted(r.LinksWithoutMaker, "link"))
 	}
 }
