@@ -76,6 +76,9 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			arguments, _ := json.Marshal(map[string]string{"message": message})
 			say(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "c1", "function": map[string]any{"name": tool, "arguments": string(arguments)}}}}, "tool_calls")
 			answer = ""
+		case text == "nothing":
+			say(map[string]any{"content": "\n"}, "stop")
+			answer = ""
 		case text == "ponder":
 			say(map[string]any{"reasoning": "hm"}, "length")
 			answer = ""
@@ -83,10 +86,14 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			say(map[string]any{"content": "Let me see."}, nil)
 			say(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "c1", "function": map[string]any{"name": strings.TrimPrefix(text, "begin "), "arguments": ""}}}}, "length")
 			answer = ""
+		case text == "broken": // as llama.cpp says it
+			say(map[string]any{"content": "I know "}, nil)
+			_, _ = io.WriteString(w, "error: {\"code\":500,\"message\":\"out of memory\"}\n\n")
+			answer = ""
 		case text == "long":
 			end = "length"
-		case text == "eos":
-			end = "eos"
+		case text == "eos", text == "abort":
+			end = text
 		case q.Messages[len(q.Messages)-1].Role == "tool":
 			answer = "I heard " + text
 		case strings.HasPrefix(text, "That was not a JSON document"):

@@ -457,7 +457,7 @@ func (w *endings) secondTurn() (in, out int) {
 
 func (w *endings) bothTurns() (in, out int) { return 2 * reportedIn, 2 * reportedOut }
 
-func ask(w *endings, _ string) { w.stream(w.Context()) }
+func streamed(w *endings, _ string) { w.stream(w.Context()) }
 
 func oneTurn(f func(*reader) []string) func(*reader) [][]string {
 	return func(of *reader) [][]string { return [][]string{f(of)} }
@@ -472,20 +472,20 @@ func twoTurns(of *reader) [][]string {
 }
 
 var answerEndings = map[string]ending{
-	"complete":             {turns: oneTurn(func(of *reader) []string { return of.turn(of.stop, true) }), ask: ask, costs: (*endings).reported},
+	"complete":             {turns: oneTurn(func(of *reader) []string { return of.turn(of.stop, true) }), ask: streamed, costs: (*endings).reported},
 	"canceled":             {turns: oneTurn(func(of *reader) []string { return of.paused(firstText) }), ask: (*endings).cancel, shown: firstText, costs: (*endings).firstTurn, cut: call.CutCanceled},
 	"hung up":              {turns: oneTurn(func(of *reader) []string { return of.paused(firstText) }), ask: (*endings).hangUp, shown: firstText, costs: (*endings).reported},
-	"cut":                  {turns: oneTurn(func(of *reader) []string { return of.turn(of.length, true) }), ask: ask, costs: (*endings).reported, cut: call.CutLength, asModel: true},
-	"cut without report":   {turns: oneTurn(func(of *reader) []string { return of.turn(of.length, false) }), ask: ask, costs: (*endings).firstTurn, cut: call.CutLength, asModel: true},
+	"cut":                  {turns: oneTurn(func(of *reader) []string { return of.turn(of.length, true) }), ask: streamed, costs: (*endings).reported, cut: call.CutLength, asModel: true},
+	"cut without report":   {turns: oneTurn(func(of *reader) []string { return of.turn(of.length, false) }), ask: streamed, costs: (*endings).firstTurn, cut: call.CutLength, asModel: true},
 	"second turn canceled": {turns: twoTurns, ask: (*endings).cancel, shown: firstText + "\n\n" + secondText, costs: (*endings).secondTurn, cut: call.CutCanceled, asModel: true},
 	"second turn hung up":  {turns: twoTurns, ask: (*endings).hangUp, shown: firstText + "\n\n" + secondText, costs: (*endings).bothTurns, asModel: true},
 	// A call without a text in its last turn, or whose model broke off, is free.
-	"nothing": {turns: oneTurn(func(of *reader) []string { return []string{of.ends(of.stop, true)} }), ask: ask, costs: (*endings).nothing},
+	"nothing": {turns: oneTurn(func(of *reader) []string { return []string{of.ends(of.stop, true)} }), ask: streamed, costs: (*endings).nothing},
 	"nothing after a tool": {turns: func(of *reader) [][]string {
 		return [][]string{twoTurns(of)[0], {of.ends(of.stop, true)}}
-	}, ask: ask, costs: (*endings).nothing, asModel: true},
-	"broken off":                  {turns: oneTurn(func(of *reader) []string { return of.turn("abort", true) }), ask: ask, costs: (*endings).nothing, asModel: true},
-	"ended for an unknown reason": {turns: oneTurn(func(of *reader) []string { return of.turn("eos", true) }), ask: ask, costs: (*endings).reported, cut: call.CutUnknown, asModel: true},
+	}, ask: streamed, costs: (*endings).nothing, asModel: true},
+	"broken off":                  {turns: oneTurn(func(of *reader) []string { return of.turn("abort", true) }), ask: streamed, costs: (*endings).nothing, asModel: true},
+	"ended for an unknown reason": {turns: oneTurn(func(of *reader) []string { return of.turn("eos", true) }), ask: streamed, costs: (*endings).reported, cut: call.CutUnknown, asModel: true},
 }
 
 // However an answer with a price by tokens ends, and whoever gives it, its caller pays for what

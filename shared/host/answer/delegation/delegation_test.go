@@ -123,9 +123,9 @@ func TestACompositeSaysThatAnAnswerWasCut(t *testing.T) {
 		cut  call.Cut
 	}{
 		two: {`["half","b(hi)"]`, call.CutLength},
-		`"aggregate":{"how":"first"},"delegate":[{"child":"b"},{"child":"a"}]`: {"b(hi)", ""},
-		`"parallel":true,"aggregate":{"how":"join","separator":"|"},` + two:    {"half|b(hi)", call.CutLength},
-		`"aggregate":{"how":"substrate","substrate":"test:judge"},` + two:      {`judge({"input":"hi","results":[{"kind":"","text":"half\n[This answer was cut off here: length.]"},{"kind":"","text":"b(hi)"}]})`, ""},
+		`"aggregate":{"how":"first"},"delegate":[{"child":"b"},{"child":"a"}]`:                                          {"b(hi)", ""},
+		`"parallel":true,"aggregate":{"how":"join","separator":"|"},` + two:                                             {"half|b(hi)", call.CutLength},
+		`"aggregate":{"how":"substrate","substrate":"test:judge"},` + two:                                               {`judge({"input":"hi","results":[{"kind":"","text":"half\n[This answer was cut off here: length.]"},{"kind":"","text":"b(hi)"}]})`, ""},
 		`"delegate":[{"child":"a"},{"child":"b","task":"check {previous}"}],"aggregate":{"how":"join","separator":"|"}`: {"half|b(check half\n[This answer was cut off here: length.])", call.CutLength},
 	} {
 		s := newStore()
