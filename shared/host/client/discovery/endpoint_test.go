@@ -92,7 +92,7 @@ func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = transport.Post(t.Context(), "https://innocent.example/a2a/message/send", nil)
-		dispatchtest.WantKind(t, err, problem.Usage, "innocent.example")
+		dispatchtest.WantKind(t, err, problem.Unavailable, "innocent.example: no public address was found")
 	}
 	_, err := discovery.Hosts(nil, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "http://innocent.example/"})
 	dispatchtest.WantKind(t, err, problem.Forbidden, "in clear")
