@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -140,6 +141,9 @@ func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name stri
 	if err != nil {
 		return err
 	}
+	if err := v.roomForName(ctx, tx, name, r.Tenant); err != nil {
+		return err
+	}
 	for _, s := range former {
 		s.leave(tx)
 		if s.doc.Key != NameKey(name) {
@@ -244,6 +248,24 @@ func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (c
 		}
 	}
 	return count, nil
+}
+
+// roomForName returns an error if a tenant would have more names than its quota of vacants: a reserved
+// name counts, because the tenant alone may use it. Using a reserved name again adds none. The count of
+// vacants (useQuotas) bounds concurrent changes.
+func (v *Directory) roomForName(ctx context.Context, tx *store.Tx, name, tenant string) error {
+	if tenant == "" {
+		return nil
+	}
+	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(name))
+	if err != nil || d.Version > 0 && owner.Tenant == tenant {
+		return err
+	}
+	count, err := v.CountNames(ctx, tenant, int(v.Quotas.Of(tenant, quota.Vacants)))
+	if err != nil {
+		return err
+	}
+	return v.Quotas.Check(tenant, quota.Vacants, int64(count+1))
 }
 
 // ReleaseName lets every tenant use a reserved name, in any spelling. The error is a problem of

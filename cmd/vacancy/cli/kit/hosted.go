@@ -44,7 +44,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 			return nil, WithHint(err, "%s", stopped.Hint)
 		}
 		if line, ok := a.AgainFor(what, "https://HOST/v/"+what+"/"); ok {
-			return nil, WithHint(err, "%s, for a vacant of another host", line)
+			return nil, WithHint(err, "%s    # a vacant of another host", line)
 		}
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, e
 		return "", WithHint(err, "%s, or --registry URL", stopped.Hint)
 	}
 	if problem.Is(err, problem.NotFound) {
-		err = WithHint(err, "--registry URL, for the registry of another host")
+		err = WithHint(err, "--registry URL    # the registry of another host")
 	}
 	return url, err
 }
