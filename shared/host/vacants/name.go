@@ -251,7 +251,7 @@ func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (c
 }
 
 // roomForName returns an error if a tenant would have more names than its quota of vacants: a reserved
-// name counts, because the tenant alone may use it. Using a reserved name again adds none. The count of
+// name counts, because only the tenant may use it. Using a reserved name again adds none. The count of
 // vacants (useQuotas) bounds concurrent changes.
 func (v *Directory) roomForName(ctx context.Context, tx *store.Tx, name, tenant string) error {
 	if tenant == "" {
