@@ -67,9 +67,11 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 		t.Errorf("a tenant that has all its vacants cannot pause one: %v", err)
 	}
 
-	// A deletion returns one, once.
+	// A deletion returns one, once, for the name that it reserves.
 	deleteVacant(t, v, kid.ID)
-	if _, err := make("acme", "three"); err != nil {
+	_, err = make("acme", "three")
+	wantQuota(t, "a new name beside a reserved one", err, quota.Vacants, "use their names again")
+	if _, err := make("acme", "child"); err != nil {
 		t.Errorf("after a deletion: %v", err)
 	}
 	_, err = make("acme", "four")
@@ -89,10 +91,10 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	_, err = make("acme", "four")
 	wantQuota(t, "one more of a tenant without a count", err, quota.Vacants, "delete vacants")
 	deleteVacant(t, v, first.ID)
-	if _, err := make("acme", "four"); err != nil {
+	if _, err := make("acme", "one"); err != nil {
 		t.Errorf("after a deletion without a count: %v", err)
 	}
-	_, err = make("acme", "five")
+	_, err = make("acme", "four")
 	wantQuota(t, "one more", err, quota.Vacants, "delete vacants")
 
 	// One tenant may have another quota, and the operator has none.

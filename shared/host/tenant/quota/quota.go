@@ -40,7 +40,7 @@ type row struct {
 }
 
 var table = []row{
-	{Vacants, 1000, "vacants, with children and reserved names", "delete vacants that are not used and have the operator release their names"},
+	{Vacants, 1000, "vacants, with children and reserved names", "delete vacants that are not used and use their names again"},
 	{Versions, 10_000, "versions of the agent of a vacant, and of its price", "create another vacant"},
 	{Megabytes, 1024, "megabytes of agents' versions and imported chains", "delete vacants that are not used"},
 	{Keys, 1000, "keys that can be used", "revoke keys that are not used"},
