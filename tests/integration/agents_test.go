@@ -344,7 +344,7 @@ func TestWhatTheWorkerCannotHandleIsKept(t *testing.T) {
 		DeadLetterTargetArn string
 		MaxReceiveCount     json.Number
 	}
-	if err := json.Unmarshal([]byte(out.Attributes["RedrivePolicy"]), &policy); err != nil || policy.DeadLetterTargetArn != kept.Attributes["QueueArn"] || policy.MaxReceiveCount.String() != "20" {
+	if err := json.Unmarshal([]byte(out.Attributes["RedrivePolicy"]), &policy); err != nil || policy.DeadLetterTargetArn != kept.Attributes["QueueArn"] || policy.MaxReceiveCount.String() != "65" {
 		t.Errorf("redrive policy %s, %v; want the queue %s", out.Attributes["RedrivePolicy"], err, kept.Attributes["QueueArn"])
 	}
 }
