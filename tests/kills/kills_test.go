@@ -118,10 +118,11 @@ func TestEveryCallHasItsRow(t *testing.T) {
 	})
 }
 
-// isBeside reports whether a call is none of the request: dev folds usage, sweeps calls
-// with a price, bookings, trees of revoked keys and keys of old days at its own times (they are killed in their own tests), and in
-// the evening a function makes the next day's key. A fold that met the request also reads
-// requests, prices and the owners of vacants.
+// isBeside reports whether a call is none of the request: dev folds usage, exports it, sweeps calls
+// with a price, bookings, trees of revoked keys and keys of old days at its own times (they are killed
+// in their own tests), and in the evening a function makes the next day's key. A fold that met the
+// request also reads requests, prices and the owners of vacants, and an export that follows it reads
+// accounts, usage and bookings.
 func isBeside(name string, sc scenario, folded bool) bool {
 	for _, prefix := range []string{"Doc sweep", "Docs due", "Docs endings", "Docs bookdue", "Doc export", "Docs tenant", "Commit export", "Commit sweep", "Doc meter", "Docs meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
 		if strings.HasPrefix(name, prefix) {
@@ -131,7 +132,9 @@ func isBeside(name string, sc scenario, folded bool) bool {
 	if sc.ends != "" && strings.HasPrefix(name, "Doc task ") { // a turn looks each second whether it was canceled
 		return !slices.ContainsFunc(sc.points, func(p point) bool { return p.call == name })
 	}
-	reads := strings.HasPrefix(name, "Rows req") || strings.HasPrefix(name, "Doc price") || strings.HasPrefix(name, "Doc v")
+	reads := slices.ContainsFunc([]string{"Rows req", "Doc price", "Doc v", "Doc acct", "Docs use", "Docs bookevent"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
 	if name == "Doc textkey" || name == "Docs textkey" || name == "Commit textkey" || folded && reads {
 		return !slices.ContainsFunc(sc.points, func(p point) bool { return p.call == name })
 	}
