@@ -165,7 +165,7 @@ const keysOfGateway = 3
 // requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
 const requestsOfMessage = 3
 
-// linesOfRoom are the lines of messages without room in an instance: of accounts and of others.
+// linesOfRoom is the number of lines in which messages without room wait in an instance: accounts have their own.
 const linesOfRoom = 2
 
 // requestsOfWait are the requests to SQS for a message without room: received, hidden.

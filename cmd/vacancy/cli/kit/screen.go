@@ -23,7 +23,7 @@ type screen struct {
 	rest []byte // the beginning of a character or an escape that a later write completes
 }
 
-// ownEscapes are the escapes that this program writes to terminals.
+// ownEscapes lists the escape sequences that this program writes to terminals.
 var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), normal, eraseLine}
 
 // guarded returns w as a screen if it is a terminal.
