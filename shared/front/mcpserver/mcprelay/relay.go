@@ -104,9 +104,12 @@ type session struct {
 	wait   sync.WaitGroup
 	broken chan struct{} // closed when the output breaks
 
+	// outMu is not mu: a client that does not read its answers must not keep the relay from reading.
+	outMu  sync.Mutex
+	out    io.Writer
+	outErr error
+
 	mu      sync.Mutex
-	out     io.Writer
-	outErr  error
 	ended   bool
 	version string           // negotiated by initialize
 	calls   map[string]*call // by id
@@ -538,8 +541,8 @@ func failure(id json.RawMessage, code int, message string) []byte {
 }
 
 func (s *session) write(line []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.outMu.Lock()
+	defer s.outMu.Unlock()
 	if s.outErr != nil {
 		return
 	}
