@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -39,15 +41,28 @@ type event struct {
 	Elapsed                       float64
 }
 
-// hanging ends a package whose tests hang, several times what the longest takes one busy core.
-// Each wait within it has await.Limit.
-const hanging = 2 * time.Hour
+const (
+	// packageTimeout limits the tests of one package. It is several times what the slowest package
+	// takes on one busy core.
+	packageTimeout = 2 * time.Hour
+	// dumpTime is how long a program may take to print its goroutines.
+	dumpTime = 10 * time.Second
+)
+
+// silence limits the time in which no test begins or ends. Every wait of a test has a shorter limit.
+var silence = 10 * time.Minute
 
 // goTest runs go test, prints a line per package and the whole output of
-// failures, and counts every test and subtest.
+// failures, and counts every test and subtest. It ends tests that hang, and
+// prints their goroutines.
 func goTest(ctx context.Context, c *counts, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-timeout=" + hanging.String()}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-timeout=" + packageTimeout.String()}, args...)...)
 	cmd.Stderr = os.Stderr
+	// The group has go test, the tests, and the programs that tests start.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	signal := func(s syscall.Signal) error { return syscall.Kill(-cmd.Process.Pid, s) }
+	cmd.Cancel = func() error { return signal(syscall.SIGTERM) }
+	cmd.WaitDelay = dumpTime
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -57,6 +72,20 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 	}
 	said := map[string]*strings.Builder{} // output so far, by package and test
 	failed := 0
+	var hung atomic.Bool
+	ended := make(chan struct{})
+	defer close(ended)
+	watch := time.AfterFunc(silence, func() {
+		hung.Store(true)
+		fmt.Printf("no test began or ended for %v; the goroutines follow\n", silence)
+		_ = signal(syscall.SIGQUIT)
+		select {
+		case <-ended:
+		case <-time.After(dumpTime):
+			_ = signal(syscall.SIGKILL)
+		}
+	})
+	defer watch.Stop()
 	lines := bufio.NewScanner(pipe)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -66,6 +95,9 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 			continue
 		}
 		key := e.Package + " " + e.Test
+		if e.Action != "output" && !hung.Load() {
+			watch.Reset(silence)
+		}
 		switch e.Action {
 		case "output", "build-output":
 			// Some tests print megabytes line by line; appending to a string
@@ -94,6 +126,9 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 	if err := errors.Join(lines.Err(), cmd.Wait()); err != nil {
 		for key, b := range said { // output that belongs to no test: a failed build
 			fmt.Printf("%s\n%s", key, text(b))
+		}
+		if hung.Load() {
+			err = fmt.Errorf("tests hang (%w)", err)
 		}
 		return fmt.Errorf("go test: %w, %d failures", err, failed)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func names(stages []stage) (names []string) {
@@ -79,22 +80,50 @@ func TestAToolIsFoundMissingOrTooOld(t *testing.T) {
 	}
 }
 
-// shown returns the output of a run and its exit code.
-func shown(t *testing.T, args ...string) (string, int) {
+func TestTestsThatHangEndWithTheirGoroutines(t *testing.T) {
+	hangs := func() (string, error) {
+		var c counts
+		var err error
+		out := printed(t, func() { err = goTest(t.Context(), &c, "-count=1", "./testdata/hangs") })
+		return out, err
+	}
+	// The first run only compiles: its test hangs if it finds the variable.
+	if out, err := hangs(); err != nil {
+		t.Fatalf("goTest() = %v\n%s", err, out)
+	}
+	t.Setenv("VACANCY_TEST_HANGS", "1")
+	before := silence
+	defer func() { silence = before }()
+	silence = 3 * time.Second
+	out, err := hangs()
+	if err == nil || !strings.Contains(err.Error(), "hang") || !strings.Contains(out, "waitForever") {
+		t.Errorf("goTest() = %v\n%s\nwant an error, and the goroutine in waitForever", err, out)
+	}
+}
+
+// printed returns what f prints.
+func printed(t *testing.T, f func()) string {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	stdout := os.Stdout
-	os.Stdout = f
-	code := run(t.Context(), args)
+	os.Stdout = file
+	f()
 	os.Stdout = stdout
-	b, err := os.ReadFile(f.Name())
-	if err := errors.Join(err, f.Close()); err != nil {
+	b, err := os.ReadFile(file.Name())
+	if err := errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return string(b), code
+	return string(b)
+}
+
+// shown returns the output of a run and its exit code.
+func shown(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	out = printed(t, func() { code = run(t.Context(), args) })
+	return out, code
 }
 
 func TestAMissingToolFailsBeforeAnyWork(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -21,6 +22,40 @@ func (server) Open(_ context.Context, r outbound.Request) (*http.Response, error
 		media, body = "text/event-stream", "event: message\ndata: {\"method\":\"notifications/progress\",\"params\":{}}\n\ndata: "+body+"\n\n"
 	}
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// slowReader is an output that takes its first line when it is released.
+type slowReader struct{ writing, release chan struct{} }
+
+func (w slowReader) Write(b []byte) (int, error) {
+	select {
+	case w.writing <- struct{}{}:
+	default:
+	}
+	<-w.release
+	return len(b), nil
+}
+
+func TestTheRelayReadsWhileTheClientReadsNoAnswers(t *testing.T) {
+	out := slowReader{make(chan struct{}, 1), make(chan struct{})}
+	in, client := io.Pipe()
+	ended := make(chan error, 1)
+	r := &Relay{URL: "http://localhost/mcp", HTTP: server{}, Note: t.Logf}
+	go func() { ended <- r.Serve(t.Context(), in, out) }()
+	for i := range 3 {
+		// A pipe has no buffer: the write of a request ends when the relay has read it.
+		if _, err := fmt.Fprintf(client, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`+"\n", i); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			<-out.writing
+		}
+	}
+	close(out.release)
+	client.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // Whatever a client writes: each line of the output is a message, and nothing of the input ends the program.
