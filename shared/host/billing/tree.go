@@ -87,8 +87,8 @@ func (k *Key) end(now time.Time) time.Time {
 }
 
 // roomForKey refuses one key more than the account or its maker may have. It deletes the key
-// that ended first if the account lists too many ended keys. A key that ended before a key
-// that it made stays, so that its tree can be ended by its id.
+// that ended first if the account lists too many ended keys. A key stays while its tree has a link or
+// a key that can be used, so that the tree can be ended by its id.
 func (b *Billing) roomForKey(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
 	all, err := b.listKeys(ctx, a.ID)
 	if err != nil {
@@ -96,7 +96,7 @@ func (b *Billing) roomForKey(ctx context.Context, tx *store.Tx, a *Account, make
 	}
 	now := b.Now()
 	var ended []listedKey
-	var makers []string // of keys that can be used
+	var makers []string // of keys that can be used, and of links
 	usable, made := 0, 0
 	for _, k := range all {
 		if !k.end(now).IsZero() {
@@ -117,6 +117,13 @@ func (b *Billing) roomForKey(ctx context.Context, tx *store.Tx, a *Account, make
 		return problem.New(problem.QuotaReached, "the key %s… may have made at most %d keys that can be used: revoke keys that are not used, or use another key", maker.Prefix, maxKeysOfKey)
 	case len(ended) < maxEndedKeys:
 		return nil
+	}
+	links, err := b.Links(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		makers = append(append(makers, l.MadeBy), l.Ancestors...)
 	}
 	ended = slices.DeleteFunc(ended, func(k listedKey) bool { return slices.Contains(makers, k.ID) })
 	if len(ended) == 0 {

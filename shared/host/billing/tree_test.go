@@ -384,13 +384,14 @@ func TestKeysAreBounded(t *testing.T) {
 	w.must(w.identify(rotated.secret))
 }
 
-// A key without its tree stays listed while a key that it made can be used.
+// A revoked key stays listed while a key that it made can be used, and while a link of it exists.
 func TestAKeyWithATreeStaysListed(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	alone, revoked := w.makes(nil, a.ID), w.makes(nil, a.ID)
+	alone, linked, revoked := w.makes(nil, a.ID), w.makes(nil, a.ID), w.makes(nil, a.ID)
 	child := w.makes(alone, a.ID)
-	for _, k := range []*madeKey{alone, revoked} {
+	w.links(linked)
+	for _, k := range []*madeKey{alone, linked, revoked} {
 		_, err := w.billing.RevokeOnly(t.Context(), nil, a.ID, k.ID)
 		w.must(err)
 		w.clock.Advance(time.Second)
@@ -400,6 +401,10 @@ func TestAKeyWithATreeStaysListed(t *testing.T) {
 	r, err := w.billing.RevokeKey(t.Context(), nil, a.ID, alone.ID)
 	if w.must(err); !slices.Equal(ids(r.Ended.Keys), sorted(child.ID)) {
 		t.Errorf("the first key that ended ends %v", ids(r.Ended.Keys))
+	}
+	r, err = w.billing.RevokeKey(t.Context(), nil, a.ID, linked.ID)
+	if w.must(err); len(r.Links) != 1 {
+		t.Errorf("the second key that ended ends the links %v, want 1", r.Links)
 	}
 }
 
