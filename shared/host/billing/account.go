@@ -441,18 +441,11 @@ func (a *Account) checkActive() error {
 // checkActive returns an error if an account is suspended. A suspension by another process has an
 // effect within a second.
 func (b *Billing) checkActive(ctx context.Context, id string) error {
-	began := b.Now()
-	refusal, known, changes := b.accounts.get(id, began)
-	if known {
-		return refusal
-	}
-	a, err := b.Account(ctx, id)
+	a, err := b.accounts.get(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
 	if err != nil {
 		return err
 	}
-	refusal = a.checkActive()
-	b.accounts.put(id, refusal, began, changes)
-	return refusal
+	return a.checkActive()
 }
 
 // Suspend refuses the calls of an account, or allows them again. The keys of the account and the

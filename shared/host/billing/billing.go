@@ -44,6 +44,7 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -81,19 +82,20 @@ type Config struct {
 // safe for concurrent use, and any number of hosts may share a store.
 type Billing struct {
 	Config
-	tokens   Tokens // nil if none counts here
-	links    cache[identity.ID, payingLink]
-	accounts cache[string, error] // refusals of suspended accounts, by id; nil for others
+	tokens   Tokens                   // nil if none counts here
+	links    cache[identity.ID, Link] // by caller; the zero Link of a caller without one
+	accounts cache[string, Account]
 	spent    spentCache
-	issuers  issuerCache
-	subjects subjectCache
+	issuers  cache[struct{}, []Issuer]
+	reading  chan struct{}              // has an item while a request reads the issuers
+	subjects cache[store.Key, struct{}] // documents of subjects that exist
 }
 
 var _ call.Ledger = (*Billing)(nil)
 
 // New returns the Billing of a host.
 func New(c Config) *Billing {
-	b := &Billing{Config: c, issuers: issuerCache{reading: make(chan struct{}, 1)}}
+	b := &Billing{Config: c, reading: make(chan struct{}, 1), subjects: cache[store.Key, struct{}]{keep: time.Minute}}
 	if c.Tokens != nil {
 		t := c.TokensConfig
 		t.Store, t.Now, t.Rand, t.Issuers = c.Store, c.Now, c.Rand, b.CountingIssuers
@@ -109,11 +111,12 @@ func (b *Billing) updater() store.Updater {
 // now is the time in the precision in which it is stored.
 func (b *Billing) now() time.Time { return b.Now().UTC().Truncate(time.Second) }
 
-// cacheTime is the time for which a cache keeps a value.
+// cacheTime is the time for which a cache keeps a value, unless it has a time of its own.
 const cacheTime = time.Second
 
 // cache keeps values that were read a short time ago.
 type cache[K comparable, V any] struct {
+	keep    time.Duration
 	mu      sync.Mutex
 	m       map[K]cachedValue[V]
 	changes int // by this process
@@ -127,25 +130,26 @@ type cachedValue[V any] struct {
 // maxCached limits the entries of a cache.
 const maxCached = 4096
 
-// get returns a value, and the number of changes so far, for put.
-func (c *cache[K, V]) get(k K, now time.Time) (v V, known bool, changes int) {
+// get returns the cached value, or else reads it. A value is not cached if this process has changed a
+// value since the read began.
+func (c *cache[K, V]) get(k K, now time.Time, read func() (V, error)) (V, error) {
+	c.mu.Lock()
+	e, changes := c.m[k], c.changes
+	c.mu.Unlock()
+	if now.Before(e.until) {
+		return e.value, nil
+	}
+	v, err := read()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, known := c.m[k]
-	return e.value, known && now.Before(e.until), c.changes
-}
-
-// put keeps a value whose read began at a time, unless this process has changed a value since.
-func (c *cache[K, V]) put(k K, v V, began time.Time, changes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if changes != c.changes {
-		return
+	if err != nil || changes != c.changes {
+		return v, err
 	}
 	if len(c.m) >= maxCached || c.m == nil {
 		c.m = map[K]cachedValue[V]{}
 	}
-	c.m[k] = cachedValue[V]{v, began.Add(cacheTime)}
+	c.m[k] = cachedValue[V]{v, now.Add(cmp.Or(c.keep, cacheTime))}
+	return v, nil
 }
 
 func (c *cache[K, V]) forget(k K) {
@@ -153,12 +157,6 @@ func (c *cache[K, V]) forget(k K) {
 	defer c.mu.Unlock()
 	c.changes++
 	delete(c.m, k)
-}
-
-// payingLink is the link of a caller; ok is false if the caller has none.
-type payingLink struct {
-	link Link
-	ok   bool
 }
 
 // spentCache remembers which day counters are full, so that not every call over a limit

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -202,7 +201,7 @@ func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOpt
 		IssuerDocs.Put(tx, store.Doc{Key: d.Key}, i)
 		return Change{Kind: IssuerAdded, Note: at}, nil
 	})
-	b.issuers.forget()
+	b.issuers.forget(struct{}{})
 	return i, err
 }
 
@@ -223,7 +222,7 @@ func (b *Billing) RemoveIssuer(ctx context.Context, id string) (i Issuer, err er
 		tx.Delete(d.Key)
 		return Change{Kind: IssuerRemoved, Note: i.Issuer}, nil
 	})
-	b.issuers.forget()
+	b.issuers.forget(struct{}{})
 	return i, err
 }
 
@@ -260,56 +259,11 @@ func (b *Billing) Issuers(ctx context.Context) (all []Issuer, err error) {
 // CountingIssuers is Issuers as of at most a second ago, for requests. One of them reads the
 // issuers for all.
 func (b *Billing) CountingIssuers(ctx context.Context) ([]Issuer, error) {
-	c := &b.issuers
-	if all, _, ok := c.get(b.Now()); ok {
-		return all, nil
-	}
 	select {
-	case c.reading <- struct{}{}:
-		defer func() { <-c.reading }()
+	case b.reading <- struct{}{}:
+		defer func() { <-b.reading }()
 	case <-ctx.Done():
 		return nil, store.Problem(ctx.Err())
 	}
-	now := b.Now()
-	all, changes, ok := c.get(now)
-	if ok {
-		return all, nil
-	}
-	all, err := b.Issuers(ctx)
-	if err == nil {
-		c.put(all, now.Add(cacheTime), changes)
-	}
-	return all, err
-}
-
-// issuerCache remembers the issuers for a second.
-type issuerCache struct {
-	reading chan struct{} // has an item while a request reads the issuers
-
-	mu      sync.Mutex
-	all     []Issuer
-	until   time.Time
-	changes int // by this process
-}
-
-func (c *issuerCache) get(now time.Time) (all []Issuer, changes int, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.all, c.changes, now.Before(c.until)
-}
-
-// put drops what was read before a change.
-func (c *issuerCache) put(all []Issuer, until time.Time, changes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if changes == c.changes {
-		c.all, c.until = all, until
-	}
-}
-
-func (c *issuerCache) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changes++
-	c.until = time.Time{}
+	return b.issuers.get(struct{}{}, b.Now(), func() ([]Issuer, error) { return b.Issuers(ctx) })
 }

@@ -131,8 +131,8 @@ func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, mak
 	if q.Guest {
 		return "", maker, nil, nil
 	}
-	l, ok, err := b.linkOf(ctx, q.Pair.Caller)
-	if err != nil || !ok {
+	l, err := b.linkOf(ctx, q.Pair.Caller)
+	if err != nil || l.Account == "" {
 		return "", maker, nil, err
 	}
 	return l.Account, l.Maker, []capOf{{whose: "link#" + q.Pair.Caller.String(), most: l.Cap}}, nil

@@ -210,20 +210,15 @@ func (b *Billing) Links(ctx context.Context, account string) (all []Link, err er
 	return all, nil
 }
 
-// linkOf returns the link of a caller, at most a second old.
-func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (l Link, ok bool, err error) {
-	began := b.Now()
-	cached, known, changes := b.links.get(caller, began)
-	if known {
-		return cached.link, cached.ok, nil
-	}
-	s, d, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))
-	if err != nil {
-		return l, false, err
-	}
-	ok = d.Version > 0 && !s.Ended
-	b.links.put(caller, payingLink{s.Link, ok}, began, changes)
-	return s.Link, ok, nil
+// linkOf returns the link of a caller as it was at most a second ago, or the zero Link.
+func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (Link, error) {
+	return b.links.get(caller, b.Now(), func() (Link, error) {
+		s, _, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))
+		if s.Ended {
+			return Link{}, err
+		}
+		return s.Link, err
+	})
 }
 
 // String prints the caller and its account's first digits.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -68,19 +67,15 @@ var SubjectDocs = store.Kind[NamedSubject]{
 // noteSubject stores the name of a subject at its first request.
 func (b *Billing) noteSubject(ctx context.Context, s *Subject) error {
 	at := SubjectDocs.Key(s.Issuer.Account, s.ID)
-	if b.subjects.knows(at, b.Now()) {
-		return nil
-	}
-	err := b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		if d, err := tx.Doc(ctx, at); err != nil || d.Version > 0 {
-			return err
-		}
-		SubjectDocs.Put(tx, store.Doc{Key: at}, NamedSubject{ID: s.ID, Account: s.Issuer.Account, Issuer: s.Issuer.Issuer, Name: s.Name, Since: b.now()})
-		return nil
+	_, err := b.subjects.get(at, b.Now(), func() (stored struct{}, err error) {
+		return stored, b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+			if d, err := tx.Doc(ctx, at); err != nil || d.Version > 0 {
+				return err
+			}
+			SubjectDocs.Put(tx, store.Doc{Key: at}, NamedSubject{ID: s.ID, Account: s.Issuer.Account, Issuer: s.Issuer.Issuer, Name: s.Name, Since: b.now()})
+			return nil
+		})
 	})
-	if err == nil {
-		b.subjects.note(at, b.Now())
-	}
 	return store.Problem(err)
 }
 
@@ -112,37 +107,4 @@ func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s Name
 	})
 	b.subjects.forget(at)
 	return s, store.Problem(err)
-}
-
-// subjectCache remembers the subjects whose names are stored.
-type subjectCache struct {
-	mu sync.Mutex
-	m  map[store.Key]time.Time
-}
-
-// Limits of a subjectCache. Another process may delete a name at any time.
-const (
-	maxNoted = 4096
-	noted    = time.Minute
-)
-
-func (c *subjectCache) knows(at store.Key, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return now.Before(c.m[at])
-}
-
-func (c *subjectCache) note(at store.Key, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.m == nil || len(c.m) >= maxNoted {
-		c.m = map[store.Key]time.Time{}
-	}
-	c.m[at] = now.Add(noted)
-}
-
-func (c *subjectCache) forget(at store.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.m, at)
 }
