@@ -102,7 +102,7 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	if t.Notices != nil {
 		follow, limits = followQueued, queuedModels
 	}
-	a, listed := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}, newModelList(h, limits)
+	a, listed := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}, &modelList{server: h, limits: limits, turn: make(chan struct{}, 1)}
 	agents := a2a.New(a2a.Config{
 		Tasks: tasks, Push: pusher, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow, Hold: hold,
 		Published: func(ctx context.Context) ([]vacants.Record, error) { return listed.list(ctx, a.Find) },

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
@@ -17,12 +16,9 @@ import (
 type modelList struct {
 	server *Server
 	limits modelLimits
-	// reading has an item while a request reads the list.
-	reading chan struct{}
-
-	mu    sync.Mutex
-	all   []vacants.Record
-	until time.Time
+	turn   chan struct{} // has an item while a request uses all and until
+	all    []vacants.Record
+	until  time.Time
 }
 
 // modelLimits bound the list of models. Stock clients of OpenAI's API read one page and ignore
@@ -39,39 +35,23 @@ var (
 	queuedModels = modelLimits{1, 5 * time.Minute}
 )
 
-func newModelList(h *Server, l modelLimits) *modelList {
-	return &modelList{server: h, limits: l, reading: make(chan struct{}, 1)}
-}
-
 // list returns the models, by name. Concurrent requests share one read. If find is nil, there are none.
-func (m *modelList) list(ctx context.Context, find Find) ([]vacants.Record, error) {
-	if all, ok := m.cached(); ok || find == nil {
-		return all, nil
-	}
+func (m *modelList) list(ctx context.Context, find Find) (all []vacants.Record, err error) {
 	select {
-	case m.reading <- struct{}{}:
-		defer func() { <-m.reading }()
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
 	case <-ctx.Done():
 		return nil, store.Problem(ctx.Err())
 	}
-	if all, ok := m.cached(); ok {
-		return all, nil
+	now := m.server.config.Now
+	if find == nil || now().Before(m.until) {
+		return m.all, nil
 	}
-	all, err := m.read(ctx, find)
-	if err != nil {
-		return nil, err
+	if all, err = m.read(ctx, find); err == nil {
+		// The time starts after the read: otherwise a slow read would be repeated by each request.
+		m.all, m.until = all, now().Add(m.limits.keep)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	// The time starts after the read: otherwise a slow read would be repeated by each request.
-	m.all, m.until = all, m.server.config.Now().Add(m.limits.keep)
-	return all, nil
-}
-
-func (m *modelList) cached() (all []vacants.Record, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.all, m.server.config.Now().Before(m.until)
+	return all, err
 }
 
 func (m *modelList) read(ctx context.Context, find Find) (all []vacants.Record, err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -106,7 +107,7 @@ func (j *Journal) begin(today string) {
 		j.file.Close()
 	}
 	j.sweep(j.now())
-	j.day, j.shares = today, newJournalShares()
+	j.day, j.shares = today, journalShares{seed: maphash.MakeSeed()}
 	j.open()
 }
 

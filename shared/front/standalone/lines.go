@@ -1,7 +1,6 @@
 package standalone
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -54,13 +53,9 @@ const journalSenders = 1 << 14
 // journalShares count the bytes of a day by sender.
 type journalShares struct {
 	seed    maphash.Seed
-	bytes   []int64
-	failed  []int64
+	bytes   [journalSenders]int64
+	failed  [journalSenders]int64
 	dropped [len(lineKinds)]bool
-}
-
-func newJournalShares() journalShares {
-	return journalShares{seed: maphash.MakeSeed(), bytes: make([]int64, journalSenders), failed: make([]int64, journalSenders)}
 }
 
 // take reports whether a line is kept on a day that has size bytes of max. warning tells, once, which
@@ -75,38 +70,41 @@ func (s *journalShares) take(line, size, max int64, kind lineKind, from string) 
 	if from == "" {
 		return true, ""
 	}
-	count, part := s.bytes, senderPart
+	counts, part := &s.bytes, senderPart
 	if kind == failureLine {
-		count, part = s.failed, failurePart
+		counts, part = &s.failed, failurePart
 	}
-	at := maphash.String(s.seed, from) % journalSenders
-	limit := int64(part * float64(max))
-	before := count[at]
-	if count[at] = before + line; count[at] <= limit {
-		return true, ""
-	}
-	if before <= limit {
+	count, limit := &counts[maphash.String(s.seed, from)%journalSenders], int64(part*float64(max))
+	before := *count
+	if *count += line; *count > limit && before <= limit {
 		warning = fmt.Sprintf("the journal keeps no more such lines of %s today", from)
 	}
-	return false, warning
+	return *count <= limit, warning
 }
 
 // Handler returns a handler that writes JSON lines to the journal.
 func (j *Journal) Handler() slog.Handler {
-	b := &lineBuffer{journal: j}
-	return &journalHandler{slog.NewJSONHandler(&b.Buffer, nil), b}
+	w := &lineWriter{journal: j}
+	return &journalHandler{slog.NewJSONHandler(w, nil), w}
 }
 
-// lineBuffer holds one line at a time.
-type lineBuffer struct {
-	sync.Mutex
-	bytes.Buffer
+// lineWriter keeps the line that it is given as a line of a kind and a sender.
+type lineWriter struct {
+	mu      sync.Mutex
+	kind    lineKind
+	from    string
 	journal *Journal
+}
+
+// Write implements io.Writer.
+func (w *lineWriter) Write(line []byte) (int, error) {
+	w.journal.keep(line, w.kind, w.from)
+	return len(line), nil
 }
 
 type journalHandler struct {
 	slog.Handler
-	line *lineBuffer
+	writer *lineWriter
 }
 
 // Handle implements slog.Handler.
@@ -125,22 +123,18 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !ok || r.Level >= slog.LevelError {
 		kind = failureLine
 	}
-	h.line.Lock()
-	defer h.line.Unlock()
-	h.line.Reset()
-	if err := h.Handler.Handle(ctx, r); err != nil {
-		return err
-	}
-	h.line.journal.keep(h.line.Bytes(), kind, from.ID)
-	return nil
+	h.writer.mu.Lock()
+	defer h.writer.mu.Unlock()
+	h.writer.kind, h.writer.from = kind, from.ID
+	return h.Handler.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
 func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &journalHandler{h.Handler.WithAttrs(attrs), h.line}
+	return &journalHandler{h.Handler.WithAttrs(attrs), h.writer}
 }
 
 // WithGroup implements slog.Handler.
 func (h *journalHandler) WithGroup(name string) slog.Handler {
-	return &journalHandler{h.Handler.WithGroup(name), h.line}
+	return &journalHandler{h.Handler.WithGroup(name), h.writer}
 }
