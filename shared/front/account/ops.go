@@ -176,7 +176,7 @@ type (
 		One
 		Month string `query:"month"`
 	}
-	// RevokedKey names a key by its id. Only keeps what the key made.
+	// RevokedKey names a key by its id. If Only is true, the keys and links that it made do not end.
 	RevokedKey struct {
 		One
 		op.Unread

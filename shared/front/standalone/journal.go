@@ -63,7 +63,7 @@ func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 	return j, nil
 }
 
-// Write keeps a line that no request caused. It returns no error, because a full disk must not stop
+// Write keeps a line of the host itself. It returns no error, because a full disk must not stop
 // the host; Close returns it.
 func (j *Journal) Write(line []byte) (int, error) {
 	j.keep(line, failureLine, "")
@@ -83,7 +83,7 @@ func (j *Journal) keep(line []byte, kind lineKind, from string) {
 		j.buf.Write(line)
 	}
 	if warning != "" {
-		// Into memory, which does not fail.
+		// Writing into memory does not fail.
 		_ = slog.NewJSONHandler(&j.buf, nil).Handle(context.Background(), slog.NewRecord(j.now(), slog.LevelWarn, warning, 0))
 	}
 	if j.buf.Len() == 0 {

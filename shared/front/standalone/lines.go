@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// WithSender lets the lines of requests count for their senders in the journal.
+// WithSender returns next as a handler whose log lines have their sender, for the limits of the journal.
 func WithSender(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := obs.Sender{ID: caller.Origin(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
@@ -58,8 +58,8 @@ type journalShares struct {
 	dropped [len(lineKinds)]bool
 }
 
-// take reports whether a line is kept on a day that has size bytes of max. warning tells, once, which
-// lines are no longer kept.
+// take reports whether a line is kept on a day that has size bytes of max. It returns a warning for the
+// first line of a kind or a sender that is not kept.
 func (s *journalShares) take(line, size, max int64, kind lineKind, from string) (kept bool, warning string) {
 	if float64(size+line) > lineKinds[kind].part*float64(max) {
 		if !s.dropped[kind] {

@@ -61,7 +61,7 @@ type Change struct {
 	Name   string       `json:"name,omitempty"`    // of the key
 	Caller string       `json:"caller,omitempty"`  // id of a caller that is linked or unlinked
 	MadeBy string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
-	// Keys and Callers are the keys, and the callers of the links, that ended with Key.
+	// Keys are the ids of the keys, and Callers the callers of the links, that ended with Key.
 	Keys    []string  `json:"keys,omitempty"`
 	Callers []string  `json:"callers,omitempty"`
 	Claim   string    `json:"claim,omitempty"` // the claim that the caller signed
@@ -438,8 +438,7 @@ func (a *Account) checkActive() error {
 	return nil
 }
 
-// checkActive returns an error if an account is suspended. A suspension by another process has an
-// effect within a second.
+// checkActive returns an error if an account is suspended. Its state may be a second old.
 func (b *Billing) checkActive(ctx context.Context, id string) error {
 	a, err := b.accounts.get(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
 	if err != nil {

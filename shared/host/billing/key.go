@@ -243,7 +243,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	if err := o.check(b.Now()); err != nil {
 		return k, "", err
 	}
-	if err := maker.mayMake(&o); err != nil {
+	if err := maker.checkMayMake(&o); err != nil {
 		return k, "", err
 	}
 	by := makerOf(maker)
@@ -262,11 +262,11 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap, Most: o.Most,
 		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now(), Maker: by}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		if err := b.stillGood(ctx, tx, a, maker); err != nil {
+		if err := b.checkStillValid(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
 		// The commit changes the account, so another new key would be a conflict.
-		if err := b.roomForKey(ctx, tx, a, maker); err != nil {
+		if err := b.makeRoom(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
 		k.Tenant = a.Tenant
@@ -392,7 +392,7 @@ type Demand struct {
 	Test bool
 	// Active refuses keys of accounts that are suspended, or were a second ago.
 	Active bool
-	// Or is another scope that is accepted. "" accepts none.
+	// Or is a scope that a key may have in place of Scope. It may be "".
 	Or Scope
 }
 

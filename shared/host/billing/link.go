@@ -43,7 +43,7 @@ func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err e
 
 // LinkBy is Link for the holder of a key of the account, or for the operator if it is nil.
 func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l Link, err error) {
-	if err := by.mayLink(); err != nil {
+	if err := by.checkMayLink(); err != nil {
 		return l, err
 	}
 	c, err := b.verify(ctx, text)
@@ -58,7 +58,7 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 	}
 	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now(), Maker: makerOf(by)}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		if err := b.stillGood(ctx, tx, a, by); err != nil {
+		if err := b.checkStillValid(ctx, tx, a, by); err != nil {
 			return Change{}, err
 		}
 		s, err := b.newer(ctx, tx, &c, text)
@@ -143,7 +143,7 @@ func (b *Billing) unlink(ctx context.Context, by *Key, account string, caller id
 		case s.Ended:
 			return Change{}, nil
 		}
-		if err := by.mayEnd(&s.Maker); err != nil {
+		if err := by.checkMayEnd(&s.Maker); err != nil {
 			return Change{}, err
 		}
 		if text != "" {
@@ -158,7 +158,7 @@ func (b *Billing) unlink(ctx context.Context, by *Key, account string, caller id
 	return err
 }
 
-// endLink ends a link, which tx has read.
+// endLink adds to tx the end of a link that tx has read.
 func endLink(ctx context.Context, tx *store.Tx, s link) error {
 	listed, err := tx.Doc(ctx, LinkedDocs.Key(s.Account, s.Caller.String()))
 	if err != nil {

@@ -24,9 +24,9 @@ import (
 // revokes any key and ends any link: that takes rights and gives none, and a leaked key
 // must end soon. A key without manage ends only the links that it made.
 
-// mayMake refuses rights of a new key that its maker lacks. The scopes of o are
+// checkMayMake returns an error if the new key would have rights that k lacks. The scopes of o are
 // set.
-func (k *Key) mayMake(o *KeyOptions) error {
+func (k *Key) checkMayMake(o *KeyOptions) error {
 	if k == nil {
 		return nil
 	}
@@ -73,9 +73,9 @@ func (k *Key) mayMake(o *KeyOptions) error {
 // sees test keys only. The operator, a nil k, sees all keys.
 func (k *Key) CanSee(other *Key) bool { return k == nil || !k.Test || other.Test }
 
-// mayEnd refuses the end of a key or a link that neither k nor its keys made, unless k manages
+// checkMayEnd returns an error unless k, or a key in its tree, made the key or the link, or k manages
 // the account.
-func (k *Key) mayEnd(m *Maker) error {
+func (k *Key) checkMayEnd(m *Maker) error {
 	if k == nil || k.Has(ScopeManage) || m.descendsFrom(k.ID) {
 		return nil
 	}
@@ -83,10 +83,10 @@ func (k *Key) mayEnd(m *Maker) error {
 }
 
 // MayLink reports whether the key may link callers to its account.
-func (k *Key) MayLink() bool { return k.mayLink() == nil }
+func (k *Key) MayLink() bool { return k.checkMayLink() == nil }
 
-// mayLink refuses a link that could spend what the key could not.
-func (k *Key) mayLink() error {
+// checkMayLink returns an error if a link could spend what the key could not.
+func (k *Key) checkMayLink() error {
 	const spends = "a link spends the account's balance without a key: expected a key %s, got one %s"
 	switch {
 	case k == nil:
@@ -107,10 +107,10 @@ func (k *Key) mayLink() error {
 	return nil
 }
 
-// stillGood refuses a change by a key that was revoked or has expired since its request was
-// authenticated, or is of a tree that is being ended. tx changes the account of the key, as a
-// revocation does, so one of them sees the other.
-func (b *Billing) stillGood(ctx context.Context, tx *store.Tx, a *Account, k *Key) error {
+// checkStillValid returns an error if k was revoked or has expired since its request was
+// authenticated, or is in a tree that is being ended. Both the change by k and a revocation write the
+// account, so one of them sees the other.
+func (b *Billing) checkStillValid(ctx context.Context, tx *store.Tx, a *Account, k *Key) error {
 	if k == nil {
 		return nil
 	}

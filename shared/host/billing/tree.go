@@ -17,7 +17,7 @@ import (
 // that all of these keys made. RevokeKey ends a tree:
 //
 //  1. One commit revokes the key and adds it to Account.Ending. From then on Admit refuses the
-//     other keys of the tree, Quote treats its links as ended, and stillGood refuses what its
+//     other keys of the tree, Quote treats its links as ended, and checkStillValid refuses what its
 //     keys make, so that the tree cannot grow.
 //  2. Each further commit ends as much of the tree as a commit holds, because a tree may have
 //     more keys than a commit has writes.
@@ -26,16 +26,16 @@ import (
 //
 // After a crash, the next RevokeKey of the account or the sweeper (EndTrees) goes on.
 //
-// Each key and link has the ids of all its makers, so Admit and Quote read no document of a
-// maker. The ids never change: a tree includes what was made by keys that RevokeOnly has revoked.
+// Each key and link stores the ids of all its makers, so Admit and Quote need not read the makers. The
+// ids never change: a tree includes what was made by keys that RevokeOnly has revoked.
 
 // MadeByOperator is the MadeBy of what the operator made.
 const MadeByOperator = "operator"
 
-// Maker says who made a key or a link.
+// Maker identifies the maker of a key or a link.
 type Maker struct {
-	// MadeBy is the id of the key that made it, or MadeByOperator. It is "" if a version of
-	// the program that recorded no makers made it.
+	// MadeBy is the id of the key that made it, or MadeByOperator. It is "" in documents of
+	// earlier programs, which recorded no makers.
 	MadeBy string `json:"made_by,omitempty"`
 	// Ancestors are the key that made MadeBy, the key that made that key and so on.
 	Ancestors []string `json:"ancestors,omitempty"`
@@ -52,18 +52,18 @@ func makerOf(by *Key) Maker {
 	return Maker{MadeBy: by.ID, Ancestors: append([]string{by.MadeBy}, by.Ancestors...)}
 }
 
-// hasMaker reports whether a key is known to have made it.
+// hasMaker reports whether MadeBy is a key.
 func (m *Maker) hasMaker() bool { return m.MadeBy != "" && m.MadeBy != MadeByOperator }
 
-// descendsFrom reports whether it is in the tree of a key.
+// descendsFrom reports whether a key is one of the makers.
 func (m *Maker) descendsFrom(key string) bool {
 	return m.MadeBy == key || slices.Contains(m.Ancestors, key)
 }
 
-// isEnding reports whether a tree that is being ended contains what m made.
+// isEnding reports whether a key or a link with the makers m is in a tree that is being ended.
 func (a *Account) isEnding(m *Maker) bool { return slices.ContainsFunc(a.Ending, m.descendsFrom) }
 
-// checkMakers refuses a key of a tree that is being ended.
+// checkMakers returns an error if k is in a tree that is being ended.
 func (a *Account) checkMakers(k *Key) error {
 	if a.isEnding(&k.Maker) {
 		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked with a key that made it", k.Prefix)
@@ -71,11 +71,11 @@ func (a *Account) checkMakers(k *Key) error {
 	return nil
 }
 
-// Limits of an account's keys, besides the quota of those that can be used.
+// Limits of an account's keys, besides the quota of usable keys.
 const (
-	maxEndedKeys   = 1000 // that are listed after their end
-	maxKeysOfKey   = 100  // that one key made, and that can be used
-	maxGenerations = 8    // keys that made one another
+	maxEndedKeys   = 1000 // listed keys that were revoked or have expired
+	maxKeysOfKey   = 100  // usable keys that one key made
+	maxGenerations = 8    // makers of a key, one above the other
 )
 
 // end returns the time at which a key was revoked or expired, or the zero time.
@@ -86,17 +86,17 @@ func (k *Key) end(now time.Time) time.Time {
 	return k.Revoked
 }
 
-// roomForKey refuses one key more than the account or its maker may have. It deletes the key
-// that ended first if the account lists too many ended keys. A key stays while its tree has a link or
-// a key that can be used, so that the tree can be ended by its id.
-func (b *Billing) roomForKey(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
+// makeRoom returns an error if the account or the maker may have no further key. If the account lists
+// too many ended keys, makeRoom deletes the key that ended first. A key is not deleted while its tree has
+// a link or a usable key, so that the tree can be ended by the id of the key.
+func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
 	all, err := b.listKeys(ctx, a.ID)
 	if err != nil {
 		return err
 	}
 	now := b.Now()
 	var ended []listedKey
-	var makers []string // of keys that can be used, and of links
+	var makers []string // makers of usable keys and of links
 	usable, made := 0, 0
 	for _, k := range all {
 		if !k.end(now).IsZero() {
@@ -163,10 +163,10 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 		return r, err
 	}
 	if r.Ended, err = b.endTrees(ctx, account); err != nil {
-		const completed = "the key %s… is revoked, and the host refuses the keys and links that it made; recording their end is not complete, and goes on within minutes or if the same command runs again: %s"
-		return r, problem.Wrap(problem.Of(store.Problem(err)).Kind, err, completed, r.Prefix, problem.Of(store.Problem(err)).Text())
+		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it made; recording their end is not complete, and goes on within minutes or if the same command runs again: %s"
+		return r, problem.Wrap(problem.Of(store.Problem(err)).Kind, err, incomplete, r.Prefix, problem.Of(store.Problem(err)).Text())
 	}
-	// The rest ended with another key, which by may not know.
+	// Other trees of the account may have ended too. The holder of by may not know their keys.
 	r.Keys = slices.DeleteFunc(r.Keys, func(k Key) bool { return !k.descendsFrom(id) })
 	r.Links = slices.DeleteFunc(r.Links, func(l Link) bool { return !l.descendsFrom(id) })
 	keys, err := b.listKeys(ctx, account)
@@ -204,7 +204,7 @@ func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tr
 		if listed.Version == 0 || !by.CanSee(&s.Key) {
 			return c, problem.New(problem.NotFound, "no such key")
 		}
-		if err := by.mayEnd(&s.Maker); err != nil {
+		if err := by.checkMayEnd(&s.Maker); err != nil {
 			return c, err
 		}
 		if s.Revoked.IsZero() {
@@ -242,8 +242,8 @@ func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error 
 	return nil
 }
 
-// EndTrees ends the trees of which a crash left a part, in all accounts, and returns how many
-// keys and links it ended. It goes on after a failure, and returns all failures.
+// EndTrees completes interrupted revocations in all accounts, and returns how many keys and links it
+// ended. After a failure it continues with the next account, and at the end it returns all failures.
 func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	var failed []error
 	for account, err := range EndingDocs.Each(ctx, b.Store, EndingDocs.All()) {
@@ -258,7 +258,7 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	return n, errors.Join(failed...)
 }
 
-// endTrees ends all trees of an account that are being ended.
+// endTrees completes all revocations of an account.
 func (b *Billing) endTrees(ctx context.Context, account string) (e Ended, err error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
@@ -275,8 +275,8 @@ func (b *Billing) endTrees(ctx context.Context, account string) (e Ended, err er
 // and its row take one each.
 const endedAtOnce = (store.MaxWrites - 2) / 2
 
-// endTree ends the rest of the tree of a key in Account.Ending. The lists that it reads are
-// complete, because such a tree does not grow.
+// endTree ends the rest of the tree of a key in Account.Ending. Its lists are complete, because such a
+// tree does not grow.
 func (b *Billing) endTree(ctx context.Context, account, root string, e *Ended) error {
 	keys, err := b.listKeys(ctx, account)
 	if err != nil {
@@ -298,7 +298,7 @@ func (b *Billing) endTree(ctx context.Context, account, root string, e *Ended) e
 			return err
 		}
 	}
-	if len(links) > 0 { // other processes may have cached them
+	if len(links) > 0 { // other processes may have cached the links
 		wait := b.Wait
 		if wait == nil {
 			wait = retry.Sleep
@@ -309,7 +309,7 @@ func (b *Billing) endTree(ctx context.Context, account, root string, e *Ended) e
 	}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
 		i := slices.Index(a.Ending, root)
-		if i < 0 { // another process was faster
+		if i < 0 { // another process has completed the revocation
 			return c, nil
 		}
 		if a.Ending = slices.Delete(a.Ending, i, i+1); len(a.Ending) == 0 {
@@ -324,7 +324,8 @@ func (b *Billing) endTree(ctx context.Context, account, root string, e *Ended) e
 	return err
 }
 
-// endPart ends some keys and links of a tree in one commit, unless they ended before.
+// endPart ends the given keys and links of a tree in one commit, except those that have ended since they
+// were listed.
 func (b *Billing) endPart(ctx context.Context, account, root string, keys []listedKey, links []Link, e *Ended) error {
 	var done Ended
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {

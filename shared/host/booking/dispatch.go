@@ -354,7 +354,7 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	if at.Held > 0 {
 		agreed.Held = &call.Held{Amount: at.Held, Shard: uint8(at.Shard)}
 	}
-	// Free calls of the venue count for the account, whose address is not stored.
+	// The account takes the place of the address, which is not stored, in counts of free calls.
 	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}, Address: "account " + b.Account}
 	if at.Most > 0 {
 		rest := at.Most - at.Price

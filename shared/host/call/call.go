@@ -273,8 +273,8 @@ type request struct {
 	until       time.Time     // when the behaviour must have ended; zero without such a time
 	cut         Cut           // why the answer ends early; "" for a whole answer
 	tools       []ToolTexts   // what the agent's tools were asked and said, if it is kept
-	root        *request      // of the walk that the call belongs to; nil if it is the root itself
-	walk        walk          // of a root
+	root        *request      // root of the call's walk; nil if the call is the root
+	walk        walk          // payments in the walk of a root
 	facts
 	out Outcome
 }

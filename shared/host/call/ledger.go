@@ -84,7 +84,7 @@ type Payer struct {
 	Tenant  string       `json:"tenant"`            // its name
 	Key     string       `json:"key"`               // id of the key, or of the subject
 	Cap     money.Amount `json:"cap,omitempty"`     // of the key or the subject, for a UTC day; zero means no cap
-	Most    money.Amount `json:"most,omitempty"`    // of the key, for a walk; zero means no bound
+	Most    money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
 	Test    bool         `json:"test,omitempty"`    // a test key: nothing is charged
 	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
 	// subjects together.

@@ -10,12 +10,9 @@ import (
 )
 
 // A walk is a first request, the root, and all calls that vacants make to answer it, directly or
-// through other vacants. A call finds the root of its walk in its context. What a root may spend,
-// its whole walk may spend: Ledger.Quote gets the root's query, and reserve bounds the sum.
-//
-// A walk has one process, and never outlives it: a turn whose runner died is void and does not run
-// again. So the sum is not stored. A turn that another process runs starts its walk there, with the
-// credential that was stored with the turn.
+// through other vacants. Each of these calls finds the root in its context. The limits of the root
+// hold for the complete walk: Ledger.Quote gets the root's query, and reserve bounds the sum of the
+// payments, which is not stored because a walk ends with its process (package billing).
 
 // requestKey is the context key of the request whose behaviour runs.
 type requestKey struct{}
@@ -35,13 +32,13 @@ func rootOf(ctx context.Context) *request {
 	return r
 }
 
-// walk counts the payments of a root's account in its walk.
+// walk holds the payments of a root's account in its walk.
 type walk struct {
 	own money.Amount // hold of the root itself
 
 	mu sync.Mutex
-	// paid are the holds of calls, and the charges of decided calls, by the hashes of their
-	// envelopes: an envelope that is sent again counts once.
+	// paid maps the hash of a call's envelope to the hold of the call, or to its charge once it is
+	// decided. An envelope that is sent again counts once.
 	paid map[identity.Hash]money.Amount
 }
 

@@ -79,8 +79,8 @@ var (
 		Codec: store.Codec[wait]{Decode: decodeWait, Encode: waits.Encode},
 	}
 	// SlugDocs are the claims of slugs. The text is the id of the vacant that claimed the slug last,
-	// which keeps others from it also after its listing has another slug. Earlier programs replaced
-	// it with "" then.
+	// which keeps others from it also after its listing has another slug. Earlier programs stored ""
+	// for a slug that was given up.
 	SlugDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.Joined},
 		Codec: store.Text(),

@@ -10,7 +10,7 @@ import (
 )
 
 // writes returns the writes of g, over what was read: its document, and with it the count
-// of venues and the claim of its slug. The error is Conflict if the slug is another's.
+// of venues and the claim of its slug. The error is Conflict if another vacant has the slug.
 func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID) ([]store.Write, error) {
 	put, err := g.put(id)
 	if err != nil {

@@ -233,7 +233,7 @@ func (a *Answer) Cut() call.Cut {
 // Fold reads an answer to its end. With an error it returns only the usage. More than MaxText bytes of text are an
 // error of kind SubstrateTooLarge. Events that end without Done are an error of kind SubstrateUnavailable. An answer
 // that was cut off before its first word is an error of kind SubstrateMisconfigured. Another answer without a text and
-// without a call of a tool is an error of kind SubstrateUnavailable, because nobody should pay for it.
+// without a call of a tool is an error of kind SubstrateUnavailable, so that it is free of charge.
 func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder

@@ -188,7 +188,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	identify := a.Caller
 	if f.ask || f.accept != "" {
-		identify = a.Existing
+		identify = a.ExistingCaller
 	}
 	self, err := identify(ctx, f.as)
 	if err != nil {

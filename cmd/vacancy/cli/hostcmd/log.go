@@ -97,7 +97,7 @@ its configuration.`,
 		Example: "  vacancy log cosign https://vacancy.example --as alice",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A new identity could not sign: the host would not know it.
-			self, err := a.Existing(cmd.Context(), f.as)
+			self, err := a.ExistingCaller(cmd.Context(), f.as)
 			if err != nil {
 				return err
 			}

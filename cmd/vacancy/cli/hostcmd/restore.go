@@ -49,7 +49,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	if err != nil {
 		return err
 	}
-	if err := restorable(ctx, dir); err != nil {
+	if err := checkRestorable(ctx, dir); err != nil {
 		return err
 	}
 	f, err := os.Open(path)
@@ -92,8 +92,8 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	return verifyHost(a, ctx, kit.Where{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
 }
 
-// restorable refuses a directory whose host has stored something.
-func restorable(ctx context.Context, dir string) error {
+// checkRestorable returns an error if a host runs over a directory or has stored something there.
+func checkRestorable(ctx context.Context, dir string) error {
 	if _, _, err := serve.DialAdmin(dir); err == nil {
 		return problem.New(problem.Conflict, "a host is running over %s: end it first", dir)
 	}

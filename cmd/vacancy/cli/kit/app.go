@@ -95,7 +95,7 @@ func piped(stdin io.Reader) bool {
 // Run is Start with the app's clock and randomness.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	for _, w := range []*io.Writer{&a.Out, &a.Err} {
-		if *w = guarded(*w); isTerminal(*w) {
+		if *w = guard(*w); isTerminal(*w) {
 			defer (*w).(*screen).flush()
 		}
 	}

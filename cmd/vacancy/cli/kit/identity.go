@@ -32,8 +32,8 @@ func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 	return nil, WithHint(problem.New(problem.NotFound, "no identity %q; there is none yet", name), "vacancy init %s", name)
 }
 
-// Existing is Caller for commands that only read, and so create no identity.
-func (a *App) Existing(ctx context.Context, as string) (Signer, error) {
+// ExistingCaller is Caller for commands that only read, and so create no identity.
+func (a *App) ExistingCaller(ctx context.Context, as string) (Signer, error) {
 	h, err := a.DataHome()
 	if err != nil {
 		return Signer{}, err

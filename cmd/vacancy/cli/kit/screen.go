@@ -26,8 +26,8 @@ type screen struct {
 // ownEscapes lists the escape sequences that this program writes to terminals.
 var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), normal, eraseLine}
 
-// guarded returns w as a screen if it is a terminal.
-func guarded(w io.Writer) io.Writer {
+// guard returns w, or a screen in place of a terminal.
+func guard(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&fs.ModeCharDevice != 0 {
 			return &screen{Writer: f}

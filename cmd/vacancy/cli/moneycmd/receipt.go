@@ -106,7 +106,7 @@ func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string,
 	if err != nil {
 		return err
 	}
-	self, err := a.Existing(ctx, as)
+	self, err := a.ExistingCaller(ctx, as)
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func (e *Engine) cancel(ctx context.Context, l *loaded) error {
 	})
 }
 
-// abandon fails a task whose turn nobody runs.
+// abandon fails a task whose turn has lost its runner, or did not begin in time.
 func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 	lost, text := problem.New(problem.Deadline, "the process that ran the turn ended"), "the turn was interrupted; send the message again"
 	if l.head.State == Submitted {

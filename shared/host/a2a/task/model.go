@@ -207,8 +207,8 @@ func (t *Task) CheckContext(named string) error {
 	return nil
 }
 
-// Event is a change of a task. Exactly one of Task, Status and Artifact is set. None is set if
-// the event was a piece of an answer that was never given, or tells only of usage.
+// Event is a change of a task. Exactly one of Task, Status and Artifact is set, unless the event is
+// empty: a piece of an answer that was never given, or a report of usage.
 type Event struct {
 	Task     *Task   `json:"task,omitempty"` // the first: what the task was when it began
 	Status   *Status `json:"status,omitempty"`
@@ -217,7 +217,7 @@ type Event struct {
 	Asked *Message `json:"asked,omitempty"`
 }
 
-// IsEmpty reports whether e tells readers nothing.
+// IsEmpty reports whether e has no content for readers.
 func (e Event) IsEmpty() bool { return e == Event{} }
 
 // Ending is an agent's wish to end its turn in another way than Completed with its

@@ -124,8 +124,8 @@ type storedEvent struct {
 	// Used is the turn's usage so far. It comes with each piece of the answer, and in an event
 	// of its own when the agent begins to use tools or asks its model again.
 	Used *call.Usage `json:"used,omitempty"`
-	// By, beside a message whose turn a worker runs, is the credential of its request. It is nil for
-	// other turns, and for a turn that an older program stored: then no limits hold for its walk.
+	// By is the credential of the request that began a turn of a worker. It comes with the message of
+	// the turn. If an earlier program stored the turn, By is nil, and the walk of the turn has no limits.
 	By *call.Credential `json:"by,omitempty"`
 }
 

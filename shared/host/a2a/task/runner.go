@@ -191,9 +191,9 @@ type runner struct {
 	ending  *Ending
 	status  Status // of the decision
 
-	came     int         // bytes of text and thoughts that came
+	came     int         // bytes of text and thoughts so far
 	reported *call.Usage // the last one
-	counted  int         // bytes that had come by then
+	counted  int         // came at the time of that report
 }
 
 func (e *Engine) newRunner(r Ref, began time.Time) *runner {
@@ -257,7 +257,7 @@ func (r *runner) take(p call.Progress) {
 	switch now := r.engine.Now(); {
 	case r.quiet:
 	case piece.Last:
-		// Its usage is stored before anything else happens, for a cancel.
+		// A cancel that follows charges for the usage that is stored with the end of the text.
 		_ = r.closeText(ctx)
 	case r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk:
 		_ = r.flush(ctx, false) // the answer has it too

@@ -92,8 +92,8 @@ func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return found, nil
 }
 
-// noPublicAddress is the error of a name that leads to no address that may be dialled. It may lead
-// to one later.
+// noPublicAddress returns the error for a name without an address that may be dialled. The error is
+// Unavailable, because the name may have one later.
 func noPublicAddress(host string, cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "%s: no public address was found for this name", host)
 }

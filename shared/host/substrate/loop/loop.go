@@ -48,7 +48,8 @@ const (
 // Tool is a tool that the host runs.
 type Tool struct {
 	substrate.Tool
-	// Writes: it changes something outside of the conversation. Spends: a call of it may cost money.
+	// Writes is true if the tool changes something outside of the conversation. Spends is true if a
+	// call of the tool may cost money.
 	Writes, Spends bool
 	// Run runs it. The arguments are a JSON object. Its error's text is told to the
 	// model (problem.Of).

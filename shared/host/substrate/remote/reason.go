@@ -10,7 +10,7 @@ import (
 // no member for it.
 type Reason string
 
-// none is the Reason of a server that has one, but not yet.
+// none is the Reason of an answer that has not ended, from a server that sends reasons.
 const none Reason = "null"
 
 // UnmarshalJSON implements json.Unmarshaler. A value that is not a string is an unknown

@@ -73,7 +73,7 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 			var events []substrate.Event
 			closed = err == nil && string(e.Data) == done
 			if err == nil && !closed {
-				if said, failed := errorIn(&e); failed {
+				if said, failed := findError(&e); failed {
 					err = Failed(said)
 				} else if events, err = a.Read(e.Data); errors.Is(err, io.EOF) {
 					closed, err = true, nil
@@ -284,10 +284,10 @@ func Unreadable() error {
 	return problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of its provider's form")
 }
 
-// errorIn returns the error of an event that is one, in the form of any provider, because proxies
-// mix them: the event has the name "error", or its data has a member error (OpenAI, Google), or
-// the type (Anthropic) or the object (vLLM) "error".
-func errorIn(e *sse.Event) (said json.RawMessage, ok bool) {
+// findError returns the error in an event, if the event is an error. It knows the forms of all
+// providers, because proxies mix them: the event has the name "error", or its data has a member error
+// (OpenAI, Google), or the type (Anthropic) or the object (vLLM) "error".
+func findError(e *sse.Event) (said json.RawMessage, ok bool) {
 	var is lax.Of[struct {
 		Error        json.RawMessage
 		Type, Object lax.Of[string]
