@@ -58,13 +58,22 @@ func (h *held) hold(r *request, run func() error) error {
 	}
 }
 
-// holdAnswer runs a request that waits for one answer of its vacant: it counts as a stream if the vacant
-// is slow.
-func (d *api) holdAnswer(r *request, run func() error) error {
+// holdFor is hold for a request with a result.
+func holdFor[T any](h *held, r *request, run func() (T, error)) (result T, err error) {
+	err = h.hold(r, func() error {
+		result, err = run()
+		return err
+	})
+	return result, err
+}
+
+// waiting returns the requests that a request counts among if it waits for one answer of its vacant: the
+// streams if the vacant is slow.
+func (d *api) waiting(r *request) *held {
 	if d.slow(r) {
-		return d.streams.hold(r, run)
+		return d.streams
 	}
-	return d.answers.hold(r, run)
+	return d.answers
 }
 
 // take counts a request of a sender and of a vacant, unless it is nil.

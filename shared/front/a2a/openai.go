@@ -101,11 +101,11 @@ func (d *api) complete(r *request, q *openai.Request) error {
 	if err := d.identifyPlain(r); err != nil {
 		return err
 	}
-	hold := d.holdAnswer
+	counted := d.waiting(r)
 	if q.Stream {
-		hold = d.streams.hold
+		counted = d.streams
 	}
-	return hold(r, func() error {
+	return counted.hold(r, func() error {
 		c, done, err := d.beginCompletion(r, q)
 		if err != nil {
 			return err

@@ -44,25 +44,23 @@ func (d *api) begin(r *request, turn *task.Turn) (ref task.Ref, done <-chan stru
 
 // run runs a turn that a client waits for, to its end. A slow turn goes on without its client,
 // and the task is returned as it is after Hold.
-func (d *api) run(r *request, turn *task.Turn) (t task.Task, err error) {
-	err = d.holdAnswer(r, func() (err error) {
+func (d *api) run(r *request, turn *task.Turn) (task.Task, error) {
+	return holdFor(d.waiting(r), r, func() (t task.Task, err error) {
 		if !d.slow(r) {
 			ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
 			defer cancel()
 			turn.Work = r.vacant.Work
-			t, err = d.Tasks.Run(ctx, *turn)
-			return err
+			return d.Tasks.Run(ctx, *turn)
 		}
 		ref, err := d.start(r.Context(), turn)
 		if err != nil {
-			return err
+			return t, err
 		}
 		t, err = d.follow(r.Context(), ref, cmp.Or(d.Hold, call.MaxQueued+call.MaxWork+call.Grace), nil)
 		// The limit for an answer began with the request, which a turn of minutes outlasts.
 		_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
-		return err
+		return t, err
 	})
-	return t, err
 }
 
 // follow returns a task once its turn is over, or as it is after a time.

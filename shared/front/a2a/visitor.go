@@ -166,11 +166,7 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 		turn.Most = q.Most
 	}
 	if piece == nil { // with pieces, HoldStream counts the request
-		err = d.holdAnswer(r, func() error {
-			t, err = v.run(ctx, turn, q, wait, nil)
-			return err
-		})
-		return t, err
+		return holdFor(d.waiting(r), r, func() (task.Task, error) { return v.run(ctx, turn, q, wait, nil) })
 	}
 	return v.run(ctx, turn, q, wait, piece)
 }
@@ -212,12 +208,9 @@ func (v *Visitor) Send(ctx context.Context, e *envelope.Envelope) (call.Outcome,
 		return call.Outcome{}, err
 	}
 	by.Payer = v.payer
-	var o call.Outcome
-	err = v.d.answers.hold(v.request(ctx), func() error {
-		o = v.d.Tasks.Send(ctx, v.Vacant.ID, e, by, caller.Origin(v.r.RemoteAddr).String())
-		return nil
+	return holdFor(v.d.answers, v.request(ctx), func() (call.Outcome, error) {
+		return v.d.Tasks.Send(ctx, v.Vacant.ID, e, by, caller.Origin(v.r.RemoteAddr).String()), nil
 	})
-	return o, err
 }
 
 // Piece takes a piece of an answer. A piece that does not follow the pieces before is the whole
@@ -233,12 +226,7 @@ func (v *Visitor) Task(ctx context.Context, id string, wait time.Duration, piece
 	case wait == 0:
 		return v.d.Tasks.Get(ctx, ref)
 	case piece == nil: // with pieces, HoldStream counts the request
-		var t task.Task
-		err = v.d.streams.hold(v.request(ctx), func() error {
-			t, err = v.d.follow(ctx, ref, wait, nil)
-			return err
-		})
-		return t, err
+		return holdFor(v.d.streams, v.request(ctx), func() (task.Task, error) { return v.d.follow(ctx, ref, wait, nil) })
 	}
 	return v.d.follow(ctx, ref, wait, piece)
 }
