@@ -159,10 +159,11 @@ type Revocation struct {
 // key that revokes it, or nil for the operator. Revoking it again ends what a crash, or
 // RevokeOnly, left of its tree.
 func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r Revocation, err error) {
-	if r.Key, err = b.revokeKey(ctx, by, account, id, true); err != nil {
+	var begun bool
+	if r.Key, begun, err = b.revokeKey(ctx, by, account, id, true); err != nil {
 		return r, err
 	}
-	if r.Ended, err = b.endTrees(ctx, account); err != nil {
+	if r.Ended, err = b.endTrees(ctx, account, id, begun); err != nil {
 		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it made; recording their end is not complete, and goes on within minutes or if the same command runs again: %s"
 		return r, problem.Wrap(problem.Of(store.Problem(err)).Kind, err, incomplete, r.Prefix, problem.Of(store.Problem(err)).Text())
 	}
@@ -189,12 +190,14 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 
 // RevokeOnly is RevokeKey without the key's tree.
 func (b *Billing) RevokeOnly(ctx context.Context, by *Key, account, id string) (Key, error) {
-	return b.revokeKey(ctx, by, account, id, false)
+	k, _, err := b.revokeKey(ctx, by, account, id, false)
+	return k, err
 }
 
-func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tree bool) (k Key, err error) {
+// revokeKey revokes a key. begun reports whether it added the key to Account.Ending.
+func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tree bool) (k Key, begun bool, err error) {
 	if id == "" || strings.Trim(id, letters) != "" || len(id) > 64 {
-		return k, problem.New(problem.NotFound, "no such key")
+		return k, false, problem.New(problem.NotFound, "no such key")
 	}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
 		s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, id))
@@ -213,8 +216,8 @@ func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tr
 			}
 			c = Change{Kind: KeyRevoked, Key: id, Name: s.Name}
 		}
-		k = s.Key
-		if !tree || slices.Contains(a.Ending, id) {
+		k, begun = s.Key, tree && !slices.Contains(a.Ending, id)
+		if !begun {
 			return c, nil
 		}
 		a.Ending = append(a.Ending, id)
@@ -227,7 +230,7 @@ func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tr
 		}
 		return c, err
 	})
-	return k, err
+	return k, begun, err
 }
 
 // endKey revokes a key that tx has read from the list.
@@ -251,21 +254,22 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 			failed = append(failed, store.Problem(err))
 			break
 		}
-		e, err := b.endTrees(ctx, account)
+		e, err := b.endTrees(ctx, account, "", false)
 		n += len(e.Keys) + len(e.Links)
 		failed = append(failed, err)
 	}
 	return n, errors.Join(failed...)
 }
 
-// endTrees completes all revocations of an account.
-func (b *Billing) endTrees(ctx context.Context, account string) (e Ended, err error) {
+// endTrees completes all revocations of an account. begun reports whether the caller began the
+// revocation of the key id: another process may have ended links of other trees just now.
+func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) (e Ended, err error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
 	a, err := b.Account(ctx, account)
 	for _, root := range a.Ending {
 		if err == nil {
-			err = b.endTree(ctx, account, root, &e)
+			err = b.endTree(ctx, account, root, begun && root == id, &e)
 		}
 	}
 	return e, err
@@ -277,7 +281,7 @@ const endedAtOnce = (store.MaxWrites - 2) / 2
 
 // endTree ends the rest of the tree of a key in Account.Ending. Its lists are complete, because such a
 // tree does not grow.
-func (b *Billing) endTree(ctx context.Context, account, root string, e *Ended) error {
+func (b *Billing) endTree(ctx context.Context, account, root string, begun bool, e *Ended) error {
 	keys, err := b.listKeys(ctx, account)
 	if err != nil {
 		return err
@@ -298,7 +302,7 @@ func (b *Billing) endTree(ctx context.Context, account, root string, e *Ended) e
 			return err
 		}
 	}
-	if len(links) > 0 { // other processes may have cached the links
+	if len(links) > 0 || !begun { // other processes may have cached links that ended
 		wait := b.Wait
 		if wait == nil {
 			wait = retry.Sleep

@@ -612,6 +612,30 @@ func TestNoProcessPaysByALinkOfARevokedKey(t *testing.T) {
 	w.wantBalance(a, money.Dollar-2000)
 }
 
+// The same holds if the process that revokes the key dies after it has ended the link, and another
+// process completes the revocation at once.
+func TestNoProcessPaysByALinkOfAnInterruptedRevocation(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 1, money.Dollar)
+	root := w.makes(nil, a.ID)
+	c := w.links(root)
+	other := w.hostOf(w.store, w.instance(w.store))
+	w.wantOutcome("a call at another process", c.say(other, "hi"), 0)
+	config := w.billing.Config
+	config.Wait = func(context.Context, time.Duration) error { return context.Canceled }
+	if _, err := billing.New(config).RevokeKey(t.Context(), nil, a.ID, root.ID); err == nil {
+		t.Error("a revocation that is interrupted has no error")
+	}
+	config.Wait = func(_ context.Context, d time.Duration) error {
+		w.clock.Advance(d)
+		return nil
+	}
+	_, err := billing.New(config).EndTrees(t.Context())
+	w.must(err)
+	w.wantOutcome("a call after it is completed", c.say(other, "hi"), problem.PaymentRequired)
+	w.wantComplete(a.ID)
+}
+
 // Whatever is made and revoked in whatever order, a key or a link can be used if and only if neither
 // it was revoked, nor a key above it with its tree.
 func TestTreesEndWhole(test *testing.T) {
