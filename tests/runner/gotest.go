@@ -45,7 +45,7 @@ const (
 	// packageTimeout limits the tests of one package. It is several times what the slowest package
 	// takes on one busy core.
 	packageTimeout = 2 * time.Hour
-	// dumpTime is how long a program may take to print its goroutines.
+	// dumpTime limits the time in which a program prints its goroutines.
 	dumpTime = 10 * time.Second
 )
 
