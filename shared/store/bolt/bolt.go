@@ -69,6 +69,8 @@ type Options struct {
 	// MaxSize, if not 0, bounds the file in bytes: beyond, Commit returns
 	// ErrUnavailable, as with a full disk, and reads continue.
 	MaxSize int
+	// Upgrade, if set, upgrades a file of an earlier format. Without it, Open refuses such a file.
+	Upgrade *Upgrade
 
 	recentRows int // zero means the default
 	openFile   func(string, int, os.FileMode) (*os.File, error)
@@ -125,8 +127,8 @@ func (r recent) upTo(record uint64) recent {
 	return r
 }
 
-// Open opens the file at path, or makes it with mode 0600. A file of another
-// Format, and one that another process holds, is refused and not changed.
+// Open opens the file at path, or makes it with mode 0600. A file of a later Format, and one that
+// another process holds, is refused and not changed.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{limit: o.recentRows, ended: make(chan struct{}), recent: map[store.Stream]recent{}}
 	if s.limit == 0 {
@@ -137,7 +139,7 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	s.disk.init()
 	s.queue.init()
-	if err := guarded(s.prepare); err != nil {
+	if err := guarded(func() error { return s.prepare(o.Upgrade) }); err != nil {
 		err = atPath(err, path)
 		return nil, errors.Join(err, s.closeFile(err))
 	}
@@ -146,14 +148,14 @@ func Open(path string, o Options) (*Store, error) {
 }
 
 // prepare brings an open file to the state in which commits can start.
-func (s *Store) prepare() error {
+func (s *Store) prepare(u *Upgrade) error {
 	// A process that was killed between its last write and the sync left data
 	// that is readable but can be lost in a power cut: the name of a new file,
 	// and its last transaction.
 	if err := errors.Join(s.db.Sync(), syncFolder(filepath.Dir(s.db.Path()))); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
-	if err := checkFormat(s.db); err != nil {
+	if err := checkFormat(s.db, u); err != nil {
 		return err
 	}
 	behind := false
@@ -188,6 +190,10 @@ func (s *Store) open(path string, o Options) error {
 			options.InitialMmapSize += int(info.Size())
 		}
 	}
+	return s.openFile(path, options)
+}
+
+func (s *Store) openFile(path string, options *bbolt.Options) error {
 	err := guarded(func() (err error) {
 		s.db, err = bbolt.Open(path, 0o600, options)
 		return err
@@ -202,7 +208,7 @@ func (s *Store) open(path string, o Options) error {
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return problem.Wrap(problem.Damaged, err, "%s is not a vacancy data file, or is damaged", path)
 	}
-	return problem.Wrap(problem.Unavailable, err, "cannot open %s", path)
+	return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
 }
 
 // guarded runs fn and turns its panic into an error: bbolt asserts what it

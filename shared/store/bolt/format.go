@@ -14,7 +14,7 @@ import (
 )
 
 // Format is the version of the file's layout that this code reads and writes.
-const Format = 3
+const Format = 4
 
 // Buckets of a file.
 var (
@@ -38,8 +38,11 @@ var (
 	// expiringBucket is when documents expire: the second, the document's key.
 	expiringBucket = []byte("expiring")
 
-	formatKey  = []byte("format")  // in metaBucket: the format
-	indexedKey = []byte("indexed") // in metaBucket: the last record in the index
+	// Keys in metaBucket.
+	formatKey  = []byte("format")
+	indexedKey = []byte("indexed") // last record in the index
+	upgradeKey = []byte("upgrade") // mark of an incomplete upgrade
+	aboutKey   = []byte("about")   // Info.About
 )
 
 // rowFormat is the first byte of every record and every document.
@@ -185,23 +188,10 @@ func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 }
 
 func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
+	if d, b, ok = parseDocumentHead(b); !ok {
+		return d, false
+	}
 	d.Key = k
-	var used int
-	if d.Version, used = binary.Uvarint(b); used <= 0 {
-		return d, false
-	}
-	b = b[used:]
-	if d.Number, used = binary.Varint(b); used <= 0 || len(b) < used+len(d.WriteID) {
-		return d, false
-	}
-	b = b[used+copy(d.WriteID[:], b[used:]):]
-	for _, text := range []*string{&d.Index.Partition, &d.Index.Sort} {
-		n, used := binary.Uvarint(b)
-		if used <= 0 || n > uint64(len(b)-used) {
-			return d, false
-		}
-		*text, b = string(b[used:used+int(n)]), b[used+int(n):]
-	}
 	second, used := binary.Uvarint(b)
 	if used <= 0 || second > math.MaxInt64 {
 		return d, false
@@ -213,6 +203,27 @@ func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
 	return d, true
 }
 
+// parseDocumentHead parses a document's value up to its place in the index.
+func parseDocumentHead(b []byte) (d store.Doc, rest []byte, ok bool) {
+	var used int
+	if d.Version, used = binary.Uvarint(b); used <= 0 {
+		return d, nil, false
+	}
+	b = b[used:]
+	if d.Number, used = binary.Varint(b); used <= 0 || len(b) < used+len(d.WriteID) {
+		return d, nil, false
+	}
+	b = b[used+copy(d.WriteID[:], b[used:]):]
+	for _, text := range []*string{&d.Index.Partition, &d.Index.Sort} {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) {
+			return d, nil, false
+		}
+		*text, b = string(b[used:used+int(n)]), b[used+int(n):]
+	}
+	return d, b, true
+}
+
 func cloneDoc(d store.Doc) store.Doc {
 	d.Data = bytes.Clone(d.Data)
 	return d
@@ -222,22 +233,28 @@ func damaged(format string, args ...any) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf(format, args...), "the data file is damaged: "+format, args...)
 }
 
-// checkFormat makes an empty file a data file of this Format, and refuses a file
-// of another one before anything is written to it.
-func checkFormat(db *bbolt.DB) error {
-	format, err := formatOf(db)
+// checkFormat makes an empty file a data file of this Format. It upgrades a file of an earlier
+// format; with a nil u it returns an EarlierError. A file of a later format is refused.
+func checkFormat(db *bbolt.DB, u *Upgrade) error {
+	info, err := readInfo(db)
 	switch {
-	case err != nil, format == Format:
+	case err != nil, info.Format == Format && info.From == 0:
 		return err
-	case format > Format:
-		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: a newer vacancy opens it; here use --data OTHER", db.Path(), format, Format)
-	case format >= 0:
-		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: the vacancy that wrote it still opens it; here use --data OTHER", db.Path(), format, Format)
+	case info.Format > Format:
+		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: use a newer vacancy, or other data with --data OTHER", db.Path(), info.Format, Format)
+	case info.Format >= 0 && info.Format < earliest:
+		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: it upgrades format %d and later; use the vacancy that wrote the file, or other data with --data OTHER", db.Path(), info.Format, Format, earliest)
+	case info.Format < 0:
+		if err := db.Update(makeBuckets); err != nil {
+			return problem.Wrap(problem.Unavailable, err, "cannot write %s", db.Path())
+		}
+		return nil
+	case u == nil && info.Format == Format:
+		return Earlier("the upgrade of %s from format %d is incomplete: the next start of the host completes it", db.Path(), info.From)
+	case u == nil:
+		return Earlier("%s has format %d, this vacancy reads format %d: the next start of the host upgrades it", db.Path(), info.Format, Format)
 	}
-	if err := db.Update(makeBuckets); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "cannot write %s", db.Path())
-	}
-	return nil
+	return upgrade(db, info.Format, u)
 }
 
 // formatOf reads a file's format; -1 if the file is empty.

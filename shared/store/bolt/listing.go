@@ -9,10 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// IsEmpty reports whether the file has neither rows nor documents.
-func (s *Store) IsEmpty(ctx context.Context) (empty bool, err error) {
+// IsEmpty reports whether the file has neither rows nor documents, other than the one at a key.
+func (s *Store) IsEmpty(ctx context.Context, except store.Key) (empty bool, err error) {
 	err = s.read(ctx, func(tx *bbolt.Tx) error {
-		document, _ := tx.Bucket(documentsBucket).Cursor().First()
+		c := tx.Bucket(documentsBucket).Cursor()
+		document, _ := c.First()
+		if bytes.Equal(document, documentKey(except)) {
+			document, _ = c.Next()
+		}
 		empty = document == nil && tx.Bucket(journalBucket).Sequence() == 0
 		return nil
 	})

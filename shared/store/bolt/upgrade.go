@@ -1,0 +1,246 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// EarlierError is the error of Open for a file of an earlier format, or with an incomplete upgrade, if
+// the caller does not upgrade files.
+type EarlierError struct{ problem *problem.Error }
+
+func (e *EarlierError) Error() string { return e.problem.Error() }
+
+// Unwrap returns the problem.
+func (e *EarlierError) Unwrap() error { return e.problem }
+
+// Earlier returns an EarlierError.
+func Earlier(format string, args ...any) error {
+	return &EarlierError{problem.New(problem.Conflict, format, args...)}
+}
+
+// earliest is the earliest format that can be upgraded.
+const earliest = 2
+
+// Limits of a transaction of an upgrade.
+const (
+	batchEntries = 5000
+	batchBytes   = 4 << 20
+)
+
+// Upgrade is what Open needs to upgrade a file of an earlier format.
+//
+// Rows keep their form. Format 2 stored documents that never expire without the second of expiry, and
+// had no numbersBucket at first. The first transaction sets the new format, which earlier programs
+// refuse, and the mark of the upgrade. Each later transaction changes some entries and moves the mark,
+// because a document of format 2 cannot be told from one of format 3. The mark stays until
+// [Store.Upgraded], so that the caller can upgrade what the documents mean.
+type Upgrade struct {
+	// Begin is called before the first change of the file. Its error ends Open. The lock of the file
+	// is held, so the file can be copied.
+	Begin func(from int) error
+	// Progress is called with the number of entries that this process has upgraded.
+	Progress func(entries int)
+}
+
+// Phases of an upgrade.
+const (
+	phaseNumbers byte = iota + 1
+	phaseDocuments
+	phaseDone // of the file
+)
+
+// mark tells how far an upgrade is.
+type mark struct {
+	from  int    // format at the begin
+	phase byte   // next phase
+	last  []byte // last key that the phase has upgraded
+}
+
+func (m *mark) bytes() []byte {
+	return append(append(number(uint64(m.from)), m.phase), m.last...)
+}
+
+func parseMark(b []byte) (m mark, ok bool) {
+	if len(b) < 9 {
+		return m, false
+	}
+	return mark{int(parseNumber(b[:8])), b[8], bytes.Clone(b[9:])}, true
+}
+
+// upgrade upgrades a file of format from, or completes an upgrade.
+func upgrade(db *bbolt.DB, from int, u *Upgrade) error {
+	if from < Format {
+		if err := u.Begin(from); err != nil {
+			return err
+		}
+		if err := db.Update(func(tx *bbolt.Tx) error { return beginUpgrade(tx, from) }); err != nil {
+			return notUpgraded(db, err)
+		}
+	}
+	for entries, done := 0, false; !done; {
+		n := 0
+		err := db.Update(func(tx *bbolt.Tx) (err error) {
+			n, done, err = upgradeBatch(tx)
+			return err
+		})
+		if err != nil {
+			return notUpgraded(db, err)
+		}
+		if entries += n; u.Progress != nil && n > 0 {
+			u.Progress(entries)
+		}
+	}
+	return nil
+}
+
+func notUpgraded(db *bbolt.DB, err error) error {
+	return problem.Wrap(problem.Unavailable, err, "the upgrade of %s was interrupted: %v; the next start continues it", db.Path(), err)
+}
+
+func beginUpgrade(tx *bbolt.Tx, from int) error {
+	m := mark{from: from, phase: phaseDone}
+	if from == 2 {
+		m.phase = phaseNumbers
+	}
+	if err := makeBuckets(tx); err != nil {
+		return err
+	}
+	return tx.Bucket(metaBucket).Put(upgradeKey, m.bytes())
+}
+
+// upgradeBatch upgrades the next entries of a file.
+func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
+	b := openBuckets(tx)
+	m, ok := parseMark(b.meta.Get(upgradeKey))
+	if !ok {
+		return 0, true, damaged("the mark of its upgrade is incomplete")
+	}
+	from, change := b.names, func(name, n []byte) error { return b.numbers.Put(n, name) }
+	switch m.phase {
+	case phaseDocuments:
+		b.documents.FillPercent = 0.9
+		from, change = b.documents, func(k, value []byte) error { return b.documents.Put(k, fromFormat2(value)) }
+	case phaseDone:
+		return 0, true, nil
+	}
+	var entries [][2][]byte // Put invalidates cursors and values
+	c := from.Cursor()
+	k, v := c.Seek(m.last)
+	if len(m.last) > 0 && bytes.Equal(k, m.last) {
+		k, v = c.Next()
+	}
+	for size := 0; k != nil && len(entries) < batchEntries && size < batchBytes; k, v = c.Next() {
+		entries = append(entries, [2][]byte{bytes.Clone(k), bytes.Clone(v)})
+		size += len(k) + len(v)
+	}
+	if m.last = nil; k == nil {
+		m.phase++
+	} else {
+		m.last = entries[len(entries)-1][0]
+	}
+	for _, e := range entries {
+		if err := change(e[0], e[1]); err != nil {
+			return 0, false, err
+		}
+	}
+	return len(entries), false, b.meta.Put(upgradeKey, m.bytes())
+}
+
+// fromFormat2 returns the value of a document of format 2 in today's form. Damaged values stay, so
+// that reads report them.
+func fromFormat2(value []byte) []byte {
+	const expires = 2 // first byte of a document that expires
+	switch {
+	case len(value) > 0 && value[0] == expires:
+		return append([]byte{rowFormat}, value[1:]...)
+	case len(value) > 0 && value[0] == rowFormat:
+		if _, data, ok := parseDocumentHead(value[1:]); ok {
+			return slices.Insert(bytes.Clone(value), len(value)-len(data), 0)
+		}
+	}
+	return value
+}
+
+// Info describes a file.
+type Info struct {
+	Format int // -1 for an empty file
+	// From is the format or version from which an incomplete upgrade began, or 0.
+	From int
+	// About is what Upgraded stored last, or nil.
+	About []byte
+	// Size is the size of the file, if Inspect has read it.
+	Size int64
+}
+
+// Inspect reads the Info of a file, which it does not change, also if the file has another format.
+func Inspect(path string) (info Info, err error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return info, problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
+	}
+	if stat.Size() == 0 {
+		return Info{Format: -1}, nil
+	}
+	s := Store{}
+	err = s.openFile(path, &bbolt.Options{Timeout: lockWait, ReadOnly: true})
+	if err != nil {
+		return info, err
+	}
+	err = guarded(func() (err error) {
+		info, err = readInfo(s.db)
+		return err
+	})
+	info.Size = stat.Size()
+	return info, errors.Join(atPath(err, path), s.closeFile(err))
+}
+
+// Info describes the open file.
+func (s *Store) Info() (Info, error) { return readInfo(s.db) }
+
+func readInfo(db *bbolt.DB) (info Info, err error) {
+	if info.Format, err = formatOf(db); err != nil || info.Format < 0 {
+		return info, err
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(metaBucket)
+		m, _ := parseMark(meta.Get(upgradeKey))
+		info.From, info.About = m.from, bytes.Clone(meta.Get(aboutKey))
+		return nil
+	})
+	return info, err
+}
+
+// Upgrading marks the upgrade of a file of today's format as begun, for a caller that changes what
+// its documents mean.
+func (s *Store) Upgrading() error {
+	m := mark{from: Format, phase: phaseDone}
+	return s.setMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, m.bytes()) })
+}
+
+// Upgraded ends the upgrade of a file, and stores what about says of it, for Info.
+func (s *Store) Upgraded(about []byte) error {
+	return s.setMeta(func(meta *bbolt.Bucket) error {
+		return errors.Join(meta.Delete(upgradeKey), meta.Put(aboutKey, about))
+	})
+}
+
+func (s *Store) setMeta(change func(meta *bbolt.Bucket) error) error {
+	id := 0
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		id = tx.ID()
+		return change(tx.Bucket(metaBucket))
+	})
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "cannot write %s: %v", s.db.Path(), err)
+	}
+	s.disk.reached(id)
+	return syncFolder(filepath.Dir(s.db.Path()))
+}
