@@ -39,6 +39,13 @@ func AccountOwner(account, subject string) Owner {
 	return o
 }
 
+// FormerOwner returns the owner that an earlier program gave to the tasks of an account. An upgrade
+// replaces it.
+func FormerOwner(account string) Owner {
+	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
+	return Owner{accountPrefix + hex.EncodeToString(sum[:digestSize])}
+}
+
 func digest(what string, of ...string) string {
 	b := []byte("vacancy owner v1\x1f" + what)
 	for _, s := range of {

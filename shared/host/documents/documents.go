@@ -31,6 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -64,6 +65,7 @@ var kinds = []store.AnyKind{
 	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.TurnDocs.Any(), task.RunningDocs.Any(), task.PushedDocs.Any(), task.RecentDocs.Any(),
 	textkeys.KeyDocs.Any(),
 	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignedDocs.Any(),
+	upgrade.VersionDocs.Any(),
 	usage.PaidDocs.Any(), usage.SubjectDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.OffsetDocs.Any(),
 	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetDocs.Any(), vacants.NameDocs.Any(), vacants.NameOwnerDocs.Any(),
 	vacants.FormerDocs.Any(), vacants.SelfDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),

@@ -67,7 +67,7 @@ func (r *run) unrelatedDocuments(ctx context.Context, of store.Owner, parts ...s
 // names checks the names page by page. A name that is created meanwhile may be
 // missing in the view; its vacant is found by its logbook.
 func (r *run) names(ctx context.Context) error {
-	return r.each(ctx, vacants.NameDocs.All(), func(d store.Doc) error { return r.name(ctx, d.Key.Sort) })
+	return r.each(ctx, vacants.NameDocs.All(), func(d store.Doc) error { return r.name(ctx, d.Key) })
 }
 
 // self checks the host's own identity, if the store has it, and the keys that it certified.
@@ -123,11 +123,10 @@ func (r *run) broken(k store.Key, c Check, want string, err error) error {
 }
 
 // name checks that a name leads to a vacant that has this name and a logbook.
-func (r *run) name(ctx context.Context, name string) error {
+func (r *run) name(ctx context.Context, k store.Key) error {
 	if err := r.flushIfFull(); err != nil {
 		return err
 	}
-	k := vacants.NameKey(name)
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
@@ -146,7 +145,7 @@ func (r *run) name(ctx context.Context, name string) error {
 		r.found(inDocument(k, Name, "the id of a vacant hosted here", id.String()))
 		return nil
 	}
-	if rec, err := vacants.RecordDocs.Parse(d); err == nil && rec.Name != name {
+	if rec, err := vacants.RecordDocs.Parse(d); err == nil && rec.Name != k.Sort && vacants.NameKey(rec.Name) != k {
 		r.found(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
 	}
 	logged, err := r.any(ctx, store.StreamOf(store.KindLogbook, id))
@@ -336,7 +335,7 @@ func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record)
 	if err := registry.CheckName(rec.Name); err != nil {
 		return differ(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name))
 	}
-	d, err := r.view.Doc(ctx, vacants.NameKey(rec.Name))
+	d, err := vacants.NameDoc(ctx, r.view, rec.Name)
 	if damaged(err) {
 		return differ(vacants.NameKey(rec.Name), Document, "a document that can be read", problem.Of(err).Error())
 	}

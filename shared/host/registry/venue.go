@@ -92,3 +92,26 @@ func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
 	n, _, err := VenueCountDocs.Get(ctx, r.Store, VenueCountKey())
 	return n, Problem(err)
 }
+
+// UpgradeVenueCount stores the number of listed vacants, if an earlier program did not store it.
+func UpgradeVenueCount(ctx context.Context, u store.Updater) error {
+	if d, err := u.Store.Doc(ctx, VenueCountKey()); err != nil || d.Version > 0 {
+		return err
+	}
+	count := int64(0)
+	for d, err := range store.All(ctx, u.Store, RegistrationDocs.Indexed()) {
+		if err != nil {
+			return err
+		}
+		if g, err := RegistrationDocs.Parse(d); err == nil && g.Listed() {
+			count++
+		}
+	}
+	return u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, VenueCountKey())
+		if err == nil && d.Version == 0 {
+			VenueCountDocs.Put(tx, d, count)
+		}
+		return err
+	})
+}

@@ -51,7 +51,7 @@ func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, 
 	if err := registry.CheckName(name); err != nil {
 		return Record{}, err
 	}
-	d, err := v.Store.Doc(ctx, NameKey(name))
+	d, err := NameDoc(ctx, v.Store, name)
 	if err != nil {
 		return Record{}, store.Problem(err)
 	}
@@ -219,7 +219,7 @@ func (v *Directory) ids(ctx context.Context, within store.Range, cursor string, 
 		if err != nil {
 			return nil, "", err
 		}
-		page[i] = named{d.Key.Sort, id}
+		page[i] = named{d.Index.Sort, id}
 	}
 	return page, next, nil
 }

@@ -21,12 +21,36 @@ const beforeIDs = "!"
 // FormerKey is the key of the document of a tombstone without a name.
 func FormerKey(id identity.ID) store.Key { return FormerDocs.Key(id.String()) }
 
-// nameOwner is the tenant that a name belongs to. Its document has the name in lower case as its
-// key, so that of two commits that take spellings of one name the second fails. If it is absent,
-// the name was taken by an earlier program, and belongs to the tenant of its vacant or tombstone.
+// NameKey is the key of the document that leads from a name to its vacant: the name in lower case, so
+// that of two commits that take spellings of one name the second fails. An earlier program allowed
+// names that differ only by case. Of those, one vacant has this key, and the others have exactKey.
+func NameKey(name string) store.Key { return NameDocs.Key(strings.ToLower(name)) }
+
+func exactKey(name string) store.Key { return NameDocs.Key(name) }
+
+// NameDoc reads the document that leads from a name to its vacant, in exactly this spelling; Version
+// is 0 if there is none. Both keys are read for every name that has them, so that the time does not
+// show which names exist.
+func NameDoc(ctx context.Context, from store.Reader, name string) (store.Doc, error) {
+	d, err := from.Doc(ctx, NameKey(name))
+	if k := exactKey(name); err == nil && k != d.Key {
+		exact, exactErr := from.Doc(ctx, k)
+		if exactErr != nil || exact.Version > 0 {
+			return exact, exactErr
+		}
+	}
+	if sort := d.Index.Sort; sort != "" && sort != name { // an export has no index
+		d = store.Doc{Key: d.Key}
+	}
+	return d, err
+}
+
+// nameOwner is the tenant that a name belongs to.
 type nameOwner struct {
 	Name   string `json:"name"`             // the spelling that was taken last
 	Tenant string `json:"tenant,omitempty"` // "" is the operator
+	// Also are the spellings that other vacants have, or had.
+	Also []string `json:"also,omitempty"`
 }
 
 // NameOwnerKey is the key of the document that says whose a name is, in any spelling.
@@ -42,24 +66,22 @@ type spelling struct {
 // has a spelling of the name, or if the name belongs to another tenant and by is not the operator.
 // It returns the tombstones that have spellings of the name.
 func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, name string, r *Record) ([]spelling, error) {
-	// The owner is read first. A commit that gives up a spelling after that writes the owner, too,
-	// and so conflicts with the caller's, even if the spellings were read too late to see it.
 	owner, d, err := NameOwnerDocs.Get(ctx, from, NameOwnerKey(name))
 	if err != nil {
 		return nil, err
 	}
 	foreign := d.Version > 0 && owner.Tenant != r.Tenant
-	all, err := v.spellings(ctx, from, name)
-	if err != nil {
-		return nil, err
+	keys := []store.Key{NameKey(name)}
+	for _, other := range owner.Also {
+		keys = append(keys, exactKey(other))
 	}
 	var former []spelling
-	for _, d := range all {
-		id, err := NameDocs.Parse(d)
+	for _, k := range keys {
+		id, d, err := NameDocs.Get(ctx, from, k)
 		if err != nil {
-			return nil, err
+			return nil, store.Problem(err)
 		}
-		if id == r.ID {
+		if d.Version == 0 || id == r.ID {
 			continue
 		}
 		holder, ok, err := v.read(ctx, id)
@@ -78,63 +100,6 @@ func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, 
 	return former, nil
 }
 
-// spellings reads the documents of the stored names that equal name but for case.
-func (v *Directory) spellings(ctx context.Context, from store.Reader, name string) ([]store.Doc, error) {
-	const page = 16 // a seek passes the names between two spellings; most of the time there are few
-	within := NameDocs.All()
-	within.Last = strings.ToLower(name) + "\x00"
-	var found []store.Doc
-	for first, ok := strings.ToUpper(name), true; ok; {
-		within.First = first
-		docs, next, err := v.Store.Docs(ctx, within, page, "")
-		for next != "" && len(docs) == 0 && err == nil {
-			docs, next, err = v.Store.Docs(ctx, within, page, next)
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range docs {
-			if !strings.EqualFold(d.Key.Sort, name) {
-				continue
-			}
-			if d, err = from.Doc(ctx, d.Key); err != nil {
-				return nil, err
-			}
-			if d.Version > 0 {
-				found = append(found, d)
-			}
-		}
-		if next == "" {
-			break
-		}
-		first, ok = nextSpelling(name, docs[len(docs)-1].Key.Sort)
-	}
-	return found, nil
-}
-
-// nextSpelling returns the first spelling of name that sorts after a text, if there is one.
-func nextSpelling(name, after string) (next string, ok bool) {
-	upper, lower := strings.ToUpper(name), strings.ToLower(name)
-	same := 0 // length of the common beginning of after and some spelling
-	for same < min(len(name), len(after)) && (after[same] == upper[same] || after[same] == lower[same]) {
-		same++
-	}
-	if same < len(name) {
-		switch rest := after[same:]; {
-		case rest < upper[same:]:
-			return after[:same] + upper[same:], true
-		case rest[0] < lower[same]:
-			return after[:same] + lower[same:same+1] + upper[same+1:], true
-		}
-	}
-	for i := same - 1; i >= 0; i-- {
-		if after[i] < lower[i] {
-			return after[:i] + lower[i:i+1] + upper[i+1:], true
-		}
-	}
-	return "", false
-}
-
 // claim adds to tx that name leads to r, as by wants, or returns the error of checkName.
 func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
 	former, err := v.checkName(ctx, tx, by, name, r)
@@ -151,7 +116,7 @@ func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name stri
 		}
 	}
 	NameDocs.Put(tx, store.Doc{Key: NameKey(name), Index: indexed(r, name)}, r.ID)
-	NameOwnerDocs.Put(tx, store.Doc{Key: NameOwnerKey(name)}, nameOwner{name, r.Tenant})
+	NameOwnerDocs.Put(tx, store.Doc{Key: NameOwnerKey(name)}, nameOwner{Name: name, Tenant: r.Tenant})
 	return nil
 }
 
@@ -171,18 +136,24 @@ func (v *Directory) claimFree(ctx context.Context, tx *store.Tx, by Asker, name 
 	return err
 }
 
-// giveUp adds to tx that r no longer has its name, which stays its tenant's. A name of which two
-// tenants had spellings, as earlier programs allowed, becomes the operator's.
-func (r *Record) giveUp(ctx context.Context, tx *store.Tx) error {
+// giveUp adds to tx that r no longer has its name, to which the document at k leads. The name stays
+// its tenant's. A name of which two tenants had spellings becomes the operator's.
+func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
 	if err != nil {
 		return err
 	}
-	tenant := r.Tenant
-	if d.Version > 0 && owner.Tenant != tenant {
-		tenant = ""
+	if d.Version == 0 {
+		owner.Tenant = r.Tenant
 	}
-	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: NameOwnerDocs.Listed(reserved+d.Key.Sort, tenant)}, nameOwner{r.Name, tenant})
+	if owner.Tenant != r.Tenant {
+		owner.Tenant = ""
+	}
+	at := d.Index // a vacant with another spelling still has the name
+	if k == NameKey(r.Name) {
+		owner.Name, at = r.Name, NameOwnerDocs.Listed(reserved+d.Key.Sort, owner.Tenant)
+	}
+	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: at}, owner)
 	return nil
 }
 

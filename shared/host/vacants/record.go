@@ -181,8 +181,10 @@ type stored struct {
 	Stored int64 `json:"stored,omitempty"`
 }
 
-// record is how records are stored. Formats 1 to 4 were of earlier programs.
-var record = store.JSON[stored](5)
+// format is the format of records. UpgradeRecord reads formats 1 to 4.
+const format = 5
+
+var record = store.JSON[stored](format)
 
 // encodeRecord writes of a deleted vacant the tombstone only, so nothing destroyed can be
 // written back. The tombstone keeps the kin, because a deleted closed child stays concealed
@@ -269,9 +271,6 @@ func (r *Record) place() store.Key {
 	}
 	return RecordDocs.Listed(r.Name)
 }
-
-// NameKey is the key of the document that maps a name to its vacant.
-func NameKey(name string) store.Key { return NameDocs.Key(name) }
 
 // Limits of a new vacant.
 const (

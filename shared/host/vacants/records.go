@@ -98,12 +98,15 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 		return m.record, m.ok, nil
 	}
 	generation := v.memory.now()
-	id, d, err := NameDocs.Get(ctx, v.Store, NameKey(name))
+	d, err := NameDoc(ctx, v.Store, name)
 	if err != nil {
 		return Record{}, false, store.Problem(err)
 	}
-	if d.Version == 0 {
-		id = key
+	id := key
+	if d.Version > 0 {
+		if id, err = NameDocs.Parse(d); err != nil {
+			return Record{}, false, err
+		}
 	}
 	if r, ok, err = v.read(ctx, id); err != nil {
 		return Record{}, false, err

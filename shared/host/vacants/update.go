@@ -218,16 +218,18 @@ func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, c *Chan
 	if c.Name == nil || *c.Name == r.Name {
 		return nil
 	}
-	old, err := tx.Doc(ctx, NameKey(r.Name))
+	old, err := NameDoc(ctx, tx, r.Name)
 	if err != nil {
 		return err
 	}
 	if err := v.claim(ctx, tx, c.By, *c.Name, r); err != nil {
 		return err
 	}
-	tx.Delete(old.Key)
+	if old.Key != NameKey(*c.Name) {
+		tx.Delete(old.Key)
+	}
 	if !strings.EqualFold(*c.Name, r.Name) {
-		err = r.giveUp(ctx, tx)
+		err = r.giveUp(ctx, tx, old.Key)
 	}
 	r.Name = *c.Name
 	return err

@@ -157,13 +157,19 @@ func (e *Engine) open(ctx context.Context, d store.Doc) ([]byte, error) {
 }
 
 func (e *Engine) sealEvent(ctx context.Context, k store.Key, event storedEvent) ([]byte, error) {
+	plain, err := encodeEvent(event)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "event %s", k)
+	}
+	return e.seal(ctx, k, plain)
+}
+
+func encodeEvent(event storedEvent) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(event); err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "event %s", k)
-	}
-	return e.seal(ctx, k, b.Bytes())
+	err := enc.Encode(event)
+	return b.Bytes(), err
 }
 
 func (e *Engine) openEvent(ctx context.Context, d store.Doc) (event storedEvent, err error) {

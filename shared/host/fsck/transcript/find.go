@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -53,9 +54,10 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 		return end{id.String()}, nil
 	}
 	if registry.CheckName(word) == nil {
-		id, d, err := vacants.NameDocs.Get(ctx, v, vacants.NameKey(word))
+		d, err := vacants.NameDoc(ctx, v, word)
 		if err != nil || d.Version > 0 {
-			return end{id.String()}, err
+			id, parseErr := vacants.NameDocs.Parse(d)
+			return end{id.String()}, cmp.Or(err, parseErr)
 		}
 	}
 	if digits := strings.ToLower(word); len(word) >= minPrefix && len(word) < 2*identity.Size && strings.Trim(digits, "0123456789abcdef") == "" {

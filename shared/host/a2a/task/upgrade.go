@@ -1,0 +1,164 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// UpgradeTasks gives the tasks that an account has at a vacant under its former owner to its owner of
+// today. Tasks that have expired, that are damaged, or whose texts cannot be opened any more stay where
+// they are; of damage it returns an error in the end.
+func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account string) error {
+	former := call.FormerOwner(account)
+	var damaged error
+	for d, err := range store.All(ctx, e.Store, HeadDocs.Indexed(vacant.String(), former.String())) {
+		if err != nil {
+			return err
+		}
+		r, err := ParseMessage(strings.TrimPrefix(d.Key.Partition, "task#"))
+		if err != nil || d.Expired(e.Now()) {
+			continue
+		}
+		switch err := e.upgradeTask(ctx, r, call.AccountOwner(account, "")); {
+		case problem.Is(err, problem.Damaged):
+			damaged = err
+		case err != nil && !errors.Is(err, textkeys.ErrGone):
+			return err
+		}
+	}
+	return damaged
+}
+
+// UpgradeMessage returns a message of the queue with the owner of today, for the accounts of a host.
+func UpgradeMessage(text string, accounts []string) string {
+	for _, a := range accounts {
+		text = strings.Replace(text, "#"+call.FormerOwner(a).String()+"#", "#"+call.AccountOwner(a, "").String()+"#", 1)
+	}
+	return text
+}
+
+// upgradeTask moves a task to another owner. The key of a document is part of its seal, so all are
+// sealed again. The events of before expire.
+//
+// The id of the task of a message that its client may repeat follows from the owner, too. Under the id
+// of today there is a copy for a client that repeats the message, so that it does not run again.
+func (e *Engine) upgradeTask(ctx context.Context, from Ref, owner call.Owner) error {
+	to := from
+	to.Owner = owner
+	began, err := e.copyTask(ctx, from, to, false)
+	if err != nil {
+		return err
+	}
+	if message := began.History[0].ID; from.ID == MessageTask(from.Vacant, from.Owner, message) {
+		repeated := Ref{to.Vacant, owner, MessageTask(to.Vacant, owner, message)}
+		if _, err := e.copyTask(ctx, from, repeated, true); err != nil {
+			return err
+		}
+	}
+	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.Doc(ctx, from.headKey())
+		tx.Delete(from.headKey())
+		return err
+	})
+}
+
+// copyTask copies a task, its head last, and returns the task as it began. With repeated, the copy is
+// for a client that repeats the message: it is not listed and pushes nothing, and a turn that waits for
+// a worker has failed in it, because it would be given up while the worker runs the turn.
+func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (began Task, err error) {
+	h, _, err := HeadDocs.Get(ctx, e.Store, from.headKey())
+	if err != nil {
+		return began, err
+	}
+	waits := repeated && h.State == Submitted
+	moved, err := e.Store.Doc(ctx, to.headKey())
+	if err != nil {
+		return began, err
+	}
+	for d, err := range store.All(ctx, e.Store, store.Range{Partition: from.partition()}) {
+		if err != nil {
+			return began, err
+		}
+		push, isPush := PushDocs.Parts(d.Key)
+		n, isEvent := eventNumber(d.Key)
+		if !isEvent && (!isPush || repeated || isRemoved(&d)) || waits && n > 1 {
+			continue
+		}
+		plain, err := e.open(ctx, d)
+		if err != nil {
+			return began, err
+		}
+		copied := store.Doc{Key: to.eventKey(n), Number: d.Number, Expires: d.Expires}
+		switch {
+		case isPush:
+			copied.Key = PushDocs.Key(to.message(), push[1])
+			if d.Index != (store.Key{}) {
+				copied.Index = PushDocs.Listed(copied.Key.Partition + "#" + copied.Key.Sort)
+			}
+		case n == 1:
+			event, err := e.openFirst(ctx, d)
+			if err != nil {
+				return began, err
+			}
+			began = *event.Task
+			began.History = slices.Clone(began.History)
+			if !repeated {
+				break
+			}
+			if asked := &event.Task.History[0]; asked.Context == "c-"+from.ID {
+				asked.Context = "c-" + to.ID // what a client without a context gets today
+			}
+			if waits {
+				event.Task.Status = Status{State: Failed, Time: e.Now().UTC().Truncate(time.Microsecond), Message: began.notice("the message was accepted before, as task " + from.ID)}
+			}
+			if plain, err = encodeEvent(event); err != nil {
+				return began, err
+			}
+		}
+		if moved.Version > 0 {
+			continue // before an interruption
+		}
+		if copied.Data, err = e.seal(ctx, copied.Key, plain); err != nil {
+			return began, err
+		}
+		err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.Doc(ctx, copied.Key)
+			tx.Put(copied)
+			return err
+		})
+		if err != nil {
+			return began, err
+		}
+	}
+	if moved.Version > 0 {
+		return began, nil
+	}
+	if h.List = to.Owner; repeated {
+		h.List, h.Background, h.Shares = call.Owner{}, false, nil
+	}
+	if waits {
+		h.State, h.Changed, h.Events = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
+	}
+	h.Bytes = 0 // unknown: the boxes may have another size
+	return began, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		return to.putHead(tx, &h)
+	})
+}
+
+// openFirst returns the first event of a task.
+func (e *Engine) openFirst(ctx context.Context, d store.Doc) (storedEvent, error) {
+	event, err := e.openEvent(ctx, d)
+	if err == nil && (event.Task == nil || len(event.Task.History) == 0) {
+		err = problem.New(problem.Damaged, "event %s begins no task", d.Key)
+	}
+	return event, err
+}

@@ -1,0 +1,289 @@
+// Package upgrade brings the documents of earlier programs to today's form.
+//
+// The documents of a store have a version, which is the number of the last step that was run over
+// them. A step finds out for each document whether it has today's form already, and commits each
+// change by itself. So a step that was interrupted runs again from its beginning, and changes only what
+// is left. Rows are never changed.
+//
+// To change the form of stored documents, or their meaning, append a step to steps. Its test upgrades
+// documents of the version before.
+package upgrade
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/queue/local"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Step is a step of the upgrade. After it, the documents have its number as their version.
+type Step struct {
+	Number int
+	Name   string // what the step changes
+	run    func(*run, context.Context) error
+}
+
+// first is the version of documents whose programs stored no version.
+const first = 1
+
+// steps are all steps, in their order.
+var steps = []Step{
+	{2, "the identity of the host", (*run).identity},
+	{3, "records of vacants", (*run).records},
+	{4, "names", (*run).names},
+	{5, "the number of venues", (*run).venues},
+	{6, "tasks of accounts", (*run).tasks},
+}
+
+// Current is the version of the documents that this program reads and writes.
+var Current = steps[len(steps)-1].Number
+
+// Version is the version of the documents of a store.
+type Version struct {
+	Version int       `json:"version"`
+	From    int       `json:"from,omitempty"` // the version before the last upgrade; 0 if there was none
+	At      time.Time `json:"at"`             // when Version was reached
+	Program string    `json:"program,omitempty"`
+}
+
+// VersionDocs has the version of a store's documents. If it is absent, the store is empty, or its
+// documents have the version first.
+var VersionDocs = store.Kind[Version]{
+	Shape: store.Shape{Name: "version of the documents", Partition: "host", Sort: "documents", Verify: store.Alone},
+	Codec: store.JSON[Version](1),
+}
+
+// Data is a store with what opens and seals its documents.
+type Data struct {
+	Store store.Store
+	Vault custody.Vault
+	Texts call.Texts
+	// Queued upgrades the messages of the queue in the store. Without it, no task may wait in a queue
+	// elsewhere.
+	Queued  bool
+	Program string // its version
+	Log     *slog.Logger
+	Now     func() time.Time
+	Rand    io.Reader // safe for concurrent use
+	// Progress, if set, is called with the number of documents that a step has visited. Calls may be
+	// concurrent.
+	Progress func(s Step, visited int)
+}
+
+// run is one run of the steps.
+type run struct {
+	Data
+	visited func()
+}
+
+func (r *run) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
+
+// Read returns the version of the documents of a store that is not empty. The error is a problem of kind Conflict if it
+// is newer than Current.
+func Read(ctx context.Context, s store.Reader) (Version, error) {
+	v, d, err := VersionDocs.Get(ctx, s, VersionDocs.Key())
+	if err == nil && d.Version == 0 {
+		v.Version = first
+	}
+	if err == nil && v.Version > Current {
+		err = problem.New(problem.Conflict, "the documents have version %d, and this vacancy reads versions up to %d: use a newer vacancy", v.Version, Current)
+	}
+	return v, store.Problem(err)
+}
+
+// New stores the version of a store that has no documents yet.
+func New(ctx context.Context, d Data) (Version, error) {
+	r := run{Data: d}
+	return r.reach(ctx, Current, Current)
+}
+
+// Run brings the documents of a store to the version Current. It may be called again after an error,
+// and for documents of that version.
+func Run(ctx context.Context, d Data) (Version, error) {
+	v, err := Read(ctx, d.Store)
+	if err != nil {
+		return v, err
+	}
+	from := v.Version
+	for _, s := range steps {
+		if s.Number <= v.Version {
+			continue
+		}
+		var visited atomic.Int64
+		r := run{d, func() {
+			if n := visited.Add(1); d.Progress != nil {
+				d.Progress(s, int(n))
+			}
+		}}
+		if err := s.run(&r, ctx); err != nil {
+			return v, problem.Wrap(problem.Of(err).Kind, err, "the upgrade of %s was interrupted: %s; the next start continues it", s.Name, problem.Of(err).Text())
+		}
+		if v, err = r.reach(ctx, s.Number, from); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// reach stores that the documents have a version.
+func (r *run) reach(ctx context.Context, version, from int) (Version, error) {
+	v := Version{Version: version, At: r.Now().UTC().Truncate(time.Second), Program: r.Program}
+	if from < version {
+		v.From = from
+	}
+	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		_, d, err := VersionDocs.Get(ctx, tx, VersionDocs.Key())
+		VersionDocs.Put(tx, store.Doc{Key: d.Key}, v)
+		return err
+	})
+	return v, store.Problem(err)
+}
+
+// atOnce bounds the concurrent changes, which share commits to the disk.
+const atOnce = 64
+
+// each calls change for the documents of a range, several at once. Damaged documents are left as they
+// are, for verify to report.
+func (r *run) each(ctx context.Context, within store.Range, change func(context.Context, store.Doc) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for d, err := range store.All(ctx, r.Store, within) {
+		if err != nil {
+			g.Go(func() error { return err })
+			break
+		}
+		g.Go(func() error { return r.undamaged(ctx, change(ctx, d)) })
+	}
+	return store.Problem(g.Wait())
+}
+
+func (r *run) undamaged(ctx context.Context, err error) error {
+	r.visited()
+	if problem.Is(err, problem.Damaged) {
+		r.Log.WarnContext(ctx, "a damaged document was not upgraded", "cause", err.Error())
+		return nil
+	}
+	return err
+}
+
+// update is each for changes of one commit.
+func (r *run) update(ctx context.Context, within store.Range, change func(context.Context, *store.Tx, store.Doc) error) error {
+	return r.each(ctx, within, func(ctx context.Context, d store.Doc) error {
+		return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return change(ctx, tx, d) })
+	})
+}
+
+func (r *run) identity(ctx context.Context) error {
+	return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return vacants.UpgradeSelf(ctx, tx, r.Vault) })
+}
+
+// hosted are the ranges whose documents lead to all vacants and tombstones.
+var hosted = []store.Range{vacants.NameDocs.All(), vacants.FormerDocs.All()}
+
+func (r *run) records(ctx context.Context) error {
+	for _, within := range hosted {
+		err := r.update(ctx, within, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
+			id, err := vacants.NameDocs.Parse(d)
+			if err != nil {
+				return err
+			}
+			return vacants.UpgradeRecord(ctx, r.Store, tx, id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names upgrades the names in lower case first, because a name with capitals moves to its key in lower
+// case only if no vacant has it.
+func (r *run) names(ctx context.Context) error {
+	var mu sync.Mutex
+	spellings := map[string][]store.Key{} // of names with capitals, by the name in lower case
+	for _, within := range hosted {
+		err := r.update(ctx, within, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
+			lower := strings.ToLower(d.Key.Sort)
+			if lower == d.Key.Sort {
+				return vacants.UpgradeName(ctx, tx, d.Key)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			spellings[lower] = append(spellings[lower], d.Key)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for _, keys := range spellings {
+		g.Go(func() error { return r.undamaged(ctx, vacants.UpgradeSpellings(ctx, r.updater(), keys)) })
+	}
+	return store.Problem(g.Wait())
+}
+
+func (r *run) venues(ctx context.Context) error {
+	return registry.UpgradeVenueCount(ctx, r.updater())
+}
+
+func (r *run) tasks(ctx context.Context) error {
+	var accounts []string
+	for id, err := range billing.TenantDocs.Each(ctx, r.Store, billing.TenantDocs.All()) {
+		if err != nil {
+			return err
+		}
+		accounts = append(accounts, id)
+	}
+	if len(accounts) == 0 {
+		return nil
+	}
+	engine := task.New(task.Config{Store: r.Store, Texts: r.Texts, Log: r.Log, Now: r.Now, Rand: r.Rand})
+	for _, within := range hosted {
+		err := r.each(ctx, within, func(ctx context.Context, d store.Doc) error {
+			id, err := vacants.NameDocs.Parse(d)
+			if err != nil {
+				return err
+			}
+			for _, a := range accounts {
+				if err := r.undamaged(ctx, engine.UpgradeTasks(ctx, id, a)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !r.Queued {
+		return nil
+	}
+	return r.update(ctx, local.MessageDocs.All(), func(ctx context.Context, tx *store.Tx, d store.Doc) error {
+		d, err := tx.Doc(ctx, d.Key)
+		if err != nil || d.Version == 0 {
+			return err
+		}
+		if text := task.UpgradeMessage(string(d.Data), accounts); text != string(d.Data) {
+			d.Data = []byte(text)
+			tx.Put(d)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,177 @@
+package vacants
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The functions of this file bring documents of earlier programs to today's form, for package
+// upgrade. Each adds its writes to tx, and none for documents that have today's form.
+
+// UpgradeSelf seals the host's identity as one of its own kind. An earlier program sealed it like the
+// seed of a vacant.
+func UpgradeSelf(ctx context.Context, tx *store.Tx, v custody.Vault) error {
+	s, d, err := SelfDocs.Get(ctx, tx, SelfKey())
+	if err != nil || d.Version == 0 {
+		return err
+	}
+	if err := checkKey(ctx, sealed.Host, v, s.ID, s.Seed); !problem.Is(err, problem.Damaged) {
+		return err
+	}
+	key, err := sealed.Vacant.Open(ctx, v, s.ID, s.Seed)
+	if problem.Is(err, problem.Damaged) {
+		return problem.Wrap(problem.Damaged, err, "the data are of another host: the key beside them does not open the host's identity; put back what belongs together")
+	}
+	if err != nil {
+		return err
+	}
+	defer key.Wipe()
+	if s.Seed, err = sealed.Host.Seal(ctx, v, key); err != nil {
+		return err
+	}
+	SelfDocs.Put(tx, store.Doc{Key: d.Key}, s)
+	return nil
+}
+
+// UpgradeRecord stores the record of a vacant in today's format and in the index of open vacants, and
+// counts the bytes that the tenant's quota did not count yet.
+func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identity.ID) error {
+	d, err := tx.Doc(ctx, RecordKey(id))
+	if err != nil || d.Version == 0 {
+		return err
+	}
+	was, err := recordFormat(&d)
+	if err != nil {
+		return err
+	}
+	r, err := RecordDocs.Parse(d)
+	if err != nil {
+		return err
+	}
+	var count int64
+	if r.Tenant != "" && !r.IsDeleted() && r.Stored == 0 {
+		for _, kind := range []store.Range{AgentDocs.All(id.String()), ChainDocs.All(id.String())} {
+			for d, err := range store.All(ctx, s, kind) {
+				if err != nil {
+					return err
+				}
+				count += int64(len(d.Data))
+			}
+		}
+	}
+	if was == format && d.Index == r.place() && count == 0 {
+		return nil
+	}
+	r.Stored += count
+	RecordDocs.Put(tx, store.Doc{Key: d.Key, Index: r.place()}, r)
+	if count > 0 {
+		tx.Add(store.Add{Key: quota.UsedDocs.Key(r.Tenant, string(quota.Megabytes)), Delta: count, Min: math.MinInt64, Max: math.MaxInt64})
+	}
+	return nil
+}
+
+// recordFormat returns the format of a record, and sets it to today's, which has all members that
+// formats 2 to 4 had.
+func recordFormat(d *store.Doc) (was int, err error) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(d.Data, &members) != nil || json.Unmarshal(members["format"], &was) != nil || was < 1 || was >= format {
+		return was, nil // Parse says what is wrong
+	}
+	if was == 1 { // programs of format 1 knew none of these
+		for _, name := range []string{"agent", "plain", "price"} {
+			delete(members, name)
+		}
+	}
+	members["format"] = strconv.AppendInt(nil, format, 10)
+	d.Data, err = json.Marshal(members)
+	return was, err
+}
+
+// UpgradeName lists the document of a name, or of a tombstone without a name, in the index of the
+// tenant of its vacant. It moves a name with capitals to NameKey. If a vacant has that key already,
+// the names of two vacants differ only by case: then the document stays, so that the name leads where
+// it led.
+func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
+	d, err := tx.Doc(ctx, k)
+	if err != nil || d.Version == 0 {
+		return err
+	}
+	id, err := NameDocs.Parse(d)
+	if err != nil {
+		return err
+	}
+	r, record, err := RecordDocs.Get(ctx, tx, RecordKey(id))
+	if err != nil || record.Version == 0 || !FormerDocs.Matches(k) && NameKey(r.Name) != k && exactKey(r.Name) != k {
+		return err // verify reports a name that leads nowhere
+	}
+	sort, also := r.Name, []string(nil)
+	switch holder, err := tx.Doc(ctx, NameKey(r.Name)); {
+	case err != nil:
+		return err
+	case FormerDocs.Matches(k):
+		sort = afterNames + id.String()
+	case holder.Version == 0:
+		tx.Delete(k)
+		d = holder
+	case holder.Key != k:
+		also = []string{r.Name}
+	}
+	if place := indexed(&r, sort); d.Index != place {
+		NameDocs.Put(tx, store.Doc{Key: d.Key, Index: place}, id)
+	}
+	if FormerDocs.Matches(k) {
+		return nil
+	}
+	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
+	if err != nil || d.Version > 0 && (also == nil || slices.Contains(owner.Also, r.Name)) {
+		return err
+	}
+	if d.Version == 0 {
+		owner = nameOwner{Name: r.Name, Tenant: r.Tenant}
+	}
+	owner.Also = append(owner.Also, also...)
+	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: d.Index}, owner)
+	return nil
+}
+
+// UpgradeSpellings is UpgradeName for names that differ only by case. NameKey becomes the key of one
+// that is in use, and of those the key of the oldest vacant.
+func UpgradeSpellings(ctx context.Context, u store.Updater, keys []store.Key) error {
+	var records []Record
+	for _, k := range keys {
+		id, _, err := NameDocs.Get(ctx, u.Store, k)
+		var r Record
+		if err == nil {
+			r, _, err = RecordDocs.Get(ctx, u.Store, RecordKey(id))
+		}
+		switch {
+		case problem.Is(err, problem.Damaged): // reported with the vacant
+		case err != nil:
+			return err
+		case exactKey(r.Name) == k:
+			records = append(records, r)
+		}
+	}
+	slices.SortFunc(records, func(a, b Record) int {
+		return cmp.Or(a.Deleted.Compare(b.Deleted), a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	for _, r := range records {
+		err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return UpgradeName(ctx, tx, exactKey(r.Name)) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
