@@ -20,6 +20,12 @@ type Local struct {
 	// public host refuses requests that write.
 	Free, MinFree int64
 
+	// Stored is the form of the data, and Outlook what the next start does with it: "" if it serves it
+	// as it is. Unreadable is why the data cannot be read.
+	Stored, Outlook string
+	Unreadable      error
+	Newer           bool // a newer program wrote the data
+
 	Running bool
 	Err     error  // why a running host does not answer
 	URL     string // its public URL
@@ -29,6 +35,7 @@ type Local struct {
 	Calls, Failed    uint64
 	Ready            Answer    // of URL/ready, as callers reach it
 	Certificate      time.Time // when it ends; zero without TLS
+	Alike            []string  // names that differ from another only by case
 	Agents           []Agent
 	Issuers          Issuers
 	Now              time.Time
@@ -59,9 +66,9 @@ func ExamineLocal(l Local) Report {
 		running bool // only a running host has it
 		judge   func(Local) Check
 	}{
-		{"data directory", false, Local.directory}, {"file modes", false, Local.modes}, {"disk", false, Local.disk}, {"host", false, Local.host},
+		{"data directory", false, Local.directory}, {"file modes", false, Local.modes}, {"disk", false, Local.disk}, {"data", false, Local.data}, {"host", false, Local.host},
 		{"version", true, Local.version}, {"public URL", true, Local.public}, {"certificate", true, Local.certificate},
-		{"agents", true, Local.agents}, {"issuers", true, Local.issuers}, {"calls", true, Local.calls},
+		{"names", true, Local.names}, {"agents", true, Local.agents}, {"issuers", true, Local.issuers}, {"calls", true, Local.calls},
 	} {
 		var c Check
 		switch {
@@ -106,6 +113,27 @@ func (l Local) disk() Check {
 		return warn(fix, "%d MB are free", l.Free>>20)
 	}
 	return ok("%d GB are free", l.Free>>30)
+}
+
+func (l Local) data() Check {
+	switch {
+	case l.Unreadable != nil:
+		return fail("vacancy restore FILE, from a backup", "%s", l.Unreadable)
+	case l.Newer:
+		return fail("install the vacancy that wrote the data, or a newer one", "%s", l.Outlook)
+	case l.Outlook != "":
+		return warn(l.Start, "%s", l.Outlook)
+	case l.Stored == "":
+		return none("the host does not tell the format of its data")
+	}
+	return ok("%s", l.Stored)
+}
+
+func (l Local) names() Check {
+	if len(l.Alike) > 0 {
+		return warn("vacancy update "+l.Alike[0]+" --name OTHER"+l.Flag, "names differ only by upper and lower case, which an earlier vacancy allowed: %s", strings.Join(l.Alike, ", "))
+	}
+	return ok("no two names differ only by upper and lower case")
 }
 
 func (l Local) host() Check {

@@ -29,6 +29,8 @@ type Status struct {
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
+	// Stored is what programs of which version can read the data. Older hosts do not tell.
+	Stored Stored `json:"stored,omitzero"`
 	// FreeBytes is the space that is left on the data directory's disk, negative if it is
 	// unknown. Below MinFreeBytes a public host refuses requests that write.
 	FreeBytes    int64 `json:"free_bytes"`
@@ -40,6 +42,17 @@ type Status struct {
 	// TextsEnd is the time at which the oldest texts become unreadable, or the
 	// zero time.
 	TextsEnd time.Time `json:"texts_end,omitzero"`
+}
+
+// Stored describes the data of a host.
+type Stored struct {
+	Format    int `json:"format"`    // of the data file
+	Documents int `json:"documents"` // version of the documents
+	// From and At are the version of the documents before the last upgrade, 0 for a host that began
+	// with Documents, and its time. Program is the Vacancy that wrote them.
+	From    int       `json:"from,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+	Program string    `json:"program,omitempty"`
 }
 
 // HasLittleRoom reports whether the disk has less room than a public host needs to let others

@@ -48,6 +48,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -84,6 +85,12 @@ type Config struct {
 	// New takes a directory whose data file is missing or empty for a new host,
 	// although one has run over it.
 	New bool
+	// NoUpgrade refuses data of an earlier program, which Open upgrades otherwise. NoCopy upgrades
+	// without a copy of the data file, for a caller that has another.
+	NoUpgrade, NoCopy bool
+	// Upgrading, if set, is called at the begin, during and at the end of an upgrade. Calls may be
+	// concurrent.
+	Upgrading func(Upgrading)
 	// WrapStore, if set, wraps the data file.
 	WrapStore func(store.Store) store.Store
 	// Disk returns the free space and the size of a directory's disk. The default is
@@ -114,7 +121,7 @@ type Host struct {
 	searching searching
 }
 
-// Open opens the host of a data directory.
+// Open opens the host of a data directory. Data of an earlier program are upgraded first.
 func Open(c Config) (*Host, error) {
 	if err := serve.EnsurePrivate(c.Dir); err != nil {
 		return nil, err
@@ -130,7 +137,12 @@ func Open(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := bolt.Open(path, bolt.Options{})
+	disk := c.Disk
+	if disk == nil {
+		disk = Disk
+	}
+	u := upgrading{config: &c, path: path, free: func() int64 { free, _ := disk(c.Dir); return free }}
+	file, err := u.open(vault)
 	if err != nil {
 		return nil, err
 	}
@@ -150,10 +162,6 @@ func Open(c Config) (*Host, error) {
 	all := export.Config{Source: file, Vault: vault, Now: c.Now}
 	counted := &counts{Handler: c.Log.Handler()}
 	c.Log = slog.New(counted)
-	disk := c.Disk
-	if disk == nil {
-		disk = Disk
-	}
 	host := &Host{
 		room:   &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
 		writes: &writes{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
@@ -230,7 +238,7 @@ func IsEmpty(ctx context.Context, dir string) bool {
 	if err != nil {
 		return false
 	}
-	empty, err := file.IsEmpty(ctx)
+	empty, err := file.IsEmpty(ctx, upgrade.VersionDocs.Key())
 	return errors.Join(err, file.Close()) == nil && empty
 }
 

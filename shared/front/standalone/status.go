@@ -22,6 +22,11 @@ func (h *Host) Status(ctx context.Context) (admin.Status, error) {
 		DataBytes: sizeOf(filepath.Join(h.config.Dir, DataFile)), SearchBytes: sizeOf(filepath.Join(h.config.Dir, SearchDir)),
 		JournalBytes: sizeOf(filepath.Join(h.config.Dir, journalDir)),
 	}
+	if info, err := h.Store.Info(); err == nil {
+		if data, err := describe(info); err == nil {
+			s.Stored = data.Stored()
+		}
+	}
 	free, size := h.room.disk()
 	s.FreeBytes, s.MinFreeBytes = free, MinFree(size)
 	for page, err := range h.Vacants.Pages(ctx, vacants.Operator()) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
@@ -34,6 +35,8 @@ func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, err
 	l.Open, l.Free, l.MinFree = openFiles(dir), free, standalone.MinFree(size)
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
+		info, err := standalone.Inspect(dir)
+		l.Stored, l.Outlook, l.Newer, l.Unreadable = info.String(), info.Outlook(), info.IsNewer(), err
 		return l, nil
 	}
 	if l.Running, l.Err = true, err; err != nil {
@@ -50,6 +53,9 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 		return err
 	}
 	l.URL, l.Version, l.Started, l.Calls, l.Failed = s.URL, s.Version, s.Started, s.Calls, s.Failed
+	if s.Stored.Format > 0 {
+		l.Stored = standalone.DataVersion{Format: s.Stored.Format, Documents: s.Stored.Documents}.String()
+	}
 	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+standalone.ReadyPath, nil)
@@ -65,10 +71,16 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 			l.Certificate = answer.TLS.PeerCertificates[0].NotAfter
 		}
 	}
+	spelled := map[string]string{}
 	for v, err := range c.All(ctx, false) {
 		if err != nil {
 			return err
 		}
+		lower := strings.ToLower(v.Name)
+		if other, ok := spelled[lower]; ok {
+			l.Alike = append(l.Alike, other, v.Name)
+		}
+		spelled[lower] = v.Name
 		if !vacantcmd.HasEndpoint(&v) {
 			continue
 		}

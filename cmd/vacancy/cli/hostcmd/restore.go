@@ -22,6 +22,7 @@ import (
 
 func restoreCommand(a *kit.App) *cobra.Command {
 	var data, identity, passphraseFile string
+	var noUpgrade bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Bring a local host back from a backup",
@@ -31,20 +32,23 @@ none. The passphrase is asked for, or comes from --passphrase-file or $VACANCY_P
 
 The host then refuses messages signed until five minutes from now, because it does not
 know what it accepted after the backup ("vacancy restored"). At the end everything is
-verified; with --json the check is a second object.`,
+verified; with --json the check is a second object.
+
+A backup of an earlier vacancy is upgraded; FILE stays as it is.`,
 		Example: `  vacancy restore monday.age
   vacancy restore monday.age --data /srv/vacancy --identity key.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return restore(a, cmd.Context(), args[0], data, identity, passphraseFile)
+			return restore(a, cmd.Context(), args[0], data, identity, passphraseFile, noUpgrade)
 		},
 	}
 	cmd.Flags().StringVar(&identity, "identity", "", "a file with the secret key of age, for a backup made for a recipient")
 	passphraseFlag(cmd.Flags(), &passphraseFile)
+	kit.NoUpgradeFlag(cmd.Flags(), &noUpgrade)
 	kit.DataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
-func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFile string) error {
+func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFile string, noUpgrade bool) error {
 	dir, err := a.DataDir(data)
 	if err != nil {
 		return err
@@ -77,7 +81,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	if err := serve.EnsurePrivate(fresh); err != nil {
 		return err
 	}
-	r, err := restoreInto(a, ctx, fresh, plain)
+	r, err := restoreInto(a, ctx, fresh, plain, noUpgrade)
 	if err == nil {
 		r.Kept, err = putBack(fresh, dir)
 	}
@@ -136,12 +140,14 @@ func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string)
 }
 
 // restoreInto unpacks a backup, opens its host, and raises the floors.
-func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader) (r restoreResult, err error) {
+func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, noUpgrade bool) (r restoreResult, err error) {
 	about, err := standalone.Unpack(plain, dir)
 	if err != nil {
 		return r, err
 	}
-	host, err := a.OpenHost(dir)
+	c := kit.CommandConfig(dir)
+	c.NoUpgrade, c.NoCopy = noUpgrade, true // the backup is the copy
+	host, err := a.OpenHostWith(c)
 	if err != nil {
 		return r, err
 	}

@@ -1,8 +1,11 @@
 package kit
 
 import (
+	"errors"
 	"log/slog"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
 // DefaultListen is the default address of a local host.
@@ -29,18 +33,67 @@ func (a *App) DataDir(flag string) (string, error) {
 	return filepath.Join(dir, "host"), err
 }
 
-// OpenHost opens the host of a data directory over which none runs. A missing
-// directory is created.
-func (a *App) OpenHost(dir string) (*standalone.Host, error) {
-	return a.OpenHostWith(standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), Host: setting.Defaults().Host, Log: slog.New(slog.DiscardHandler)})
+// CommandConfig is the configuration of a host that a command opens and that does not run.
+func CommandConfig(dir string) standalone.Config {
+	return standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), Host: setting.Defaults().Host, Log: slog.New(slog.DiscardHandler)}
 }
 
-// OpenHostWith opens a host with the app's clock, randomness and seams.
+// OpenHost opens the host of a data directory over which none runs. A missing
+// directory is created. Data of an earlier program are refused, because only the start of a host
+// and a restore upgrade data.
+func (a *App) OpenHost(dir string) (*standalone.Host, error) {
+	c := CommandConfig(dir)
+	c.NoUpgrade = true
+	return a.OpenHostWith(c)
+}
+
+// NoUpgradeFlag adds --no-upgrade.
+func NoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
+	fs.BoolVar(p, "no-upgrade", false, "refuse data of an earlier vacancy instead of upgrading them")
+}
+
+// OpenHostWith opens a host with the app's clock, randomness and seams. It shows the upgrade of
+// data.
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
+	line := a.ProgressLine()
+	c.Upgrading = a.showUpgrade(line)
+	defer line.Clear()
 	c.WrapStore, c.Version, c.Now, c.Rand, c.Disk = a.Seams.WrapStore, Version(), a.Now, a.Rand, a.Seams.Disk
 	host, err := standalone.Open(c)
+	if earlier := new(bolt.EarlierError); errors.As(err, &earlier) {
+		err = WithHint(err, "vacancy dev, or vacancy serve, without --no-upgrade; or vacancy data show")
+	}
 	if problem.Is(err, problem.Damaged) && !c.New {
 		err = WithHint(err, "vacancy restore FILE, from a backup, or vacancy dev --new for another host")
 	}
 	return host, err
+}
+
+// upgradeShown is the time after which an upgrade shows how far it is.
+const upgradeShown = time.Second
+
+// showUpgrade returns a function that shows an upgrade: a line before it, a line that is overwritten,
+// and a line after it.
+func (a *App) showUpgrade(line *ProgressLine) func(standalone.Upgrading) {
+	var mu sync.Mutex
+	var next time.Time
+	return func(u standalone.Upgrading) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		switch {
+		case u.Took > 0:
+			line.Clear()
+			a.Note("The data are upgraded to %s, in %s.", standalone.CurrentData(), u.Took.Round(10*time.Millisecond))
+		case u.Step == "" && u.Copy != "":
+			a.Note("Upgrading the data from %s to %s. A copy is in %s.", u.From, standalone.CurrentData(), Printable(u.Copy))
+		case u.Step == "":
+			a.Note("Upgrading the data from %s to %s.", u.From, standalone.CurrentData())
+		case next.IsZero():
+			next = now.Add(upgradeShown)
+		case now.After(next):
+			next = now.Add(upgradeShown / 10)
+			line.Show("%s: %d done", u.Step, u.Done)
+		}
+	}
 }

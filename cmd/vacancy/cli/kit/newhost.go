@@ -3,6 +3,7 @@ package kit
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -94,7 +95,11 @@ func (a *App) NoHost(data string) error {
 		return err
 	}
 	if standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
-		return WithHint(problem.New(problem.NotFound, "the host in %s is not running", dir), "%s", a.StartAgain(data))
+		stopped := fmt.Sprintf("the host in %s is not running", dir)
+		if data, err := standalone.Inspect(dir); err == nil && data.Outlook() != "" {
+			stopped += "; " + data.Outlook()
+		}
+		return WithHint(problem.New(problem.NotFound, "%s", stopped), "%s", a.StartAgain(data))
 	}
 	return problem.New(problem.NotFound, `no host in %s; start one with "vacancy dev%s"`, dir, DataArg(data))
 }

@@ -42,6 +42,7 @@ func devCommand(a *kit.App) *cobra.Command {
 		Short: "Run a host on this machine",
 		Long: `Run a host over one file, make a vacant named demo that echoes, call it over HTTP,
 verify its answer, and serve until Ctrl-C. A second start continues with the same data.
+Data of an earlier vacancy are copied and upgraded first.
 The host also has a registry with search and a log ("vacancy publish", "vacancy search",
 "vacancy log"). It listens on loopback only; the operator's API is a socket in the data
 directory, which only the owner of the directory can open.
@@ -64,7 +65,7 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 	kit.ClusterFlag(cmd.Flags(), &o.cluster)
 	witnessFlag(cmd.Flags(), &o.witnesses)
 	a.LogFlag(cmd.Flags())
-	newFlag(cmd.Flags(), &o.newHost)
+	dataFlags(cmd.Flags(), &o.newHost, &o.noUpgrade)
 	o.settings.add(cmd.Flags(), "dev")
 	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock, by the header X-Dev-Now: for tests")
 	kit.DataFlag(cmd.Flags(), &data)
@@ -77,6 +78,7 @@ type devOptions struct {
 	cluster   string // URL of the search index; "" for one in the data directory
 	witnesses []string
 	newHost   bool // --new
+	noUpgrade bool
 	settings  settingFlags
 	testClock bool
 }
@@ -117,7 +119,7 @@ func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, 
 	url := "http://" + public.Addr().String()
 	return hostRun{
 		cluster: o.cluster,
-		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.newHost, Host: settings, TestClock: o.testClock},
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings, TestClock: o.testClock},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }

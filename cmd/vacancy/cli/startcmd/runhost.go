@@ -87,7 +87,9 @@ func ended(a *kit.App, data string) {
 	}
 }
 
-func newFlag(fs *pflag.FlagSet, newHost *bool) {
+// dataFlags adds the flags that say which data a host may begin with.
+func dataFlags(fs *pflag.FlagSet, newHost, noUpgrade *bool) {
+	kit.NoUpgradeFlag(fs, noUpgrade)
 	fs.BoolVar(newHost, "new", false, "begin a new host although the data file of the last one is missing or empty")
 }
 

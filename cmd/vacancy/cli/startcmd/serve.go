@@ -79,7 +79,7 @@ After the first Ctrl-C the host refuses new calls and completes running calls.`,
 	kit.ClusterFlag(fs, &o.cluster)
 	witnessFlag(fs, &o.witnesses)
 	a.LogFlag(fs)
-	newFlag(fs, &o.newHost)
+	dataFlags(fs, &o.newHost, &o.noUpgrade)
 	o.settings.add(fs, "serve")
 	kit.DataFlag(fs, &data)
 	return cmd
@@ -121,7 +121,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	https := base.Scheme == "https"
 	h := hostRun{
 		data: data, cluster: o.cluster,
-		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.newHost, Host: settings},
+		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), next))
 		}},

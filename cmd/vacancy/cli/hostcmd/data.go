@@ -1,0 +1,95 @@
+package hostcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+)
+
+func dataCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
+		Use:   "data",
+		Short: "Show which form a host's data have",
+		Long: `Data that an earlier vacancy wrote are upgraded when "vacancy dev", "vacancy serve" or "vacancy
+restore" opens them. A copy of the data file is made first, whose name tells the format.`,
+		Example: "  vacancy data show",
+	}, dataShowCommand(a))
+}
+
+func dataShowCommand(a *kit.App) *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show format, size and last upgrade of a host's data",
+		Long: `Show the format of the data file, the version of the documents in it, its size and the last
+upgrade, and what the next start of a host does with data of another vacancy. Nothing is changed.`,
+		Example: "  vacancy data show\n  vacancy data show --data /srv/vacancy --json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return showData(a, cmd.Context(), data) },
+	}
+	kit.DataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func showData(a *kit.App, ctx context.Context, data string) error {
+	dir, err := a.DataDir(data)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, standalone.DataFile)
+	client, base, err := serve.DialAdmin(dir)
+	if err == nil {
+		s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
+		if err != nil {
+			return err
+		}
+		return a.Show(dataResult{Path: path, Stored: s.Stored, Bytes: s.DataBytes})
+	}
+	if !errors.Is(err, serve.ErrNoHost) {
+		return err
+	}
+	if !standalone.IsThere(path) {
+		return a.NoHost(data)
+	}
+	info, err := standalone.Inspect(dir)
+	if err != nil {
+		return err
+	}
+	return a.Show(dataResult{path, info.Stored(), info.Size, info.Outlook()})
+}
+
+type dataResult struct {
+	Path string `json:"path"`
+	admin.Stored
+	Bytes int64 `json:"bytes"`
+	// Next is what the next start of a host does with the data, "" if it serves them as they are.
+	Next string `json:"next,omitempty"`
+}
+
+func (r dataResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s\n  format     %d\n", kit.Printable(r.Path), r.Format)
+	if !r.At.IsZero() {
+		fmt.Fprintf(w, "  documents  version %d, since %s", r.Documents, r.At.Format(time.DateTime))
+		if r.Program != "" {
+			fmt.Fprintf(w, ", by %s", kit.Printable(r.Program))
+		}
+		if r.From > 0 {
+			fmt.Fprintf(w, ", upgraded from version %d", r.From)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "  size       %s\n", size(r.Bytes))
+	if r.Next != "" {
+		fmt.Fprintf(w, "  next       %s\n", r.Next)
+	}
+}

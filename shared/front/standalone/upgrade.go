@@ -1,0 +1,273 @@
+package standalone
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+)
+
+// Upgrading tells how far the upgrade of a data directory is.
+type Upgrading struct {
+	From DataVersion
+	Copy string // copy of the data file, or "" for an upgrade without one, or that goes on
+	// Step is what is upgraded now, "" at the begin. Done is the number of its documents that were
+	// visited.
+	Step string
+	Done int
+	// Took is the time of the whole upgrade, at its end.
+	Took time.Duration
+}
+
+// DataVersion describes the data of a host.
+type DataVersion struct {
+	Format int // of the data file
+	// Documents is the version of the documents, for a file of the format that this program writes.
+	Documents int
+}
+
+// CurrentData is what this program writes.
+func CurrentData() DataVersion { return DataVersion{bolt.Format, upgrade.Current} }
+
+// String returns "format 2", or "format 4, documents 1".
+func (v DataVersion) String() string {
+	if v.Format < bolt.Format {
+		return fmt.Sprintf("format %d", v.Format)
+	}
+	return fmt.Sprintf("format %d, documents %d", v.Format, v.Documents)
+}
+
+// DataInfo describes a data file.
+type DataInfo struct {
+	DataVersion
+	Interrupted bool // an upgrade is not complete
+	Size        int64
+	Last        *upgrade.Version // the last upgrade, or the begin of the host; nil if unknown
+}
+
+// IsCurrent reports whether this program serves the data as they are.
+func (i *DataInfo) IsCurrent() bool { return i.DataVersion == CurrentData() && !i.Interrupted }
+
+// Outlook returns a sentence that says what the next start of a host does with the data: "" if it
+// serves them as they are.
+func (i *DataInfo) Outlook() string {
+	current := CurrentData()
+	switch {
+	case i.Format < 0 || i.IsCurrent():
+		return ""
+	case i.IsNewer():
+		return fmt.Sprintf("its data have %s, and this vacancy reads up to %s: use a newer vacancy", i, current)
+	case i.Interrupted:
+		return "an upgrade of its data is incomplete: the next start completes it"
+	}
+	return fmt.Sprintf("its data have %s: the next start copies them and upgrades them to %s", i, current)
+}
+
+// Stored describes the data for the operator's API.
+func (i *DataInfo) Stored() admin.Stored {
+	s := admin.Stored{Format: i.Format, Documents: i.Documents}
+	if i.Last != nil {
+		s.From, s.At, s.Program = i.Last.From, i.Last.At, i.Last.Program
+	}
+	return s
+}
+
+// IsNewer reports whether a newer program wrote the data.
+func (i *DataInfo) IsNewer() bool { return i.Format > bolt.Format || i.Documents > upgrade.Current }
+
+// Inspect describes the data file of a directory over which no host runs. It changes nothing.
+func Inspect(dir string) (DataInfo, error) {
+	info, err := bolt.Inspect(filepath.Join(dir, DataFile))
+	if err != nil {
+		return DataInfo{}, err
+	}
+	return describe(info)
+}
+
+func describe(info bolt.Info) (DataInfo, error) {
+	d := DataInfo{DataVersion: DataVersion{Format: info.Format}, Interrupted: info.From > 0, Size: info.Size}
+	if info.About == nil {
+		return d, nil
+	}
+	d.Last = &upgrade.Version{}
+	if err := json.Unmarshal(info.About, d.Last); err != nil {
+		return d, problem.Wrap(problem.Damaged, err, "the data file is damaged: its version is not readable")
+	}
+	d.Documents = d.Last.Version
+	return d, nil
+}
+
+// upgrading opens a data file.
+type upgrading struct {
+	config *Config
+	path   string
+	free   func() int64
+	began  time.Time // zero unless this process upgrades
+	told   Upgrading
+}
+
+// open opens the data file, upgrades it if it is of an earlier program, and stores in a new file which
+// version it has.
+func (u *upgrading) open(vault custody.Vault) (*bolt.Store, error) {
+	o := bolt.Options{}
+	if !u.config.NoUpgrade {
+		o.Upgrade = &bolt.Upgrade{
+			Begin: func(from int) error { return u.begin(DataVersion{Format: from}) },
+			Progress: func(done int) {
+				u.told.Step, u.told.Done = "the data file", done
+				u.tell(u.told)
+			},
+		}
+	}
+	file, err := bolt.Open(u.path, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.documents(context.Background(), file, vault); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func (u *upgrading) tell(t Upgrading) {
+	if u.config.Upgrading != nil {
+		u.config.Upgrading(t)
+	}
+}
+
+// begin copies the data file before its first change.
+func (u *upgrading) begin(from DataVersion) (err error) {
+	u.began, u.told.From = time.Now(), from
+	if !u.config.NoCopy {
+		if u.told.Copy, err = u.copy(from.Format); err != nil {
+			return err
+		}
+	}
+	u.tell(u.told)
+	return nil
+}
+
+// documents upgrades the documents of a file.
+func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custody.Vault) error {
+	info, err := file.Info()
+	if err != nil {
+		return err
+	}
+	is, err := describe(info)
+	if err != nil || is.IsCurrent() {
+		return err
+	}
+	v, err := upgrade.Read(ctx, file)
+	if err != nil {
+		return err
+	}
+	empty, err := file.IsEmpty(ctx, store.Key{})
+	if err != nil {
+		return err
+	}
+	is.Documents = v.Version
+	c := u.config
+	data := upgrade.Data{
+		Store: file, Vault: vault, Texts: textkeys.New(file, vault, c.Now, c.Rand, c.Retention), Queued: true,
+		Program: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
+		Progress: func(s upgrade.Step, done int) {
+			u.tell(Upgrading{From: u.told.From, Copy: u.told.Copy, Step: s.Name, Done: done})
+		},
+	}
+	switch {
+	case empty:
+		v, err = upgrade.New(ctx, data)
+	case v.Version == upgrade.Current: // a crash came before the end of the upgrade, or of a new host's first commit
+	case c.NoUpgrade:
+		return bolt.Earlier("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.Current)
+	default:
+		if !is.Interrupted {
+			if err := u.begin(is.DataVersion); err != nil {
+				return err
+			}
+			if err := file.Upgrading(); err != nil {
+				return err
+			}
+		} else if u.began.IsZero() {
+			u.began, u.told.From = time.Now(), DataVersion{Format: info.From}
+			u.tell(u.told)
+		}
+		v, err = upgrade.Run(ctx, data)
+	}
+	if err != nil {
+		return err
+	}
+	about, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if err := file.Upgraded(about); err != nil || u.began.IsZero() {
+		return err
+	}
+	u.told.Step, u.told.Took = "", max(time.Since(u.began), 1)
+	if u.tell(u.told); c.Upgrading == nil {
+		c.Log.InfoContext(ctx, "data upgraded", "from", u.told.From.String(), "to", CurrentData().String(), "copy", u.told.Copy, "took", u.told.Took.String())
+	}
+	return nil
+}
+
+// spare is the space that an upgrade needs besides the copy.
+const spare = 64 << 20
+
+// copy copies the data file, whose lock this process holds, to a file whose name tells the format. A copy
+// that is not complete has another name.
+func (u *upgrading) copy(format int) (string, error) {
+	to := fmt.Sprintf("%s.format%d", u.path, format)
+	for n := 2; IsThere(to); n++ {
+		to = fmt.Sprintf("%s.format%d-%d", u.path, format, n)
+	}
+	fail := func(err error) (string, error) {
+		return "", problem.Wrap(problem.Unavailable, err, "%s must be upgraded, and cannot be copied to %s before: %v; make room in a folder that this user can write, or move the data directory to another disk", u.path, to, err)
+	}
+	from, err := os.Open(u.path)
+	if err != nil {
+		return fail(err)
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return fail(err)
+	}
+	if free := u.free(); free >= 0 && free < info.Size()+spare {
+		return fail(fmt.Errorf("it needs %d MB of disk space, and %d MB are free", (info.Size()+spare)>>20, free>>20))
+	}
+	part := u.path + ".copying"
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
+	if err := copySynced(part, from); err != nil {
+		return fail(errors.Join(err, os.Remove(part)))
+	}
+	if err := errors.Join(os.Rename(part, to), durable.Dir(filepath.Dir(to))); err != nil {
+		return fail(err)
+	}
+	return to, nil
+}
+
+func copySynced(path string, from io.Reader) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Sync(), f.Close())
+}
