@@ -46,6 +46,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -86,6 +87,7 @@ func TestDocumentsAreStoredAsBefore(t *testing.T) {
 	if diff := gocmp.Diff(strings.Split(string(before), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("documents and answers (-want +got):\n%s", diff)
 	}
+	whole.keepsForms(t)
 }
 
 // hasAllKinds fails for a kind of which there is no document.
@@ -653,6 +655,8 @@ func drive(t *testing.T) *documented {
 		name(called)(h.do(t, h.admin, "POST", "/v1/admin/vacants", body, "vacant_id"))
 	}
 
+	_, err := upgrade.New(ctx, upgrade.Data{Store: h.store, Program: "vacancy v1", Now: h.clock.now, Rand: bytes.NewReader(bytes.Repeat([]byte{1}, 16))})
+	must(err)
 	self, err := h.server.Vacants.SelfID(ctx)
 	must(err)
 	secret, err := operator.Keys{Store: h.store, Now: h.clock.now, Rand: h.rand}.Rotate(ctx)
