@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -115,7 +116,7 @@ func (w *world) runs() *world {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents, Account: w.server.AccountHandler(nil)}.Public()
 	first := w.http
 	w.t.Cleanup(func() { end(); <-ended; first.Close() })
 	return w
@@ -192,6 +193,21 @@ func (w *world) do(method, path, body string, headers ...string) answer {
 		w.t.Fatal(err)
 	}
 	return answer{r.StatusCode, r.Header, string(b)}
+}
+
+// post posts a body from an address. A header is NAME: VALUE.
+func (w *world) post(address, path, body string, headers ...string) answer {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), "POST", path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	r.RemoteAddr = net.JoinHostPort(address, "1")
+	got := httptest.NewRecorder()
+	w.http.Config.Handler.ServeHTTP(got, r)
+	return answer{got.Code, got.Header(), got.Body.String()}
 }
 
 // rpc calls a method of a vacant and returns the answer.

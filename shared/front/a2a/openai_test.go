@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -144,12 +145,21 @@ func countingWorld(t *testing.T) *counting {
 	t.Helper()
 	c := &counting{begun: make(chan struct{}, 100), goOn: make(chan struct{})}
 	w := openWorld(t, true, func(s *serve.Config) {
-		s.Charges = true
+		s.Charges, s.HoldsIdentity = true, true
 		s.Substrates["counting"] = func(string) (substrate.Substrate, error) {
 			return said(func(r substrate.Request, yield func(substrate.Event, error) bool) {
 				n := c.turns.Add(1)
 				c.begun <- struct{}{}
-				if strings.HasPrefix(r.Text(), "wait") {
+				switch {
+				case strings.HasPrefix(r.Text(), "wait"):
+					<-c.goOn
+				case strings.HasPrefix(r.Text(), "pieces"):
+					for _, piece := range []string{"one, ", "two, "} {
+						if !yield(substrate.Text(piece), nil) {
+							return
+						}
+						c.skip.Add(int64(time.Second)) // the next piece is stored at once
+					}
 					<-c.goOn
 				}
 				_ = yield(substrate.Text(fmt.Sprintf("answer %d", n)), nil) && yield(substrate.Usage{In: 11, Out: 7, Cached: 3}, nil) && yield(substrate.Stop, nil)
@@ -227,6 +237,76 @@ func TestARepeatedCompletionIsChargedOnce(t *testing.T) {
 		t.Errorf("a retry after 16 minutes: %q", got)
 	}
 	w.wantBalance("acme", 86_000)
+}
+
+// The receipt that a completion names proves its call: the request of the fingerprint, and the answer of the envelope.
+func TestACompletionNamesItsReceipt(t *testing.T) {
+	w := countingWorld(t)
+	path := "/v/counter" + completions
+	whole := func(headers ...string) string {
+		return w.do("POST", path, asking("hi", ""), append(headers, w.acme)...).body
+	}
+	stream := func(headers ...string) string {
+		all := chunksOf(t, w.do("POST", path, asking("hi", `,"stream":true`), append(headers, w.acme)...).body)
+		last, err := json.Marshal(all[len(all)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(last)
+	}
+	for name, got := range map[string]string{"whole": whole(), "whole again": whole(again), "a stream": stream(), "a stream again": stream(again)} {
+		read := w.do("GET", at(t, got, "vacancy", "receipt"), "", w.acme)
+		if read.status != 200 || at(t, read.body, "request_hash") != at(t, got, "system_fingerprint") || at(t, read.body, "charge") != "2000" {
+			t.Errorf("%s: the receipt of %s is %d %s", name, got, read.status, read.body)
+		}
+	}
+}
+
+// A retry of a stream whose turn still runs has the pieces from the first.
+func TestARetryOfAStreamThatRunsHasAllPieces(t *testing.T) {
+	w := countingWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	// begin sends the request, and returns once the second piece is there.
+	begin := func(headers ...string) (rest func() string) {
+		q, err := http.NewRequestWithContext(ctx, "POST", w.http.URL+"/v/counter"+completions, strings.NewReader(asking("pieces", `,"stream":true`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Type", "application/json")
+		for _, h := range append(headers, w.acme) {
+			name, value, _ := strings.Cut(h, ": ")
+			q.Header.Set(name, value)
+		}
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Body.Close() })
+		lines, came := bufio.NewReader(r.Body), ""
+		for !strings.Contains(came, "two, ") {
+			line, err := lines.ReadString('\n')
+			if came += line; err != nil {
+				t.Fatalf("%v, waiting for the second piece after %q", err, came)
+			}
+		}
+		return func() string {
+			b, err := io.ReadAll(lines)
+			if err != nil {
+				t.Errorf("the rest of the stream: %v", err)
+			}
+			return came + string(b)
+		}
+	}
+	first := begin()
+	retry := begin(again)
+	w.goOn <- struct{}{}
+	for name, rest := range map[string]func() string{"the first": first, "the retry": retry} {
+		if got := saidBy(chunksOf(t, rest())); got != "one, two, answer 1" {
+			t.Errorf("%s says %q", name, got)
+		}
+	}
+	w.wantBalance("acme", 98_000)
 }
 
 // A retry waits for the call that runs, and several retries at once are one call, also if the request

@@ -15,6 +15,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
@@ -60,7 +63,7 @@ func (a *asker) send(w *world, to identity.ID, messageID, contextID, more string
 	return got
 }
 
-// identified is a host that takes a credential at its word.
+// identified is a host that takes a credential at its word. The credential of a test key begins with "test ".
 func identified(t *testing.T) *world {
 	var vault custody.Vault
 	w := openWorld(t, true, func(c *serve.Config) { vault = c.Vault })
@@ -70,11 +73,12 @@ func identified(t *testing.T) *world {
 		Guests:  guests.New(store.Updater{Store: w.store, Rand: rand.Reader}, vault, rand.Reader),
 		Callers: caller.Verifier{URL: w.server.Vacants.Base, Revoked: w.server.Registry.IsRevoked, Now: w.now},
 		Identify: func(_ context.Context, r *http.Request) (*call.Payer, error) {
-			said := strings.Split(r.Header.Get("Authorization"), " ")
+			live, test := strings.CutPrefix(r.Header.Get("Authorization"), "test ")
+			said := strings.Split(live, " ")
 			if len(said) != 3 {
 				return nil, nil
 			}
-			return &call.Payer{Account: said[0], Tenant: said[0], Subject: strings.Trim(said[1], "-"), Key: said[2]}, nil
+			return &call.Payer{Account: said[0], Tenant: said[0], Subject: strings.Trim(said[1], "-"), Key: said[2], Test: test}, nil
 		},
 	})
 	return w
@@ -162,6 +166,60 @@ func TestIDsOfMessagesAndContextsAreTheirOwners(t *testing.T) {
 		for _, other := range askers {
 			if has := strings.Contains(said, `"text":"`+other.name); has != (other.whose == a.whose && a.name != "a guest") {
 				t.Errorf("the list of %s has what %s said: %t", a.name, other.name, has)
+			}
+		}
+	}
+}
+
+// Two callers who differ in one thing and send the same bytes, with the same Idempotency-Key or as a retry, are answered
+// each by an answer of their own.
+func TestCallersDoNotShareTheRepeatsOfACompletion(t *testing.T) {
+	w := identified(t)
+	spec := vacants.Spec{Name: "shared", Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock}}
+	shared, err := w.server.Vacants.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := vacants.PlainShared
+	if _, err := w.server.Vacants.Update(t.Context(), shared.ID, vacants.Changes{Plain: &plain}); err != nil {
+		t.Fatal(err)
+	}
+	spec.Name, spec.Tenant = "own", "aa"
+	own, err := w.server.Vacants.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type party struct{ address, credential string }
+	for name, tt := range map[string]struct {
+		vacant vacants.Record
+		one    party
+		other  party
+	}{
+		"two guests":                         {own, party{"203.0.113.1", ""}, party{"203.0.113.2", ""}},
+		"two guests who share conversations": {shared, party{"203.0.113.1", ""}, party{"203.0.113.2", ""}},
+		"two accounts":                       {own, party{"203.0.113.1", "aa - k1"}, party{"203.0.113.1", "bb - k1"}},
+		"two subjects":                       {own, party{"203.0.113.1", "aa x k1"}, party{"203.0.113.1", "aa y k1"}},
+		"an account and its subject":         {own, party{"203.0.113.1", "aa - k1"}, party{"203.0.113.1", "aa x k1"}},
+		"a live key and a test key":          {own, party{"203.0.113.1", "aa - k1"}, party{"203.0.113.1", "test aa - k1"}},
+		"a subject by a live and a test key": {own, party{"203.0.113.1", "aa x k1"}, party{"203.0.113.1", "test aa x k1"}},
+		"a guest and an account's key":       {own, party{"203.0.113.1", ""}, party{"203.0.113.1", "aa - k1"}},
+		"two networks of IPv6":               {own, party{"2001:db8:0:1::1", ""}, party{"2001:db8:0:2::1", ""}},
+	} {
+		for mark, header := range map[string]string{"key": "Idempotency-Key: " + name, "retry": again} {
+			ask := func(p party, headers ...string) string {
+				t.Helper()
+				got := w.post(p.address, "/v/"+tt.vacant.Name+completions, asking(name+mark, ""), append(headers, "Authorization: "+p.credential)...)
+				return strings.TrimPrefix(at(t, got.body, "id"), "chatcmpl-")
+			}
+			first := ask(tt.one)
+			if mark == "key" {
+				first = ask(tt.one, header)
+			}
+			if got := ask(tt.other, header); got == "" || got == first {
+				t.Errorf("%s, by a %s: the other's task is %q, the first's %q", name, mark, got, first)
+			}
+			if got := ask(tt.one, header); got != first {
+				t.Errorf("%s, by a %s: the same caller again has task %q, want %q", name, mark, got, first)
 			}
 		}
 	}

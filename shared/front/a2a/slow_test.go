@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -286,6 +285,38 @@ func TestASlowTurnGoesOnWithoutItsClient(t *testing.T) {
 	}
 }
 
+// A signed message of a slow vacant that is sent again has the task of the first, while its turn runs and after it,
+// whatever task it names, because the signature does not cover the name.
+func TestASlowSignedMessageSentAgainHasItsTask(t *testing.T) {
+	w, s, slow := slowWorld(t)
+	ways := map[string]func(params string) answer{
+		"unary":            func(params string) answer { return w.rpc("/v/slow", "SendMessage", params) },
+		"by REST":          func(params string) answer { return w.do("POST", "/v/slow/message:send", params) },
+		"a stream":         func(params string) answer { return w.rpc("/v/slow", "SendStreamingMessage", params) },
+		"a stream by REST": func(params string) answer { return w.do("POST", "/v/slow/message:stream", params) },
+	}
+	for name, send := range ways {
+		e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "m1", "c1")
+		begun := w.rpc("/v/slow", "SendMessage", `{"message":`+message1(e, "")+`,"configuration":{"returnImmediately":true}}`)
+		id := at(t, begun.body, "result", "task", "id")
+		<-s.limits
+		waits := make(chan answer)
+		go func() { waits <- send(params1(e, "")) }()
+		s.release <- true
+		for when, got := range map[string]answer{
+			"while it runs": <-waits, "afterwards": send(params1(e, "")),
+			"with another task": send(params1(e, `,"taskId":"`+strings.Repeat("0", 32)+`"`)),
+		} {
+			if id == "" || !strings.Contains(got.body, id) || !strings.Contains(got.body, "thought") {
+				t.Errorf("%s, %s: %d %s, want the answer of task %s", name, when, got.status, got.body, id)
+			}
+		}
+	}
+	if n := s.turns.Load(); n != int64(len(ways)) {
+		t.Errorf("%d turns ran for %d messages", n, len(ways))
+	}
+}
+
 // A turn that runs keeps the time with which it began.
 func TestASlowTurnOutlivesAShorterSetting(t *testing.T) {
 	w, s, slow := slowWorld(t)
@@ -555,17 +586,7 @@ func TestADelegationCountsTheTimeOfASlowChild(t *testing.T) {
 func (w *world) from(address, vacant string, headers ...string) string {
 	w.t.Helper()
 	body := strings.TrimSuffix(message("hi", ""), "}") + `,"configuration":{"returnImmediately":true}}`
-	r := httptest.NewRequest("POST", "/v/"+vacant+"/message:send", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("A2A-Version", "1.0")
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	r.RemoteAddr = address + ":1"
-	rec := httptest.NewRecorder()
-	w.http.Config.Handler.ServeHTTP(rec, r)
-	return rec.Body.String()
+	return w.post(address, "/v/"+vacant+"/message:send", body, append(headers, "A2A-Version: 1.0")...).body
 }
 
 // everywhere runs a test of shares on a host that is one process, and on one whose workers count the

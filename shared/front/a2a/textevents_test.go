@@ -5,14 +5,42 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
+
+func pieceOf(text string, follows bool) *task.Event {
+	return &task.Event{Artifact: &task.Chunk{Append: follows, Artifact: task.Artifact{ID: task.ResponseArtifact, Parts: []task.Part{{Kind: task.Text, Text: text}}}}}
+}
+
+// A chunk cannot take back what was sent: an artifact that replaces other pieces is an error, and no text.
+func TestChunksDoNotReplaceWhatWasSent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []*task.Event
+		want   string // said
+		lost   bool   // the last event is refused
+	}{
+		"pieces":                        {[]*task.Event{pieceOf("a", false), pieceOf("b", true)}, "ab", false},
+		"the whole answer":              {[]*task.Event{pieceOf("a", false), pieceOf("abc", false)}, "abc", false},
+		"the whole answer, nothing new": {[]*task.Event{pieceOf("a", false), pieceOf("a", false)}, "a", false},
+		"another answer":                {[]*task.Event{pieceOf("a", false), pieceOf("bc", false)}, "a", true},
+		"a part of what was sent":       {[]*task.Event{pieceOf("a", false), pieceOf("b", true), pieceOf("a", false)}, "ab", true},
+	} {
+		c := &chunks{completion: &completion{r: &request{}}, started: true}
+		for i, e := range tc.events {
+			b, err := c.event(e)
+			if lost := tc.lost && i == len(tc.events)-1; lost != problem.Is(err, problem.Unavailable) || lost && len(b) > 0 {
+				t.Errorf("%s: event %d is %q, %v", name, i+1, b, err)
+			}
+		}
+		if c.said != tc.want {
+			t.Errorf("%s: sent %q, want %q", name, c.said, tc.want)
+		}
+	}
+}
 
 // A client that lost pieces gets the whole answer in their place, and the end says whether the
 // answer is whole.
 func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
-	piece := func(text string, follows bool) *task.Event {
-		return &task.Event{Artifact: &task.Chunk{Append: follows, Artifact: task.Artifact{ID: task.ResponseArtifact, Parts: []task.Part{{Kind: task.Text, Text: text}}}}}
-	}
 	ends := func(state task.State, text string, cut call.Cut) *task.Event {
 		return &task.Event{Status: &task.Status{State: state, Message: &task.Message{Cut: cut, Parts: []task.Part{{Kind: task.Text, Text: text}}}}}
 	}
@@ -20,8 +48,8 @@ func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
 		events []*task.Event
 		want   string
 	}{
-		"pieces":               {[]*task.Event{piece("a", false), piece("b", true), ends(task.Completed, "ab", "")}, "data: a\n\ndata: b\n\nevent: done\ndata: \n\n"},
-		"pieces that are lost": {[]*task.Event{piece("a", false), piece("abc", false), ends(task.Completed, "abc", "")}, "data: a\n\nevent: replace\ndata: abc\n\nevent: done\ndata: \n\n"},
+		"pieces":               {[]*task.Event{pieceOf("a", false), pieceOf("b", true), ends(task.Completed, "ab", "")}, "data: a\n\ndata: b\n\nevent: done\ndata: \n\n"},
+		"pieces that are lost": {[]*task.Event{pieceOf("a", false), pieceOf("abc", false), ends(task.Completed, "abc", "")}, "data: a\n\nevent: replace\ndata: abc\n\nevent: done\ndata: \n\n"},
 		"no piece":             {[]*task.Event{ends(task.Completed, "abc", call.CutLength)}, "data: abc\n\nevent: done\ndata: length\n\n"},
 		"a task that works":    {[]*task.Event{ends(task.Working, "", "")}, ""},
 	} {

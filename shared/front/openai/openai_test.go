@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -170,6 +171,15 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 	}
 	if !strings.Contains(string(b), openai.Table()) {
 		t.Errorf("README.md has not this table:\n%s", openai.Table())
+	}
+}
+
+// An answer that may be incomplete ends with length, so that no client takes it for whole.
+func TestOnlyAWholeAnswerEndsWithStop(t *testing.T) {
+	for cut, want := range map[call.Cut]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
+		if got := *openai.Finish(cut); got != want {
+			t.Errorf("an answer with cut %q ends with %s, want %s", cut, got, want)
+		}
 	}
 }
 
