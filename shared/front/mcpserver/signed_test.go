@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -86,6 +88,44 @@ func TestTheSeedsTools(t *testing.T) {
 		}
 		if tt.code == "gap" && (got.Data["expected_seq"] != float64(3) || got.Data["chain_tip"] == nil) {
 			t.Errorf("%s: %v, want what is expected", name, got.Data)
+		}
+	}
+}
+
+// The account of the key that comes with a signed call pays for it, and no other account does.
+func TestTheAccountOfAKeyPaysForASignedCall(t *testing.T) {
+	w := priced(t)
+	shop, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
+	w.must(err)
+	keys := map[string]string{"acme": w.key("acme", billing.KeyOptions{}), "other": w.key("other", billing.KeyOptions{})}
+	balance := func(tenant string) money.Amount {
+		a, err := w.server.Billing.Find(t.Context(), tenant)
+		w.must(err)
+		b, err := w.server.Billing.Balance(t.Context(), &a)
+		w.must(err)
+		return b
+	}
+	for _, tt := range []struct {
+		payer, code string
+		acme, other money.Amount // left
+	}{
+		{"nobody", "payment_required", 10 * money.Dollar, 10 * money.Dollar},
+		{"acme", "", 10*money.Dollar - flat, 10 * money.Dollar},
+		{"other", "", 10*money.Dollar - flat, 10*money.Dollar - flat},
+	} {
+		signer, err := identity.NewKey(rand.Reader)
+		w.must(err)
+		first, _ := w.signed(signer, shop.ID, 1, identity.Hash{})
+		var headers []string
+		if key := keys[tt.payer]; key != "" {
+			headers = append(headers, "Authorization: Bearer "+key)
+		}
+		got := w.call("/v/shop/mcp", "vacant_call", `{"envelope":`+first+`}`, headers...)
+		if code, _ := got.Data["code"].(string); code != tt.code {
+			t.Errorf("paid by %s: %s %v", tt.payer, got.text(), got.Data)
+		}
+		if acme, other := balance("acme"), balance("other"); acme != tt.acme || other != tt.other {
+			t.Errorf("paid by %s: acme has %s and other %s, want %s and %s", tt.payer, acme, other, tt.acme, tt.other)
 		}
 	}
 }
