@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
 // hosted is a host of this process.
@@ -308,8 +309,93 @@ func signed(t *testing.T, capability string) (id string, match map[string]any) {
 	return id, map[string]any{"vacant_id": id, "capability_card_blob_hex": hex.EncodeToString(c.Blob()), "visibility": "PUBLIC", "state": "ACTIVE"}
 }
 
+// matchesOf is an API whose searches find the matches.
+func matchesOf(matches ...any) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/search":
+			_ = json.NewEncoder(w).Encode(map[string]any{"matches": matches})
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"detail":"no","code":"not_found"}`)
+		}
+	})
+}
+
+// Pages are cached for everybody, so they are made of what the API shows an anonymous client. The API counts what its
+// client sends by the client's address.
+func TestPagesAskTheAPIAsTheirViewerWithoutItsHeaders(t *testing.T) {
+	id, match := signed(t, "Answers letters")
+	found := matchesOf(match)
+	var asked []*http.Request
+	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r)
+		switch {
+		case r.URL.Path == "/v1/checkpoint":
+			_, _ = io.WriteString(w, "vacancy/x\n2\nAAAA\n\n\u2014 x y\n")
+		case strings.HasPrefix(r.URL.Path, "/v1/capability_card/"):
+			_ = json.NewEncoder(w).Encode(match)
+		default:
+			found.ServeHTTP(w, r)
+		}
+	})})
+	view := func(path, address string, headers http.Header) (sent []http.Header) {
+		asked = nil
+		r := httptest.NewRequest("GET", "http://x.example"+path, nil)
+		r.Header, r.RemoteAddr = headers, address
+		pages.ServeHTTP(httptest.NewRecorder(), r)
+		for _, q := range asked {
+			if q.RemoteAddr != address {
+				t.Errorf("%s viewed from %s asks for %s from %s", path, address, q.URL, q.RemoteAddr)
+			}
+			sent = append(sent, q.Header)
+		}
+		return sent
+	}
+	headers := http.Header{}
+	for _, name := range []string{"Authorization", "Cookie", "Vacancy-Caller", "Vacancy-Edge", "X-Forwarded-For", "Forwarded", "Accept-Language", "If-None-Match", "Range"} {
+		headers.Set(name, "secret")
+	}
+	for _, path := range []string{"/web/", "/web/search?q=letters", "/web/vacants/" + id, "/web/vacants/" + id + "?from=2", "/web/log", "/web/log/1"} {
+		plain := view(path, "203.0.113.7:1234", http.Header{})
+		if got := view(path, "203.0.113.8:1234", headers); len(got) == 0 || fmt.Sprint(got) != fmt.Sprint(plain) {
+			t.Errorf("%s: the API is sent %v, without the viewer's headers %v", path, got, plain)
+		}
+	}
+}
+
+// A list shows each match with its own verdict.
+func TestListsSayWhichCardsDoNotVerify(t *testing.T) {
+	const bad = "The card of this vacant does not verify."
+	id, good := signed(t, "Answers letters")
+	otherID, other := signed(t, "Answers others")
+	forgedID, forged := signed(t, "Answers truly")
+	blob := forged["capability_card_blob_hex"].(string)
+	forged["capability_card_blob_hex"] = hex.EncodeToString([]byte(strings.Replace(string(must(hex.DecodeString(blob))), "truly", "TRULY", 1)))
+	other["capability_card_blob_hex"] = good["capability_card_blob_hex"] // of another vacant
+	pages := web.Handler(web.Config{API: matchesOf(good, other, forged), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	for _, path := range []string{"/web/", "/web/search?q=answers", "/web/"} {
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example"+path, nil))
+		cards := strings.Split(w.Body.String(), `<li class="card">`)[1:]
+		if len(cards) != 3 {
+			t.Fatalf("%s has %d results, want 3: %d %s", path, len(cards), w.Code, w.Body)
+		}
+		for i, want := range []struct {
+			id, says string
+			bad      bool
+		}{{id, "Answers letters", false}, {otherID, "", true}, {forgedID, "", true}} {
+			shows := strings.Contains(cards[i], "Answers ")
+			if !strings.Contains(cards[i], want.id) || strings.Contains(cards[i], bad) != want.bad || shows == want.bad || !strings.Contains(cards[i], want.says) {
+				t.Errorf("%s: result %d is %s, want %+v", path, i+1, cards[i], want)
+			}
+		}
+	}
+}
+
 // Whatever the registry answers, a page is honest about it and bounded.
 func TestARegistryMayLie(t *testing.T) {
+	const detail = "open /var/lib/host/data: permission denied" // is for programs
 	id, good := signed(t, "Is elsewhere")
 	_, other := signed(t, "Is another")
 	wrong := func(change func(map[string]any)) map[string]any {
@@ -326,13 +412,15 @@ func TestARegistryMayLie(t *testing.T) {
 		says   string
 	}{
 		"honest":             {good, 200, "Is elsewhere"},
-		"another's card":     {wrong(func(m map[string]any) { m["capability_card_blob_hex"] = other["capability_card_blob_hex"] }), 502, ""},
-		"another's match":    {other, 502, ""},
-		"no card":            {wrong(func(m map[string]any) { delete(m, "capability_card_blob_hex") }), 502, ""},
-		"no JSON":            {json.RawMessage(`{`), 502, ""},
-		"too much":           {json.RawMessage(`{"vacant_id":"` + strings.Repeat("x", 9<<20) + `"}`), 502, ""},
-		"too many requests":  {429, 429, ""},
-		"storage that fails": {503, 503, ""},
+		"another's card":     {wrong(func(m map[string]any) { m["capability_card_blob_hex"] = other["capability_card_blob_hex"] }), 502, "did not verify"},
+		"another's match":    {other, 502, "did not verify"},
+		"no card":            {wrong(func(m map[string]any) { delete(m, "capability_card_blob_hex") }), 502, "did not verify"},
+		"no JSON":            {json.RawMessage(`{`), 502, "did not verify"},
+		"too much":           {json.RawMessage(`{"vacant_id":"` + strings.Repeat("x", 9<<20) + `"}`), 502, "did not verify"},
+		"too many requests":  {429, 429, "too many requests"},
+		"a refusal":          {400, 400, "malformed request"},
+		"a fault":            {500, 500, "internal error"},
+		"storage that fails": {503, 503, "storage or network unavailable"},
 	} {
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			status, isStatus := tt.card.(int)
@@ -340,7 +428,7 @@ func TestARegistryMayLie(t *testing.T) {
 			case strings.HasPrefix(r.URL.Path, "/v1/capability_card/") && isStatus:
 				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(status)
-				_, _ = io.WriteString(w, `{"detail":"x","code":"`+map[int]string{429: "rate_limited", 503: "unavailable"}[status]+`"}`)
+				_, _ = io.WriteString(w, `{"detail":"`+detail+`","code":"`+map[int]string{400: "malformed", 429: "rate_limited", 500: "internal", 503: "unavailable"}[status]+`"}`)
 			case strings.HasPrefix(r.URL.Path, "/v1/capability_card/"):
 				_ = json.NewEncoder(w).Encode(tt.card)
 			case strings.HasPrefix(r.URL.Path, "/v1/event_log/"):
@@ -359,6 +447,9 @@ func TestARegistryMayLie(t *testing.T) {
 		if w.Code/100 != tt.status/100 || tt.status == 200 && !strings.Contains(body, tt.says) || tt.status != 200 && strings.Contains(body, "Is another") || len(body) > 60<<10 {
 			t.Errorf("%s: %d, %d bytes, %.300s", name, w.Code, len(body), body)
 		}
+		if lead := `<p class="lead">` + tt.says + `</p>`; tt.status != 200 && !strings.Contains(body, lead) || strings.Contains(body, detail) {
+			t.Errorf("%s: the page says %s, want %s", name, body, lead)
+		}
 		if _, refused := tt.card.(int); refused != (w.Header().Get("Retry-After") == "7") {
 			t.Errorf("%s: Retry-After %q", name, w.Header().Get("Retry-After"))
 		}
@@ -368,25 +459,45 @@ func TestARegistryMayLie(t *testing.T) {
 	}
 }
 
-// A result is verified again as soon as anything of what was verified differs.
-func TestACachedResultIsVerifiedAgainWhenItsCardChanges(t *testing.T) {
+// A result is read again as soon as anything of what was read differs.
+func TestACachedResultIsReadAgainWhenItChanges(t *testing.T) {
 	id, match := signed(t, "Answers letters")
-	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"matches": []any{match}})
-	})
-	pages := web.Handler(web.Config{API: api, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	pages := web.Handler(web.Config{API: matchesOf(match), Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	good := match["capability_card_blob_hex"].(string)
 	forged := hex.EncodeToString([]byte(strings.Replace(string(must(hex.DecodeString(good))), "letters", "LETTERS", 1)))
+	costs := func(micro int64) json.RawMessage {
+		l := listing.New(must(identity.ParseID(id)), 1)
+		l.Price = micro
+		return l.Blob()
+	}
 	for _, step := range []struct {
-		blob, state string
-		verified    bool
-	}{{good, "ACTIVE", true}, {good, "SUNK", true}, {forged, "ACTIVE", false}, {good, "ACTIVE", true}} {
-		match["capability_card_blob_hex"], match["state"] = step.blob, step.state
+		blob, card, state string
+		listing           json.RawMessage
+		verified          bool
+		price             string
+	}{
+		{good, "", "ACTIVE", costs(50_000), true, "$0.05 a call"},
+		{good, "", "SUNK", costs(50_000), true, "$0.05 a call"},
+		{good, "", "ACTIVE", costs(60_000), true, "$0.06 a call"},
+		{good, "", "ACTIVE", nil, true, ""},
+		{good, "", "ACTIVE", costs(0), true, "free"},
+		{forged, "", "ACTIVE", nil, false, ""},
+		{"", good, "ACTIVE", nil, true, ""}, // of the reference's route
+		{"", forged, "ACTIVE", nil, false, ""},
+		{good, "", "ACTIVE", costs(50_000), true, "$0.05 a call"},
+	} {
+		match["capability_card_blob_hex"], match["capability_card"], match["state"], match["listing"] = step.blob, step.card, step.state, step.listing
+		if step.listing == nil {
+			delete(match, "listing")
+		}
 		w := httptest.NewRecorder()
 		pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/search", nil))
 		body := w.Body.String()
 		if w.Code != 200 || !strings.Contains(body, id) || strings.Contains(body, "Answers letters") != step.verified || strings.Contains(body, "LETTERS") || !strings.Contains(body, step.state) {
 			t.Errorf("%+v: %d %s", step, w.Code, body)
+		}
+		if step.price == "" && strings.Contains(body, " a call</span>") || !strings.Contains(body, step.price) {
+			t.Errorf("%+v: the price in %s", step, body)
 		}
 	}
 }
