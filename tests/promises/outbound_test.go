@@ -93,7 +93,7 @@ var senders = map[string]struct {
 	"shared/host/client/discovery/endpoint.go Hosts":    {by: "outbound.Stranger", send: calls},
 	"shared/host/billing/stripe/stripe.go client":       {by: "outbound.Operator", send: pays},
 	"shared/host/billing/tokens/keys.go keysURL":        {by: "outbound.Operator", send: issues},
-	"shared/host/billing/tokens/keys.go fetch":          {by: "chooser(issuer, at)", why: "it comes after the answer of keysURL; TestIssuersThatLie of package tokens sends it"},
+	"shared/host/billing/tokens/keys.go fetch":          {by: "chooser(issuer, at)", why: "it comes after the answer of keysURL; TestAnIssuerLeadsToNoOtherPort of package tokens sends it"},
 
 	"shared/host/a2a/push/push.go Check":                 {by: "outbound.Stranger", why: "it asks the guard"},
 	"shared/host/answer/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},

@@ -12,9 +12,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,7 +67,7 @@ func newWorld(t testing.TB) *world {
 // another is another process of the host.
 func (w *world) another() *tokens.Checker {
 	return tokens.New(billing.TokensConfig{
-		Store: w.store, Now: w.now, Rand: rand.Reader, Client: outbound.New(outbound.Options{AllowLoopback: true, Timeout: 10 * time.Second}),
+		Store: w.store, Now: w.now, Rand: rand.Reader, Client: outbound.New(outbound.Options{OperatorLoopback: true, Timeout: 10 * time.Second}),
 		Issuers:   func(context.Context) ([]billing.Issuer, error) { return w.issuers, nil },
 		Resources: func(*http.Request) ([]string, error) { return []string{vacant}, nil },
 	})
@@ -193,6 +195,84 @@ func TestTokensThatDoNotCount(t *testing.T) {
 		if err != nil && len(c.token) > 40 && strings.Contains(err.Error(), c.token[len(c.token)-40:]) {
 			t.Errorf("%s: the error quotes the token: %v", name, err)
 		}
+	}
+}
+
+func TestATokenHasEachRequiredClaim(t *testing.T) {
+	w := newWorld(t)
+	w.issuers[0].Require = map[string]string{"org": "acme", "department": "sales", "site": "north"}
+	all := map[string]any{"department": "sales", "site": "north"}
+	if _, err := w.check(sign(t, "ES256", "ES256", w.claims(all), nil)); err != nil {
+		t.Errorf("all three claims: %v", err)
+	}
+	for claim := range w.issuers[0].Require {
+		for name, value := range map[string]any{"another": "other", "none": nil} {
+			with := maps.Clone(all)
+			with[claim] = value
+			if _, err := w.check(sign(t, "ES256", "ES256", w.claims(with), nil)); !problem.Is(err, problem.Unauthorized) || !strings.Contains(err.Error(), claim) {
+				t.Errorf("%s %s: %v, want unauthorized", name, claim, err)
+			}
+		}
+	}
+}
+
+// Subjects of two issuers have two ids, whatever they are called: an id has the limits and the tasks of its subject.
+func TestSubjectsOfTwoIssuersAreTwo(t *testing.T) {
+	ids := map[string][2]string{}
+	for _, s := range [][2]string{{"https://a.example", "ann"}, {"https://b.example", "ann"}, {"https://a.example", "bob"}, {"https://a.example/", "ann"}, {"https://a.examplea", "nn"}, {"https://a.example", "Ann"}} {
+		id := tokens.SubjectID(s[0], s[1])
+		if other, taken := ids[id]; taken {
+			t.Errorf("%v and %v have the id %s", s, other, id)
+		}
+		ids[id] = s
+	}
+	w := newWorld(t)
+	provider := tokenstest.New()
+	t.Cleanup(provider.Close)
+	second := w.issuers[0]
+	second.ID, second.Issuer = "fedcba9876543210", provider.URL
+	w.issuers = append(w.issuers, second) // of the same account
+	one, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := w.check(sign(t, "ES256", "ES256", w.claims(map[string]any{"iss": provider.URL}), nil))
+	if err != nil || one.ID == two.ID || one.Name != two.Name {
+		t.Errorf("ann of one issuer is %+v, of the other %+v, %v", one, two, err)
+	}
+}
+
+// An issuer of this machine says where its keys are, and does not choose what the host reaches.
+func TestAnIssuerLeadsToNoOtherPort(t *testing.T) {
+	w := newWorld(t)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reached atomic.Int64
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for {
+			c, err := other.Accept()
+			if err != nil {
+				return
+			}
+			reached.Add(1)
+			c.Close()
+		}
+	}()
+	for _, keys := range []string{"https://" + other.Addr().String() + "/keys", "http://" + other.Addr().String() + "/keys", strings.Replace(w.URL, "http://", "https://", 1) + "/keys"} {
+		w.Set(func() { w.KeysURL = keys })
+		w.ahead += time.Minute
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, problem.Unavailable) {
+			t.Errorf("keys at %s: %v, want unavailable", keys, err)
+		}
+	}
+	other.Close()
+	<-done
+	if n := reached.Load(); n > 0 {
+		t.Errorf("%d connections to the other port, want none", n)
 	}
 }
 
