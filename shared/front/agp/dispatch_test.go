@@ -207,6 +207,59 @@ func TestAVenueDecidesLater(t *testing.T) {
 	n.want("a guest asks for the venue's", n.do("GET", "/v1/bookings?venue=warung", n.pro, ""), http.StatusNotFound, "not_found")
 }
 
+// A venue that decides later has until the start. Then nobody waits for it any more, and the money comes back.
+func TestAVenueDecidesLaterUntilTheStart(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	n.said = func(string) (string, error) { return `{"decision":"later"}`, nil }
+	before := n.balance()
+	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-11-24T13:00:00Z"}`)
+	n.eventually(id, "dispatched")
+	n.clock.pass(50 * time.Minute)
+	n.sweep()
+	n.eventually(id, "dispatched")
+	n.clock.pass(10 * time.Minute)
+	for range 3 {
+		n.sweep()
+	}
+	if got := n.do("GET", "/v1/bookings/"+id, n.pro, ""); got.text("envelope_status") != "rejected" || got.text("cancel_reason") != "unreachable" || n.balance() != before {
+		t.Errorf("after the start: %s, %s spent", got.body, before-n.balance())
+	}
+}
+
+// Once another attempt is sent, the answer to an earlier one decides nothing.
+func TestTheAnswerToAnEarlierAttemptIsDropped(t *testing.T) {
+	n := open(t, false)
+	n.venue("warung", substrate.KindMock, nil)
+	asked, release := make(chan bool), make(chan bool)
+	n.said = func(string) (string, error) {
+		if n.asked.Load() == 1 {
+			asked <- true
+			<-release
+			return `{"decision":"accept"}`, nil
+		}
+		return `{"decision":"reject","reason":"full"}`, nil
+	}
+	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung"}`, "Prefer: respond-async")
+	n.clock.pass(2 * time.Minute)
+	swept := make(chan error)
+	go func() { _, err := n.agp.Bookings.Sweep(n.Context()); swept <- err }()
+	<-asked
+	n.move(id, "dispatch_failed")
+	n.move(id, "dispatched")
+	release <- true
+	n.must(<-swept)
+	if got, _ := n.state(id); got != "dispatched" {
+		t.Errorf("after the answer to the first attempt the booking is %s, want dispatched", got)
+	}
+	for range 5 {
+		n.sweep()
+	}
+	if b := n.do("GET", "/v1/bookings/"+id, n.pro, ""); b.text("envelope_status") != "rejected" || b.text("cancel_reason") != "full" || n.asked.Load() != 2 {
+		t.Errorf("after the answer to the second attempt: %s, asked %d times", b.body, n.asked.Load())
+	}
+}
+
 func TestCancel(t *testing.T) {
 	n := open(t, false)
 	n.venue("warung", substrate.KindMock, func(v *listing.Venue) { v.Capacity = 2 })

@@ -28,6 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	states "github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
@@ -238,25 +239,31 @@ func TestAPlaceIsGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Why a booking ended is said by the step that ended it for its guest.
+// Why a booking ended is said by the step that ended it for its guest, and by no other.
 func TestTheFirstReasonStays(t *testing.T) {
-	for _, to := range []states.State{states.Accepted, states.Rejected} {
+	for _, path := range [][]states.State{{states.Accepted}, {states.Rejected}, {states.Accepted, states.Completed}, {states.Accepted, states.NoShow}, {states.DispatchFailed}} {
+		for _, reason := range []string{"full", ""} {
+			w := newWorld(t)
+			b := w.confirmed(1)
+			w.move(b.ID, states.Dispatched)
+			_, err := w.Cancel(t.Context(), b.ID, "guest")
+			w.must(err)
+			for _, to := range path {
+				after, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "venue", Reason: reason, Any: true})
+				w.must(err)
+				if after.Reason != "guest" || !after.Cancelled {
+					t.Errorf("%v for %q: the reason is %q, want guest", path, reason, after.Reason)
+				}
+			}
+		}
+	}
+	for to, want := range map[states.State]string{states.Rejected: "full", states.Accepted: "", states.DispatchFailed: ""} {
 		w := newWorld(t)
 		b := w.confirmed(1)
 		w.move(b.ID, states.Dispatched)
-		_, err := w.Cancel(t.Context(), b.ID, "guest")
-		w.must(err)
-		after, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "venue", Reason: "full"})
-		w.must(err)
-		if after.Reason != "guest" || !after.Cancelled {
-			t.Errorf("after %s the reason is %q, want guest", to, after.Reason)
+		if after, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "venue", Reason: "full", Any: true}); err != nil || after.Reason != want {
+			t.Errorf("%s: the reason is %q, %v, want %q", to, after.Reason, err, want)
 		}
-	}
-	w := newWorld(t)
-	b := w.confirmed(1)
-	w.move(b.ID, states.Dispatched)
-	if after, err := w.Transition(t.Context(), b.ID, booking.Change{To: states.Rejected, Actor: "venue", Reason: "full"}); err != nil || after.Reason != "full" {
-		t.Errorf("a rejection = %q, %v, want full", after.Reason, err)
 	}
 }
 
@@ -357,6 +364,30 @@ func TestABookingRemembersFewEvents(t *testing.T) {
 	w.must(err)
 	if n := bytes.Count(d.Data, []byte("event-")); n != 32 {
 		t.Errorf("the booking remembers %d events of %d, want 32", n, changes)
+	}
+}
+
+// A host whose key has no certificate yet sends nothing and uses no attempt.
+func TestABookingWaitsForTheHostsKey(t *testing.T) {
+	w := newWorld(t)
+	signer := w.Signer
+	w.Signer = func(context.Context, time.Time) (certificate.Signer, error) {
+		return certificate.Signer{}, problem.New(problem.Unavailable, "no key is certified yet")
+	}
+	b := w.confirmed(1)
+	for range 3 {
+		w.pass(3 * time.Minute)
+		_, _ = w.Sweep(t.Context()) // fails, or tries again later
+		if now, err := w.Get(t.Context(), b.ID); err != nil || now.State != states.Pending || now.Attempts != 0 {
+			t.Errorf("without a key: %s after %d attempts, %v, want pending and none", now.State, now.Attempts, err)
+		}
+	}
+	w.Signer = signer
+	w.pass(3 * time.Minute)
+	_, err := w.Sweep(t.Context())
+	w.must(err)
+	if now, err := w.Get(t.Context(), b.ID); err != nil || now.State != states.Accepted || now.Attempts != 1 {
+		t.Errorf("with a key: %s after %d attempts, %v, want accepted and 1", now.State, now.Attempts, err)
 	}
 }
 

@@ -259,6 +259,9 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		if !b.Starts.IsZero() && b.Starts.Before(until) {
 			until = b.Starts
 		}
+		if !s.now().Before(until) { // a venue of this host answers the same again after the start
+			return s.failed(ctx, b, reasonTimeout)
+		}
 		_, err := s.hostWith(ctx, b, step{wait: until, Cut: said.cut})
 		return unlessMoved(err)
 	case decideReject:
