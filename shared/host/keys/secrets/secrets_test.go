@@ -3,6 +3,8 @@ package secrets_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -337,6 +339,20 @@ func TestASecretIsSealedAndNeverShown(t *testing.T) {
 	}
 	if strings.Contains(string(d.Data), "Y2FuYXJ5LTAx") { // the value in base64
 		t.Errorf("the document has the value in the clear: %s", d.Data)
+	}
+	var sealed, deleted struct{ Box []byte }
+	if err := json.Unmarshal(d.Data, &sealed); err != nil || len(sealed.Box) == 0 {
+		t.Errorf("the document is %s, %v", d.Data, err)
+	}
+	// Once it is deleted, it is neither in the store nor in the next backup.
+	if err := b.Delete(t.Context(), "acme", "key"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = b.store.Doc(t.Context(), d.Key); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(d.Data, &deleted); err != nil || len(deleted.Box) > 0 || strings.Contains(string(d.Data), base64.StdEncoding.EncodeToString(sealed.Box)) {
+		t.Errorf("after the deletion the document is %s, %v", d.Data, err)
 	}
 }
 
