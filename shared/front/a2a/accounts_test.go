@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
@@ -245,6 +246,30 @@ func TestAccountsShareNothing(t *testing.T) {
 	}
 	if got := say("hello", w.acme); at(t, got.body, "error", "code") != "-32008" {
 		t.Errorf("plain off: %s", got.body)
+	}
+}
+
+// What the operator makes an agent forget, it is not told again.
+func TestAForgottenConversationIsNotTold(t *testing.T) {
+	w := known(t)
+	mind := w.mind("mind")
+	say := func(text string) string {
+		w.skip.Add(int64(time.Minute))
+		got := w.rpc("/v/mind", "SendMessage", withID("", text, `,"contextId":"ours"}`), w.acme)
+		return at(t, got.body, "result", "task", "status", "message", "parts", 0, "text")
+	}
+	if say("one"); say("two") != "one+two" {
+		t.Fatal("the agent does not remember")
+	}
+	w.skip.Add(int64(time.Minute))
+	if _, err := w.server.Vacants.ForgetThread(t.Context(), mind.ID, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := say("three"); got != "three" {
+		t.Errorf("the agent is told %q", got)
+	}
+	if got := say("four"); got != "three+four" {
+		t.Errorf("the agent is told %q of what came after", got)
 	}
 }
 

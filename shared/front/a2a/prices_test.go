@@ -3,12 +3,17 @@ package a2a_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 func (w *paying) setPrice(p price.Price) {
@@ -120,6 +125,36 @@ func TestAKeysBoundCountsForEachWayToSendAMessage(t *testing.T) {
 		if !strings.Contains(got.body, "the price is $0.002 a call: send the key of an account (Authorization: Bearer KEY)") {
 			t.Errorf("without a key, by %s: %s", name, got.body)
 		}
+	}
+}
+
+// An agent that reports no usage is charged the flat price: what the host estimates is no report.
+func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
+	var reports atomic.Bool
+	w := &paying{world: openWorld(t, true, func(c *serve.Config) {
+		c.Charges = true
+		c.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) {
+			return said(func(_ substrate.Request, yield func(substrate.Event, error) bool) {
+				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{In: 10, Out: 20}, nil)) && yield(substrate.Stop, nil)
+			}), nil
+		}
+	}).runs()}
+	w.acme = "Authorization: Bearer " + w.key("acme", false)
+	w.credit("acme", money.Dollar)
+	var err error
+	w.echo, err = w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "agent", Capability: "Answers", Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:1/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.setPrice(price.Price{Flat: 2000, In: money.Dollar, Out: 10 * money.Dollar, Most: 50_000})
+	left := money.Amount(money.Dollar)
+	for reported, charge := range map[bool]money.Amount{false: 2000, true: 2000 + 10 + 200} {
+		reports.Store(reported)
+		if got := w.do("POST", "/v/agent/text", "hi", w.acme, "Content-Type: text/plain"); got.body != "a long answer" {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		left -= charge
+		w.wantBalance("acme", left)
 	}
 }
 

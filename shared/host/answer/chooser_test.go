@@ -106,6 +106,42 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 	}
 }
 
+// The record says who set the current version only, so an earlier one is the tenant's: a call that began with it reaches
+// no more than the tenant's agents do.
+func TestAnEarlierVersionIsTheTenants(t *testing.T) {
+	c := newChoosing(t)
+	agent := func(system string) *definition.Agent {
+		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9001/", System: system}
+	}
+	by := map[outbound.Chooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}
+	for _, tt := range []struct {
+		name        string
+		first, next outbound.Chooser
+	}{{"to-operator", outbound.Tenant, outbound.Operator}, {"to-tenant", outbound.Operator, outbound.Tenant}} {
+		r, err := c.Create(t.Context(), vacants.Spec{Name: tt.name, Capability: "writes", Agent: agent("one"), Tenant: "acme", By: by[tt.first]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Update(t.Context(), r.ID, vacants.Changes{By: by[tt.next], Agent: agent("two")}); err != nil {
+			t.Fatal(err)
+		}
+		for version, want := range map[int]outbound.Chooser{1: outbound.Tenant, 2: tt.next} {
+			c.by = nil
+			of := think.Agent{Vacant: r.ID, Version: version}
+			thinks := c.Thinking()
+			if _, err := substrate.Fold(thinks.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(r.ID, r.ID, "hi")})); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := thinks.MCPTools(t.Context(), of); err != nil {
+				t.Fatal(err)
+			}
+			if len(c.by) != 2 || c.by[0] != want || c.by[1] != want {
+				t.Errorf("%s: version %d and its servers are told %d, want %d", tt.name, version, c.by, want)
+			}
+		}
+	}
+}
+
 func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 	c := newChoosing(t)
 	url := "http:http://127.0.0.1:9000/"

@@ -18,8 +18,10 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -44,11 +46,18 @@ func must[T any](v T, err error) T {
 }
 
 // queue hands messages to the test.
-type queue struct{ sent chan string }
+type queue struct {
+	sent      chan string
+	withdrawn *atomic.Int64 // messages whose calls were not accepted
+}
 
 func (q queue) Send(_ context.Context, message string, _ task.Sender) (func(context.Context, bool), error) {
 	q.sent <- message
-	return func(context.Context, bool) {}, nil
+	return func(_ context.Context, stored bool) {
+		if !stored {
+			q.withdrawn.Add(1)
+		}
+	}, nil
 }
 
 // world is two instances of a host over one store.
@@ -62,11 +71,33 @@ type world struct {
 	ran    atomic.Int64
 }
 
-// faulty fails commits while fail says so.
+// faulty fails commits while fail says so, and reads of rows and documents while away.
 type faulty struct {
 	store.Store
 	mu   sync.Mutex
 	fail func([]store.Write) error
+	away atomic.Bool
+}
+
+func (f *faulty) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if f.away.Load() {
+		return store.Doc{}, store.ErrUnavailable
+	}
+	return f.Store.Doc(ctx, k)
+}
+
+func (f *faulty) Tip(ctx context.Context, name store.Stream) (store.Row, error) {
+	if f.away.Load() {
+		return store.Row{}, store.ErrUnavailable
+	}
+	return f.Store.Tip(ctx, name)
+}
+
+func (f *faulty) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if f.away.Load() {
+		return nil, store.ErrUnavailable
+	}
+	return f.Store.Rows(ctx, name, from, n, d)
 }
 
 func (f *faulty) Commit(ctx context.Context, writes ...store.Write) error {
@@ -109,9 +140,9 @@ func says(pieces ...string) agent {
 	}
 }
 
-func newWorld(t *testing.T, of substrate.Substrate) *world {
+func newWorld(t *testing.T, of substrate.Substrate, changes ...func(*call.Config)) *world {
 	t.Helper()
-	w := &world{t: t, clock: &clock{}, store: &faulty{Store: memory.New()}, queue: queue{make(chan string, 100)}, vacant: keyOf(t)}
+	w := &world{t: t, clock: &clock{}, store: &faulty{Store: memory.New()}, queue: queue{make(chan string, 100), new(atomic.Int64)}, vacant: keyOf(t)}
 	vault := must(local.FromHex(strings.Repeat("5a", 32), rand.Reader))
 	behave := substrate.Behaviour(of)
 	counted := func(ctx context.Context, h *call.Host, e envelope.Envelope) (envelope.Message, error) {
@@ -120,10 +151,14 @@ func newWorld(t *testing.T, of substrate.Substrate) *world {
 	}
 	engine := func(over store.Store) *task.Engine {
 		texts := textkeys.New(over, vault, w.clock.now, rand.Reader, 0)
-		calls := call.New(call.Config{
+		config := call.Config{
 			Store: over, Texts: texts, Now: w.clock.now, Rand: rand.Reader, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 			Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: counted, Signer: w.vacant},
-		})
+		}
+		for _, change := range changes {
+			change(&config)
+		}
+		calls := call.New(config)
 		e := task.New(task.Config{Store: over, Calls: calls, Texts: texts, Queue: w.queue, Chunk: time.Millisecond, Poll: 5 * time.Millisecond,
 			Log: slog.New(slog.DiscardHandler), Now: w.clock.now, Rand: rand.Reader})
 		t.Cleanup(e.Wait)
@@ -437,6 +472,105 @@ func TestAWorkerRunsWhatWasStarted(t *testing.T) {
 	}
 }
 
+// A store that applies the commit of a task and does not say so leaves a task that waits. Its message stays in the queue.
+func TestAMessageStaysWhoseTaskMayBeStored(t *testing.T) {
+	w := newWorld(t, says("done"))
+	w.store.set(func(writes []store.Write) error {
+		if !slices.ContainsFunc(writes, func(w store.Write) bool { a, ok := w.(store.Append); return ok && a.Stream.Kind() == store.KindRequest }) {
+			return nil
+		}
+		err := w.store.Store.Commit(t.Context(), writes...)
+		w.store.away.Store(true)
+		return errors.Join(err, store.ErrUnavailable)
+	})
+	turn := w.turn("hi")
+	if _, err := w.a.Start(t.Context(), turn); !problem.Is(err, problem.Unavailable) {
+		t.Fatalf("Start() = %v, want unavailable", err)
+	}
+	if n := w.queue.withdrawn.Load(); n != 0 {
+		t.Errorf("%d messages were withdrawn, want none", n)
+	}
+	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := summary(w.get(w.b, turn.Ref)), `completed response="done" says "done"`; got != want {
+		t.Errorf("the task is %s, want %s", got, want)
+	}
+}
+
+// The message of a task at work comes again until the task has ended, because its worker may die.
+func TestTheMessageOfATaskAtWorkComesAgain(t *testing.T) {
+	block, begun := make(chan bool), make(chan bool)
+	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { close(begun); <-block; say("late"); return nil }))
+	turn := w.turn("hi")
+	if _, err := w.a.Start(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	message := <-w.queue.sent
+	worked := make(chan error)
+	go func() { worked <- w.a.Work(context.Background(), message) }()
+	<-begun
+	if err := w.b.Work(t.Context(), message); !errors.Is(err, task.ErrAgain) {
+		t.Errorf("Work() beside the worker = %v, want %v", err, task.ErrAgain)
+	}
+	w.store.set(func([]store.Write) error { return store.NotApplied(errors.New("the worker is dead")) })
+	w.clock.advance(2 * time.Minute)
+	if err := w.b.Work(t.Context(), message); err != nil {
+		t.Errorf("Work() after the worker's lease = %v", err)
+	}
+	var head store.Doc
+	for d, err := range store.All(t.Context(), w.store.Store, store.Range{Partition: "task#" + turn.Vacant.String() + "#" + turn.Owner.String() + "#" + turn.ID, Last: "\xff"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Key.Sort == task.HeadDocs.Sort {
+			head = d
+		}
+	}
+	if !strings.Contains(string(head.Data), "failed") { // stored, and not only judged by a reader
+		t.Errorf("the stored task is %s, want failed", head.Data)
+	}
+	w.store.set(nil)
+	close(block)
+	<-worked
+}
+
+// elsewhere is a ledger whose payments are made elsewhere, and stay uncertain.
+type elsewhere struct{ calltest.Ledger }
+
+func (*elsewhere) Quote(context.Context, call.Query) (call.Charge, error) {
+	return call.Charge{Kind: call.PaidByVoucher, Hold: 1, Version: 1}, nil
+}
+func (*elsewhere) Debit(call.Pair, *call.Charge, *call.RequestRow) []store.Write { return nil }
+func (*elsewhere) Refund(call.Pair, *call.RequestRow, bool) []store.Write        { return nil }
+func (*elsewhere) Late(*call.RequestRow) bool                                    { return true }
+
+func (*elsewhere) Settle(context.Context, call.Settlement) (call.Settled, error) {
+	return call.Settled{}, call.ErrUncertain
+}
+
+// The message of a turn whose payment is uncertain comes again, until the call is decided.
+func TestTheMessageOfAnUndecidedTurnComesAgain(t *testing.T) {
+	ledger := &elsewhere{}
+	w := newWorld(t, says("done"), func(c *call.Config) {
+		vacant := c.Directory.(call.Single)
+		vacant.Price = &price.Price{Version: 1, Flat: 1}
+		c.Directory, c.Ledger = vacant, ledger
+	})
+	turn := w.turn("hi")
+	if _, err := w.a.Start(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	message := <-w.queue.sent
+	if err := w.a.Work(t.Context(), message); !errors.Is(err, task.ErrUndecided) {
+		t.Errorf("Work() = %v, want %v", err, task.ErrUndecided)
+	}
+	w.clock.advance(2 * time.Minute) // the worker's lease is over, and the sweeper has not asked yet
+	if err := w.b.Work(t.Context(), message); !errors.Is(err, call.ErrUncertain) || w.ran.Load() != 1 {
+		t.Errorf("Work() after the lease = %v, %d turns ran, want uncertain and one", err, w.ran.Load())
+	}
+}
+
 func TestAVacantHasABoundedNumberOfTurnsInTheBackground(t *testing.T) {
 	w := newWorld(t, says("done"))
 	for i := range task.MaxBackground {
@@ -447,6 +581,9 @@ func TestAVacantHasABoundedNumberOfTurnsInTheBackground(t *testing.T) {
 	last := w.turn("one too many")
 	if _, err := w.a.Start(t.Context(), last); !problem.Is(err, problem.TooMany) {
 		t.Fatalf("Start() = %v, want too many", err)
+	}
+	if n := w.queue.withdrawn.Load(); n != 1 {
+		t.Errorf("%d messages were withdrawn, want that of the refused call", n)
 	}
 	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
