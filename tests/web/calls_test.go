@@ -677,3 +677,13 @@ func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// receive waits for a value of a channel.
+func receive(t *testing.T, from <-chan bool, what string) {
+	t.Helper()
+	select {
+	case <-from:
+	case <-time.After(hang):
+		t.Fatal("it never happens:", what)
+	}
+}

@@ -57,20 +57,25 @@ const millis = (time) => Number(microsOf(time) / 1000n);
 /** @param {Envelope[]} list @param {string} hash @returns {Envelope[]} */
 const without = (list, hash) => list.filter((e) => envelopeHash(e) !== hash);
 
-/** @param {number} ms @param {AbortSignal} [signal] @returns {Promise<void>} */
-const sleep = (ms, signal) =>
+/**
+ * Awaits a promise, or fails once the signal is aborted. The work behind the promise goes on, so it must ask the signal
+ * before each of its further steps.
+ * @template T @param {AbortSignal | undefined} signal @param {Promise<T>} promise @returns {Promise<T>}
+ */
+export const stoppable = (signal, promise) =>
   new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
+    const abort = () => reject(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort);
+    promise.then(resolve, reject).finally(() => signal?.removeEventListener("abort", abort));
   });
+
+/** Returns the error of an operation that the person stopped. @param {unknown} err that the operation failed with @param {boolean} [sent] @returns {CallError} */
+export const stopped = (err, sent = false) =>
+  err instanceof CallError ? err : new CallError("stopped", `You stopped waiting. ${sent ? "The signed message is kept, and may have been sent." : "This attempt sent nothing."}`);
+
+/** @param {number} ms @param {AbortSignal} [signal] @returns {Promise<void>} */
+const sleep = (ms, signal) => stoppable(signal, new Promise((resolve) => setTimeout(resolve, ms)));
 
 /** A host's answer, parsed without trust: a member of another type counts as absent. */
 class Answer {
@@ -192,13 +197,13 @@ export class Caller {
     return this.locked((run) => run.resume(), options);
   }
 
-  /** Ends a message without an outcome if it is in hand. The next call asks for its fate. @param {string} idem */
-  giveUp(idem) {
+  /** Ends a message without an outcome if it is in hand. The next call asks for its fate. @param {string} idem @param {Options} [options] */
+  giveUp(idem, options) {
     return this.locked(async (run) => {
       if (run.state.job?.idem !== idem) return;
       run.state.job = null;
       await run.save();
-    });
+    }, options);
   }
 
   /** Starts both chains again. @param {Options} [options] */
@@ -207,24 +212,30 @@ export class Caller {
   }
 
   /**
-   * Runs an operation while no other tab has one with this key and vacant.
+   * Runs an operation while no other tab has one with this key and vacant. Once the signal is aborted it fails, whatever the operation waits for.
    * @template T @param {(run: Run) => Promise<T>} f @param {Options} [options] @returns {Promise<T>}
    */
   async locked(f, options = {}) {
     const name = `vacancy call ${this.pair}`;
-    let begun = false;
+    const { signal } = options;
+    /** @type {Run | null} */
+    let run = null;
     const work = async () => {
-      begun = true;
-      return f(new Run(this, await stored(this.book.state(this.signer.id, this.target.id)), options));
+      const state = await stored(this.book.state(this.signer.id, this.target.id));
+      signal?.throwIfAborted();
+      run = new Run(this, state, options);
+      return f(run);
     };
-    try {
+    const wait = async () => {
       const free = await navigator.locks.request(name, { ifAvailable: true }, async (lock) => (lock ? { value: await work() } : null));
       if (free) return free.value;
       options.tell?.("locked");
-      return /** @type {T} */ (await navigator.locks.request(name, { signal: options.signal }, work));
+      return /** @type {T} */ (await navigator.locks.request(name, { signal }, work));
+    };
+    try {
+      return await stoppable(signal, wait());
     } catch (err) {
-      if (options.signal?.aborted && !(err instanceof CallError)) throw new CallError("stopped", begun ? "You stopped waiting. The signed message is kept, and may have been sent." : "You stopped waiting for another tab. This message was not sent.");
-      throw err;
+      throw signal?.aborted ? stopped(err, /** @type {Run | null} */ (run)?.sent) : err;
     }
   }
 }
@@ -253,7 +264,7 @@ class Run {
     this.asked = new Set();
     this.corrected = false;
     this.floorRetries = 0;
-    this.sent = false;
+    this.sent = false; // in this run
     this.deaf = false; // the host did not answer an ask
   }
 
@@ -314,6 +325,7 @@ class Run {
     const { state } = this;
     for (let turn = 0; turn < maxTurns; turn++) {
       if (this.outcome) return this.outcome;
+      this.options.signal?.throwIfAborted();
       const old = state.old.find((e) => !this.asked.has(envelopeHash(e)) && (!this.deaf || this.ours(e)));
       const mine = state.sent.findLast((e) => this.ours(e));
       if (state.reset) {
@@ -381,6 +393,7 @@ class Run {
         // A stream that breaks, or is refused, leaves the fate to the same bytes on the signed path. A host that refuses
         // by its floor has accepted nothing.
         if (stream && !before && n + waits === 0) {
+          this.sent = true;
           const { answer, refused } = await stream(e, this.state.job?.most, signal).catch(() => ({ answer: undefined, refused: undefined }));
           if (answer) a = new Answer(200, answer);
           else before = refused !== "floor";

@@ -6,7 +6,7 @@
  */
 
 import { Book, pairOf } from "./book.js";
-import { CallError, Caller, stream } from "./caller.js";
+import { CallError, Caller, stoppable, stopped, stream } from "./caller.js";
 import { button, copyable, element, moment, shellWord, visible } from "./dom.js";
 import { hasEd25519, messageJSON, newSigner, readProof, shortID, textOf, VacantError } from "./vacant.js";
 
@@ -94,15 +94,18 @@ class Talk {
     this.key = null;
     /** @type {Set<string>} */
     this.shown = new Set();
-    /** @type {AbortController | null} */
+    /** @type {AbortController | null} of the turn that runs */
     this.waiting = null;
     this.said = element("ol", { class: "said" });
     this.status = element("p", { id: "talk-state", class: "muted", role: "status" });
     this.text = element("textarea", { id: "message", rows: "2", required: "", maxlength: "200000" });
     this.submit = element("button", { id: "send" }, "Send");
     this.stop = button("Stop waiting", () => this.waiting?.abort(), { id: "stop", class: "quiet", hidden: "" });
+    // Pieces of an answer move the button. A press that begins on it must end on it, or the browser reports no click.
+    this.stop.addEventListener("pointerdown", (event) => this.stop.setPointerCapture(event.pointerId));
     this.keys = element("select", { id: "key" });
     this.exportable = element("input", { type: "checkbox", id: "exportable" });
+    this.newKey = element("p", { id: "new-key" }, this.exportable, element("label", { for: "exportable" }, " The new key may be exported from this browser"));
     this.most = element("input", { type: "number", id: "most", min: "0", step: "any", inputmode: "decimal", placeholder: "as this page shows" });
   }
 
@@ -116,10 +119,11 @@ class Talk {
       "form", { id: "say" },
       element("label", { for: "message" }, "Your message"), this.text,
       element("div", { class: "row" }, this.submit, this.stop, element("span", { class: "muted" }, "Ctrl+Enter sends")),
+      this.status, // below the buttons, which its texts would move
       element(
         "details", {}, element("summary", {}, "Key and price"),
         element("p", {}, element("label", { for: "key" }, "Sign with "), this.keys),
-        element("p", { id: "new-key" }, this.exportable, element("label", { for: "exportable" }, " The new key may be exported from this browser")),
+        this.newKey,
         element("p", {}, element("label", { for: "most" }, "Pay at most, in dollars "), this.most),
       ),
     );
@@ -136,7 +140,7 @@ class Talk {
         "p", { class: "muted" }, "Your browser makes a key, signs each message with it, and verifies each answer. The key stays in this browser. This host serves the page, so it could use the key while the page is open. ",
         element("a", { href: "/web/keys" }, "Your keys"),
       ),
-      element("div", { role: "log", "aria-label": `Conversation with ${visible(this.name)}` }, this.said), this.status, form,
+      element("div", { role: "log", "aria-label": `Conversation with ${visible(this.name)}` }, this.said), form,
     );
   }
 
@@ -151,27 +155,31 @@ class Talk {
       const last = Math.max((await this.book.calls(pairOf(key.id, this.vacant))).at(-1)?.at ?? 0, key.made);
       if (last > at) [best, at] = [key.id, last];
     }
-    await this.list(keys, best);
+    this.list(keys, best);
+    await this.choose(best);
   }
 
   /** @param {Key[]} keys @param {string} chosen */
-  async list(keys, chosen) {
+  list(keys, chosen) {
     this.keys.replaceChildren(...keys.map((k) => element("option", { value: k.id }, `${shortID(k.id)}, made ${moment(k.made)}`)), element("option", { value: "" }, "a new key"));
     this.keys.value = chosen;
-    await this.choose(chosen);
   }
 
   /** Shows the conversation of a key, and finishes its call in hand. @param {string} id */
   async choose(id) {
     const book = /** @type {Book} */ (this.book);
-    this.key = (await book.keys()).find((k) => k.id === id) ?? null;
-    const row = document.getElementById("new-key");
-    if (row) row.hidden = this.key !== null;
-    this.said.replaceChildren();
-    this.shown.clear();
-    await this.refresh();
-    const state = this.key && (await book.state(this.key.id, this.vacant));
-    if (state?.job) await this.work(state.job.text, state.job.idem, "An earlier message has no answer yet. It is sent again.", (caller, options) => caller.resume(options));
+    let job;
+    this.busy(true); // a turn would use the key that was chosen before
+    try {
+      this.key = (await book.keys()).find((k) => k.id === id) ?? null;
+      this.said.replaceChildren();
+      this.shown.clear();
+      await this.refresh();
+      job = this.key && (await book.state(this.key.id, this.vacant)).job;
+    } finally {
+      this.busy(false);
+    }
+    if (job) await this.turn(job.text, job.idem, "An earlier message has no answer yet. It is sent again.", (options) => this.caller().resume(options));
   }
 
   /** Shows the settled calls that are not shown yet, also those of other tabs. */
@@ -248,69 +256,79 @@ class Talk {
   }
 
   /** @param {string} text */
-  async say(text) {
-    // Enter submits a form whose button is disabled, too. Until the key is there, a second submission waits for nothing.
-    if (this.waiting || this.submit.disabled || text.trim() === "") return;
-    this.busy(true);
-    const idem = crypto.randomUUID();
-    try {
-      await this.ready();
-    } catch (err) {
-      this.busy(false);
-      this.refuse(err, text, idem);
-      return;
-    }
+  say(text) {
+    // Enter submits a form whose button is disabled, too.
+    if (this.submit.disabled || text.trim() === "") return;
     this.text.value = "";
-    this.text.focus(); // the button is disabled while a call is under way
-    await this.work(text, idem, "", (caller, options) => caller.call(text, options));
+    this.text.focus(); // the button is disabled during the turn
+    this.begin(text, crypto.randomUUID());
   }
 
-  /** Makes a key unless one is chosen. */
-  async ready() {
+  /** Sends a message with the chosen key, or with a new one. @param {string} text @param {string} idem of the message */
+  begin(text, idem) {
+    return this.turn(text, idem, "", async (options) => {
+      await this.ready(options.signal);
+      return this.caller().call(text, options);
+    });
+  }
+
+  /** Makes a key unless one is chosen. @param {AbortSignal} signal */
+  async ready(signal) {
     const book = /** @type {Book} */ (this.book);
-    if (this.key && (await book.keys()).some((k) => k.id === this.key?.id)) return;
+    const keys = await stoppable(signal, book.keys());
+    if (keys.some((k) => k.id === this.key?.id)) return;
+    this.key = null; // another tab deleted it
     this.status.textContent = "Making a key in this browser";
-    const key = { ...(await newSigner({ exportable: this.exportable.checked })), exportable: this.exportable.checked, made: Date.now() };
+    const key = { ...(await stoppable(signal, newSigner({ exportable: this.exportable.checked }))), exportable: this.exportable.checked, made: Date.now() };
     try {
-      await book.addKey(key);
+      await stoppable(signal, book.addKey(key));
     } catch (err) {
+      signal.throwIfAborted();
       throw new CallError("storage", `The new key could not be stored in this browser: ${err instanceof Error ? err.message : err}`);
     }
-    await this.list(await book.keys(), key.id);
+    this.key = key;
+    this.list([key, ...keys], key.id);
+  }
+
+  /** @returns {Caller} for the chosen key */
+  caller() {
+    return new Caller(/** @type {Book} */ (this.book), /** @type {Key} */ (this.key), { id: this.vacant, send: this.send });
   }
 
   /**
-   * Runs an operation on a message and shows what comes of it.
-   * @param {string} text @param {string} idem of the message @param {string} note @param {(caller: Caller, options: import("./caller.js").Options) => Promise<Call | null>} operation
+   * Runs an operation on a message and shows what comes of it. One turn runs at a time. Stop ends it in every phase,
+   * because a turn awaits a promise only by stoppable, or one that ends with the signal.
+   * @param {string} text @param {string} idem of the message @param {string} note
+   * @param {(options: import("./caller.js").Options & {signal: AbortSignal}) => Promise<unknown>} operation
    */
-  async work(text, idem, note, operation) {
-    if (!this.book || !this.key) return;
+  async turn(text, idem, note, operation) {
+    if (this.waiting) return;
+    this.waiting = new AbortController();
+    const { signal } = this.waiting;
+    this.busy(true);
     const mine = this.add("mine", ...(text ? [this.body(text)] : []), ...(note ? [element("p", { class: "muted" }, note)] : []));
     /** @type {HTMLElement | null} */
     let provisional = null;
     const piece = (/** @type {string} */ so) => {
+      if (signal.aborted) return;
       provisional ??= this.add("theirs provisional", element("p", { class: "muted" }, "… provisional: not verified until the signed answer comes"), this.body(""));
       /** @type {HTMLElement} */ (provisional.querySelector(".text")).textContent = visible(so);
     };
-    this.waiting = new AbortController();
-    const { signal } = this.waiting;
-    this.busy(true);
     /** @type {unknown} */
     let failure;
     try {
       // The person has agreed to no other price than the page shows.
       const most = this.most.value !== "" ? Math.min(Math.round(Number(this.most.value) * 1e6), Number.MAX_SAFE_INTEGER) : this.cost;
-      const caller = new Caller(this.book, this.key, { id: this.vacant, send: this.send });
-      await operation(caller, { signal, idem, maxPrice: most, tell: (state, due) => this.tell(state, due), stream: stream(`${this.address}/`, piece) });
+      await operation({ signal, idem, maxPrice: most, tell: (state, due) => signal.aborted || this.tell(state, due), stream: stream(`${this.address}/`, piece) });
     } catch (err) {
-      failure = err;
+      failure = signal.aborted ? stopped(err) : err;
     }
     this.waiting = null;
     this.busy(false);
     /** @type {HTMLElement | null} */ (provisional)?.remove();
     mine.remove();
-    await this.refresh();
     this.status.textContent = "";
+    if (!signal.aborted) await this.refresh().catch((err) => (failure ??= err));
     if (failure) this.refuse(failure, text, idem);
   }
 
@@ -318,7 +336,8 @@ class Talk {
   busy(busy) {
     this.submit.disabled = busy;
     this.keys.disabled = busy;
-    this.stop.hidden = this.waiting === null; // while a key is made there is nothing to stop
+    this.stop.hidden = this.waiting === null;
+    this.newKey.hidden = this.key !== null;
     this.said.setAttribute("aria-busy", String(busy));
   }
 
@@ -350,16 +369,15 @@ class Talk {
       item.remove();
       act();
     }));
-    const kept = ["pending", "stopped", "untrusted", "storage", "clock", "moved"].includes(code) && this.key !== null;
-    if (code === "storage" && !this.key) then("Try again", () => this.say(text));
-    else if (kept && code !== "moved") then("Try again", () => this.work(text, idem, "", (caller, options) => caller.call(text, options)));
-    if (code === "moved" || more.reset) then("Reset the chain and send again", () => this.work(text, idem, "The chain is reset first.", async (caller, options) => {
-      await caller.reset(options);
-      return caller.call(text, options);
+    const again = ["pending", "stopped", "untrusted", "storage", "clock", "moved"].includes(code);
+    const kept = again && this.key !== null;
+    const call = (/** @type {import("./caller.js").Options} */ options) => this.caller().call(text, options);
+    if (again && code !== "moved") then("Try again", () => (kept ? this.turn(text, idem, "", call) : this.begin(text, idem)));
+    if (code === "moved" || more.reset) then("Reset the chain and send again", () => this.turn(text, idem, "The chain is reset first.", async (options) => {
+      await this.caller().reset(options);
+      return call(options);
     }));
-    if (kept && code !== "storage") then("Give up on this message", async () => {
-      if (this.book && this.key) await new Caller(this.book, this.key, { id: this.vacant, send: this.send }).giveUp(idem).catch((e) => this.refuse(e, text, idem));
-    });
+    if (kept && code !== "storage") then("Give up on this message", () => this.turn(text, idem, "", (options) => this.caller().giveUp(idem, options)));
     if (!kept) then("Edit the message", () => {
       this.text.value = text;
       this.text.focus();
@@ -393,7 +411,6 @@ async function start(talk) {
   t.submit.disabled = true; // until the keys are known
   try {
     await t.load();
-    t.submit.disabled = false;
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden && !t.waiting) t.refresh().catch(() => {}); // what other tabs settled
     });
