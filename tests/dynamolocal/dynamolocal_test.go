@@ -73,6 +73,8 @@ func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 	dynamolocal.Start(t) // already installed
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), serveAndWait+"=1")
+	problems := new(await.Output)
+	child.Stderr = problems
 	out, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +82,7 @@ func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := strings.TrimPrefix(strings.TrimSpace(line), "http://")
+	address := strings.TrimPrefix(await.Line(t, "the process that starts a server", bufio.NewReader(out), problems), "http://")
 	if conn, err := net.Dial("tcp", address); err != nil {
 		t.Fatal(err)
 	} else {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
@@ -46,6 +47,8 @@ func TestTemplateOfLangGraph(t *testing.T) {
 		t.Fatalf("its test: %v\n%s", err, out)
 	}
 	program := run(t.Context(), "agent.py")
+	problems := new(await.Output)
+	program.Stderr = problems
 	lines, err := program.StdoutPipe()
 	if err == nil {
 		err = program.Start()
@@ -57,8 +60,8 @@ func TestTemplateOfLangGraph(t *testing.T) {
 		_ = program.Process.Kill()
 		_ = program.Wait() // it was killed
 	})
-	line, _ := bufio.NewReader(lines).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening at ")
+	line := await.Line(t, "the agent", bufio.NewReader(lines), problems)
+	url, ok := strings.CutPrefix(line, "listening at ")
 	if !ok {
 		t.Fatalf("the agent printed %q", line)
 	}

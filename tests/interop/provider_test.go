@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -33,16 +34,17 @@ import (
 
 // oidcProvider is a process of testdata/provider or of testdata/zitadel.
 type oidcProvider struct {
-	URL  string
-	send io.WriteCloser
-	said *bufio.Scanner
+	URL      string
+	send     io.WriteCloser
+	said     *bufio.Reader
+	problems *await.Output
 }
 
 func startProvider(t *testing.T, command ...string) *oidcProvider {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
+	problems := new(await.Output)
+	cmd.Stderr = problems
 	send, err := cmd.StdinPipe()
 	must(t, err)
 	said, err := cmd.StdoutPipe()
@@ -50,21 +52,23 @@ func startProvider(t *testing.T, command ...string) *oidcProvider {
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = send.Close() // the end of its input ends the process
+		patience := await.Limit
+		if t.Failed() {
+			patience = 0 // the process may hang
+		}
+		defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the provider: %v\n%s", err, problems.Bytes())
+			t.Errorf("the provider: %v\n%s", err, problems)
 		}
 	})
-	p := &oidcProvider{send: send, said: bufio.NewScanner(said)}
+	p := &oidcProvider{send: send, said: bufio.NewReader(said), problems: problems}
 	p.URL = p.answer(t)
 	return p
 }
 
 func (p *oidcProvider) answer(t *testing.T) string {
 	t.Helper()
-	if !p.said.Scan() {
-		t.Fatalf("the provider does not answer: %v", p.said.Err())
-	}
-	return p.said.Text()
+	return await.Line(t, "the provider", p.said, p.problems)
 }
 
 // obey sends a line, and returns how often the keys were fetched.

@@ -28,7 +28,7 @@ type dev struct {
 	orders *json.Encoder
 	done   *json.Decoder
 	ended  chan struct{}
-	errs   bytes.Buffer // its standard error; read once it has ended
+	errs   await.Output // its standard error
 	ready  announcement // empty if it died before it served
 }
 
@@ -85,7 +85,7 @@ func (h *devTarget) start(t *testing.T, kill *place) process {
 		confirmed.Close()
 	}()
 	t.Cleanup(v.stop)
-	if line := <-first; line != "" {
+	if line := await.Receive(t, "dev prints that it is ready, or ends", first); line != "" {
 		if err := json.Unmarshal([]byte(line), &v.ready); err != nil {
 			t.Fatalf("dev printed %q: %v", line, err)
 		}

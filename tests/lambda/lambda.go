@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/infra/bundle"
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // Build compiles a function as for deployment, into dir, and returns the path
@@ -169,6 +170,8 @@ func (f *Function) Kill() {
 
 // Ready waits for the first poll and returns the time since process start.
 func (f *Function) Ready(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := limited(ctx, "the function polls")
+	defer cancel()
 	select {
 	case <-f.waiting:
 		f.waiting <- struct{}{}
@@ -176,13 +179,20 @@ func (f *Function) Ready(ctx context.Context) (time.Duration, error) {
 	case <-f.died:
 		return 0, fmt.Errorf("%w: %s", ErrDied, f.Log())
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return 0, fmt.Errorf("%w: %s", context.Cause(ctx), f.Log())
 	}
+}
+
+// limited limits ctx to [await.Limit]. what is a sentence about what is waited for.
+func limited(ctx context.Context, what string) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, await.Limit, fmt.Errorf("waited %s in vain: %s", await.Limit, what))
 }
 
 // Invoke sends one event and returns the function's answer. An error that the
 // function reports is returned as an error.
 func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
+	ctx, cancel := limited(ctx, "the function answers")
+	defer cancel()
 	if f.frozen.CompareAndSwap(true, false) {
 		if err := f.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrDied, err)
@@ -194,7 +204,7 @@ func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	case <-f.died:
 		return nil, fmt.Errorf("%w: %s", ErrDied, f.Log())
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("%w: %s", context.Cause(ctx), f.Log())
 	}
 	a, err := f.await(ctx, inv.id)
 	if err != nil {
@@ -221,7 +231,7 @@ func (f *Function) await(ctx context.Context, id string) (answer, error) {
 			// process.
 			return f.last(id)
 		case <-ctx.Done():
-			return answer{}, ctx.Err()
+			return answer{}, fmt.Errorf("%w: %s", context.Cause(ctx), f.Log())
 		}
 	}
 }

@@ -10,6 +10,7 @@
 package load
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/hammer"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -73,7 +75,7 @@ func measure(b *testing.B, kind string) {
 	}
 	defer cmd.Process.Kill() // it has ended by then, unless something failed
 	var ready struct{ URL string }
-	if err := json.NewDecoder(out).Decode(&ready); err != nil {
+	if err := json.Unmarshal([]byte(await.Line(b, "dev over "+kind, bufio.NewReader(out), nil)), &ready); err != nil {
 		b.Fatalf("dev over %s does not start: %v", kind, err)
 	}
 	target, err := hammer.Find(b.Context(), ready.URL, identity.ID{}, false, nil)

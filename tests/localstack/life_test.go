@@ -50,6 +50,8 @@ func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
 	t.Helper()
 	owner = exec.Command(os.Args[0])
 	owner.Env = append(os.Environ(), startAndWait+"=1")
+	problems := new(await.Output)
+	owner.Stderr = problems
 	out, err := owner.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +64,7 @@ func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
 		_ = owner.Wait()
 	})
 	var told server.Server
-	if err := json.NewDecoder(bufio.NewReader(out)).Decode(&told); err != nil {
+	if err := json.Unmarshal([]byte(await.Line(t, "the process that starts a server", bufio.NewReader(out), problems)), &told); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = server.Find(installed.Cache, filepath.Base(told.Dir)); err != nil {

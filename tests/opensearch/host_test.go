@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
@@ -33,18 +34,19 @@ func (p person) dev(args ...string) (url string, end func()) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
 	read, write := io.Pipe()
-	var errs bytes.Buffer
+	errs := new(await.Output)
 	done := make(chan int, 1)
 	go func() {
-		done <- cli.Run(ctx, cli.Seams{}, append([]string{"dev", "--json", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), write, &errs, p.env)
+		done <- cli.Run(ctx, cli.Seams{}, append([]string{"dev", "--json", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), write, errs, p.env)
 		_ = write.Close()
 	}()
 	lines := bufio.NewReader(read)
-	line, err := lines.ReadString('\n')
-	if err != nil {
-		cancel()
-		p.t.Fatalf("dev = %d: %v\n%s", <-done, err, errs.String())
-	}
+	defer func() {
+		if end == nil {
+			cancel() // dev is not ready
+		}
+	}()
+	line := await.Line(p.t, "dev", lines, errs)
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	var ready struct{ URL string }
 	if err := json.Unmarshal([]byte(line), &ready); err != nil {
@@ -54,7 +56,7 @@ func (p person) dev(args ...string) (url string, end func()) {
 	end = func() {
 		if cancel(); !ended {
 			ended = true
-			<-done
+			await.Receive(p.t, "dev ends", done)
 		}
 	}
 	p.t.Cleanup(end)

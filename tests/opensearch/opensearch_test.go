@@ -79,6 +79,8 @@ func TestTheNodeAndItsFilesEndWithTheProcessThatStartedIt(t *testing.T) {
 	files := t.TempDir()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), serveAndWait+"=1", "TMPDIR="+files)
+	problems := new(await.Output)
+	child.Stderr = problems
 	out, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -86,11 +88,7 @@ func TestTheNodeAndItsFilesEndWithTheProcessThatStartedIt(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := strings.TrimPrefix(strings.TrimSpace(line), "http://")
+	address := strings.TrimPrefix(await.Line(t, "the process that starts a server", bufio.NewReader(out), problems), "http://")
 	if left, err := filepath.Glob(filepath.Join(files, "opensearch-*")); err != nil || len(left) != 1 {
 		t.Fatalf("the node's files are %v, %v, want one folder", left, err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
@@ -242,6 +243,8 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 			cmd.Dir = dir
+			problems := new(await.Output)
+			cmd.Stderr = problems
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -250,11 +253,7 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-			url, err := bufio.NewReader(out).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			url = strings.TrimSpace(url)
+			url := await.Line(t, "the server", bufio.NewReader(out), problems)
 			ctx := t.Context()
 			offer, done, err := mcp.Servers(client())(ctx, identity.ID{2}, outbound.Operator, []definition.Server{{Name: "trial", URL: url}})
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 )
 
@@ -214,7 +215,7 @@ func TestTwoMessagesToOneTaskAtOnce(t *testing.T) {
 	if got := w.rpc("/v/sut", "CancelTask", fmt.Sprintf(`{"id":%q}`, id)); at(t, got.body, "result", "status", "state") != "TASK_STATE_CANCELED" {
 		t.Errorf("cancel: %s", got.body)
 	}
-	if got := <-started; at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_CANCELED" {
+	if got := await.Receive(t, "the second turn ends", started); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_CANCELED" {
 		t.Errorf("the second turn: %s", got.body)
 	}
 }

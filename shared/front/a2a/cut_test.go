@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	frontmessage "github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -422,7 +423,7 @@ func TestAPieceThatMeetsACancelIsChargedOrComesTooLate(t *testing.T) {
 				runner, before := c.process(c.store.Store), c.balance()
 				c.stream(runner, id)
 				runner.Tasks.Wait()
-				<-canceled
+				await.Receive(t, "the task was canceled", canceled)
 				done = s.calls < at
 				what := fmt.Sprintf("a piece at call %d", at)
 				if state := c.settles(what, r, before); state != task.Canceled {
@@ -499,7 +500,7 @@ func TestACutAnswerIsMarked(t *testing.T) {
 		}, false)
 		stream := frames(c.stream(runner, id))
 		c.set(nil, false)
-		canceled := <-answer
+		canceled := await.Receive(t, "CancelTask returns", answer)
 		if at(t, canceled, append(members.status, "state")...) != members.state || at(t, canceled, members.artifact...) != "one, two, " {
 			t.Errorf("%s: %s", method, canceled)
 		}

@@ -171,7 +171,7 @@ func TestListsAreSharedOut(t *testing.T) {
 				t.Errorf("a slow list is %d %s", out.Code, out.Body)
 			}
 		})
-		<-began
+		await.Receive(t, "the list begins", began)
 	}
 	for from, want := range map[string]int{"192.0.2.1:2": http.StatusTooManyRequests, "192.0.2.2:1": http.StatusOK} {
 		out := httptest.NewRecorder()

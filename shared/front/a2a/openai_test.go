@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -336,9 +337,9 @@ func TestRetriesAtOnceAreOneCall(t *testing.T) {
 						r.Body.Close()
 					}
 				}()
-				<-w.begun
+				await.Receive(t, "the agent is asked", w.begun)
 				cancel()
-				<-gone
+				await.Receive(t, "the client is gone", gone)
 			}
 			var all sync.WaitGroup
 			for range 8 {
@@ -353,7 +354,7 @@ func TestRetriesAtOnceAreOneCall(t *testing.T) {
 				})
 			}
 			if !cut {
-				<-w.begun
+				await.Receive(t, "the agent is asked", w.begun)
 			}
 			w.goOn <- struct{}{}
 			all.Wait()

@@ -139,7 +139,7 @@ func TestSlowAnswersReachTheirClients(t *testing.T) {
 			w, s, _ := slowWorld(t)
 			got := make(chan string, 1)
 			go func() { got <- tc.ask(w) }()
-			if limit := <-s.limits; limit <= call.DefaultWork || limit > 5*time.Minute {
+			if limit := await.Receive(t, "the agent is asked", s.limits); limit <= call.DefaultWork || limit > 5*time.Minute {
 				t.Errorf("the turn has %s", limit)
 			}
 			select {
@@ -148,7 +148,7 @@ func TestSlowAnswersReachTheirClients(t *testing.T) {
 			default:
 			}
 			s.release <- true
-			if body := <-got; !strings.Contains(body, tc.want) {
+			if body := await.Receive(t, "the call returns", got); !strings.Contains(body, tc.want) {
 				t.Errorf("got %s, want %s", body, tc.want)
 			}
 			if n := s.turns.Load(); n != 1 {
@@ -168,10 +168,10 @@ func TestASlowAnswerOutlastsTheServersLimits(t *testing.T) {
 	} {
 		got := make(chan answer, 1)
 		go func() { got <- ask() }()
-		<-s.limits
+		await.Receive(t, "the agent is asked", s.limits)
 		time.Sleep(100 * time.Millisecond)
 		s.release <- true
-		if a := <-got; a.status != http.StatusOK || !strings.Contains(a.body, "thought") {
+		if a := await.Receive(t, "the call returns", got); a.status != http.StatusOK || !strings.Contains(a.body, "thought") {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
@@ -182,7 +182,7 @@ func TestABriefVacantHasTheSameTimeOnEachPath(t *testing.T) {
 	w, s, _ := slowWorld(t)
 	w.slow("brief", time.Second)
 	got := w.rpc("/v/brief", "SendMessage", message("hi", ""), "A2A-Version: 1.0")
-	<-s.limits
+	await.Receive(t, "the agent is asked", s.limits)
 	if text := at(t, got.body, "result", "task", "status", "message", "parts", 0, "text"); text != "the vacant did not answer in time" {
 		t.Errorf("%q of %s", text, got.body)
 	}
@@ -203,7 +203,7 @@ func TestASlowSignedCallIsPendingUntilItsAnswer(t *testing.T) {
 			t.Errorf("due %s, want accept, 5 minutes and %s", due, call.Grace)
 		}
 	}
-	if limit := <-s.limits; limit <= call.DefaultWork || limit > 5*time.Minute {
+	if limit := await.Receive(t, "the agent is asked", s.limits); limit <= call.DefaultWork || limit > 5*time.Minute {
 		t.Errorf("the turn has %s", limit)
 	}
 	s.release <- true
@@ -230,11 +230,11 @@ func TestQuickVacantsAnswerAtOnce(t *testing.T) {
 	brief := w.slow("brief", 10*time.Second)
 	got := make(chan answer, 1)
 	go func() { got <- w.send(w.signer().envelope(brief.ID, 1, identity.Hash{}, "hi", "", "")) }()
-	if limit := <-s.limits; limit > 10*time.Second || limit < time.Second {
+	if limit := await.Receive(t, "the agent is asked", s.limits); limit > 10*time.Second || limit < time.Second {
 		t.Errorf("the turn has %s", limit)
 	}
 	s.release <- true
-	if a := <-got; a.status != http.StatusOK || !strings.Contains(a.body, "thought") {
+	if a := await.Receive(t, "the call returns", got); a.status != http.StatusOK || !strings.Contains(a.body, "thought") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := w.send(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "", "")); a.status != http.StatusOK {
@@ -270,9 +270,9 @@ func TestASlowTurnGoesOnWithoutItsClient(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := ask(ctx); left <- err }()
-	<-s.limits
+	await.Receive(t, "the agent is asked", s.limits)
 	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
+	if err := await.Receive(t, "the agent learns of the cancel", left); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	close(s.release)
@@ -322,7 +322,7 @@ func TestASlowTurnOutlivesAShorterSetting(t *testing.T) {
 	w, s, slow := slowWorld(t)
 	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
 	w.send(e)
-	<-s.limits
+	await.Receive(t, "the agent is asked", s.limits)
 	brief := 10 * time.Second
 	if _, err := w.server.Vacants.Update(t.Context(), slow.ID, vacants.Changes{Work: &brief}); err != nil {
 		t.Fatal(err)
@@ -342,7 +342,7 @@ func TestASlowCallEndsWithItsTime(t *testing.T) {
 	slow := w.slow("slow", call.MaxWork)
 	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
 	w.send(e)
-	<-s.limits
+	await.Receive(t, "the agent is asked", s.limits)
 	w.skip.Store(int64(call.MaxWork))
 	if got := w.send(e); at(t, got.body, "state") != "pending" {
 		t.Errorf("in the 14th minute: %d %s", got.status, got.body)
@@ -382,7 +382,7 @@ func TestASlowTurnThatIsVoidLeavesItsPlace(t *testing.T) {
 			work := func() { go func() { defer close(worked); q.work(1) }() }
 			if begun {
 				work()
-				<-s.limits
+				await.Receive(t, "the agent is asked", s.limits)
 			}
 			q.skip.Store(int64(5*time.Minute + call.Grace + time.Second))
 			if got := q.send(e); at(t, got.body, "state") != "unanswered" {
@@ -393,7 +393,7 @@ func TestASlowTurnThatIsVoidLeavesItsPlace(t *testing.T) {
 			} else {
 				work()
 			}
-			<-worked
+			await.Receive(t, "the worker is done", worked)
 			if n := places(); n != 0 {
 				t.Errorf("%d turns count", n)
 			}
@@ -437,7 +437,7 @@ func TestASlowTurnIsCanceledOrAnswered(t *testing.T) {
 	for first := range 2 {
 		got := w.rpc("/v/slow", "SendMessage", strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"returnImmediately":true}}`, "A2A-Version: 1.0")
 		id := at(t, got.body, "result", "task", "id")
-		<-s.limits
+		await.Receive(t, "the agent is asked", s.limits)
 		if first == 0 {
 			go func() { s.release <- true }()
 		}
@@ -522,7 +522,7 @@ func TestASlowTurnThatWaitsOutlivesItsProcess(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	next := w.another()
-	<-s.limits
+	await.Receive(t, "the agent is asked", s.limits)
 	close(s.release)
 	await.Until(t, "the answer is there", func() bool { return at(t, next.send(e).body, "state") == "answered" })
 	if n := s.turns.Load(); n != 1 {
@@ -633,7 +633,7 @@ func strangersKeepNobodyElseWaiting(t *testing.T, w *world, s *thinker) {
 	if got := w.send(e); at(t, got.body, "state") != "pending" {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	<-served // its message comes after the messages of the strangers
+	await.Receive(t, "the other vacant is asked", served) // its message comes after the messages of the strangers
 	await.Until(t, "the strangers' turns have begun", func() bool { return s.at(slow.ID) >= 16 })
 	if n := s.at(slow.ID); n != 16 {
 		t.Errorf("%d of the strangers' turns run, want a quarter of 64", n)
@@ -721,7 +721,7 @@ func TestAnAddressHasTwoTurns(t *testing.T) {
 		other := w.slow("other", 5*time.Minute)
 		served := s.watch(other.ID)
 		w.from("203.0.113.8", "other")
-		<-served // its message is after the others
+		await.Receive(t, "the other vacant is asked", served) // its message is after the others
 		await.Until(t, "the turns of the address have begun", func() bool { return s.at(crowded.ID) >= 2 })
 		if n := s.at(crowded.ID); n != 2 {
 			t.Errorf("%d turns of the address run, want 2", n)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
@@ -52,12 +53,12 @@ func TestAnIssuerIsRemovedInTheMiddleOfAStream(t *testing.T) {
 	header := "Authorization: Bearer " + token
 	ended := make(chan answer)
 	go func() { ended <- w.rpc("/v/slow", "SendStreamingMessage", message("hi", ""), header) }()
-	<-begun
+	await.Receive(t, "the agent is asked", begun)
 	if _, err := w.server.Billing.RemoveIssuer(t.Context(), i.ID); err != nil {
 		t.Fatal(err)
 	}
 	goOn <- true
-	if got := <-ended; !strings.Contains(got.body, "TASK_STATE_COMPLETED") {
+	if got := await.Receive(t, "the stream ends", ended); !strings.Contains(got.body, "TASK_STATE_COMPLETED") {
 		t.Errorf("the stream: %d %s", got.status, got.body)
 	}
 	w.wantBalance("acme", money.Dollar-2000)

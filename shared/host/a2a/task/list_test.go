@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -115,7 +116,7 @@ func TestAPageEndsAtItsSizeInBytes(t *testing.T) {
 		}
 		end()
 		for _, done := range ends {
-			<-done
+			await.Receive(t, "the turn ends", done)
 		}
 	}
 }
@@ -205,7 +206,7 @@ func TestAListGivesBackWhatItDidNotRead(t *testing.T) {
 		t.Error(err)
 	}
 	close(block)
-	<-done
+	await.Receive(t, "the turn ends", done)
 }
 
 func TestAllTasksAreListedBeyondTheCount(t *testing.T) {

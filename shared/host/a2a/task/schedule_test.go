@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -99,7 +100,7 @@ func (w *world) does(way string, turn task.Turn) {
 		_, _ = w.a.Run(ctx, turn)
 	case "begin":
 		if _, done, err := w.a.Begin(ctx, turn); err == nil {
-			<-done
+			await.Receive(w.t, "the turn ends", done)
 		}
 	case "start":
 		_, _ = w.a.Start(ctx, turn)

@@ -136,7 +136,7 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 		if _, err := w.a.Start(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		messages = append(messages, <-w.queue.sent)
+		messages = append(messages, await.Receive(t, "a message is queued", w.queue.sent))
 	}
 	var running sync.WaitGroup
 	for _, m := range messages[:2] {
@@ -170,7 +170,7 @@ func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
 	if _, err := w.a.Start(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
-	e, message := w.worker(1), <-w.queue.sent
+	e, message := w.worker(1), await.Receive(t, "a message is queued", w.queue.sent)
 	share := task.RunningDocs.Key("strangers", w.clock.now().UTC().Format(time.DateOnly))
 	if err := w.store.Commit(t.Context(), store.Put{Key: share, WriteID: store.WriteID{1}, Number: 1}); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,8 @@ func TestAnEndedTurnGivesItsRoomBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
-	running.Go(func() { _ = e.Work(context.Background(), <-w.queue.sent) })
+	message := await.Receive(t, "a message is queued", w.queue.sent)
+	running.Go(func() { _ = e.Work(context.Background(), message) })
 	share := "vacant " + w.vacant.ID().String()
 	await.Until(t, "the turn runs", func() bool { return w.ran.Load() == 1 })
 	if n := w.running(share); n != 1 {
@@ -231,7 +232,7 @@ func TestATurnCountsBeyondMidnight(t *testing.T) {
 		if _, err := w.a.Start(t.Context(), w.turn("hi")); err != nil {
 			t.Fatal(err)
 		}
-		return <-w.queue.sent
+		return await.Receive(t, "a message is queued", w.queue.sent)
 	}
 	before := start()
 	var running sync.WaitGroup

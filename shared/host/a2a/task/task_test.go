@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
@@ -242,8 +243,12 @@ func TestAnswersOfAnySizeAreStored(t *testing.T) {
 		answer := strings.Repeat("x", size)
 		w := newWorld(t, says(answer))
 		for name, run := range map[string]func(task.Turn) error{
-			"run":   func(turn task.Turn) error { _, err := w.a.Run(t.Context(), turn); return err },
-			"begin": func(turn task.Turn) error { _, done, err := w.a.Begin(t.Context(), turn); <-done; return err },
+			"run": func(turn task.Turn) error { _, err := w.a.Run(t.Context(), turn); return err },
+			"begin": func(turn task.Turn) error {
+				_, done, err := w.a.Begin(t.Context(), turn)
+				await.Receive(t, "the turn ends", done)
+				return err
+			},
 		} {
 			turn := w.turn(strings.Repeat("y", 200<<10))
 			if err := run(turn); err != nil {
@@ -275,7 +280,7 @@ func TestAFailingTurnIsAFailedTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	await.Receive(t, "the turn ends", done)
 	if want := `failed says "the vacant failed to answer: its agent has too much to do"`; summary(w.get(w.b, turn.Ref)) != want {
 		t.Errorf("Begin() = %s, want %s", summary(w.get(w.b, turn.Ref)), want)
 	}
@@ -323,7 +328,7 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	close(step)
-	<-done
+	await.Receive(t, "the turn ends", done)
 	followers.Wait()
 	want := []string{"1 task working", `2 "piece 0. " false false`, `3 "piece 1. " true false`, `4 "piece 2. " true false`, `5 "" true true`, "6 completed piece 0. piece 1. piece 2. "}
 	for e, got := range seen {
@@ -364,7 +369,7 @@ func TestAnAnswerReplacesPiecesThatWereLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	await.Receive(t, "the turn ends", done)
 	if got, want := summary(w.get(w.b, turn.Ref)), `completed response="one two three" says "one two three"`; got != want {
 		t.Errorf("the task is %s, want %s", got, want)
 	}
@@ -384,7 +389,7 @@ func TestAnAnswerOutlivesTheMarkOfItsLastPiece(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	await.Receive(t, "the turn ends", done)
 	if got, want := summary(w.get(w.b, turn.Ref)), `completed response="all of it" says "all of it"`; got != want || refused == 0 {
 		t.Errorf("the task is %s after %d refused writes, want %s", got, refused, want)
 	}
@@ -406,13 +411,13 @@ func TestCancelStopsTheTurnOnAnotherInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-started
+		await.Receive(t, "the agent is asked", started)
 		got, err := canceller.Cancel(t.Context(), turn.Ref)
 		if want := `canceled response="working on it" says "working on it"`; err != nil || summary(got) != want {
 			t.Errorf("%s: Cancel() = %s, %v, want %s", name, summary(got), err, want)
 		}
-		<-stopped
-		<-done
+		await.Receive(t, "the agent learns of the cancel", stopped)
+		await.Receive(t, "the turn ends", done)
 		if diff := cmp.Diff(got, w.get(w.b, turn.Ref)); diff != "" {
 			t.Errorf("%s: afterwards (-want +got):\n%s", name, diff)
 		}
@@ -448,7 +453,7 @@ func TestATurnWhoseRunnerDiedFailsOnce(t *testing.T) {
 		t.Fatalf("the task is %s, want %s", summary(got), want)
 	}
 	close(block)
-	<-done
+	await.Receive(t, "the turn ends", done)
 	if got := w.get(w.b, turn.Ref); summary(got) != want || w.ran.Load() != 1 {
 		t.Errorf("later the task is %s after %d turns", summary(got), w.ran.Load())
 	}
@@ -461,7 +466,7 @@ func TestAWorkerRunsWhatWasStarted(t *testing.T) {
 	if err != nil || started.Status.State != task.Submitted || w.ran.Load() != 0 {
 		t.Fatalf("Start() = %s, %v, %d turns ran", summary(started), err, w.ran.Load())
 	}
-	message := <-w.queue.sent
+	message := await.Receive(t, "a message is queued", w.queue.sent)
 	for range 3 { // a queue delivers at least once
 		if err := w.b.Work(t.Context(), message); err != nil {
 			t.Fatalf("Work() = %v", err)
@@ -585,7 +590,7 @@ func TestAVacantHasABoundedNumberOfTurnsInTheBackground(t *testing.T) {
 	if n := w.queue.withdrawn.Load(); n != 1 {
 		t.Errorf("%d messages were withdrawn, want that of the refused call", n)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+	if err := w.b.Work(t.Context(), await.Receive(t, "a message is queued", w.queue.sent)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.a.Start(t.Context(), w.turn("room again")); err != nil {
@@ -593,7 +598,7 @@ func TestAVacantHasABoundedNumberOfTurnsInTheBackground(t *testing.T) {
 	}
 	// The message of the refused one names no task.
 	for range task.MaxBackground {
-		message := <-w.queue.sent
+		message := await.Receive(t, "a message is queued", w.queue.sent)
 		if err := w.b.Work(t.Context(), message); strings.Contains(message, last.ID) != errors.Is(err, task.ErrAgain) {
 			t.Errorf("Work(%s) = %v", message, err)
 		}
@@ -609,7 +614,7 @@ func TestACanceledTaskDoesNotRun(t *testing.T) {
 	if _, err := w.b.Cancel(t.Context(), turn.Ref); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil || w.ran.Load() != 0 {
+	if err := w.b.Work(t.Context(), await.Receive(t, "a message is queued", w.queue.sent)); err != nil || w.ran.Load() != 0 {
 		t.Errorf("Work() = %v, %d turns ran", err, w.ran.Load())
 	}
 }
@@ -692,7 +697,7 @@ func TestACrashAtAnyCommitLeavesTaskAndRowsThatAgree(t *testing.T) {
 		"run": func(w *world, turn task.Turn) { _, _ = w.a.Run(context.Background(), turn) },
 		"begin": func(w *world, turn task.Turn) {
 			_, done, _ := w.a.Begin(context.Background(), turn)
-			<-done
+			await.Receive(w.t, "the turn ends", done)
 		},
 		"background": func(w *world, turn task.Turn) {
 			_, _ = w.a.Start(context.Background(), turn)
@@ -930,7 +935,7 @@ func TestAMessageSignedTwiceAsTheSameBytesIsOneTask(t *testing.T) {
 		"a stream": func(e *task.Engine, turn task.Turn) (task.Ref, error) {
 			ref, done, err := e.Begin(t.Context(), turn)
 			if done != nil {
-				<-done
+				await.Receive(t, "the turn ends", done)
 			}
 			return ref, err
 		},
@@ -1015,7 +1020,7 @@ func TestACutAnswerUsesWhatWasReportedAndAnEstimateOfTheRest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			<-done
+			await.Receive(t, "the turn ends", done)
 			rows := must(w.store.Store.Rows(t.Context(), call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}.Responses(), 0, 10, store.Ascending))
 			row := must(call.DecodeResponse(rows[0]))
 			if len(rows) != 1 || (row.Kind == call.RowAnswer) != (tt.want != nil) || (row.Cut == call.CutCanceled) != (tt.want != nil) {
@@ -1053,13 +1058,13 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	await.Receive(t, "the turn ends", done)
 	next := w.turn("more")
 	next.Ref, next.Continue = turn.Ref, true
 	if _, done, err = w.a.Begin(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	await.Receive(t, "the turn ends", done)
 	if got, want := summary(w.get(w.b, turn.Ref)), `canceled file="kept" response="second" says "second"`; got != want {
 		t.Errorf("the task is %s, want %s", got, want)
 	}
