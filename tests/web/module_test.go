@@ -119,6 +119,28 @@ func TestVectorsOfCanonicalJSON(t *testing.T) {
 	}
 	m, all := newModule(t), cases[vector](t, "canon/testdata/canonical_json.json", 394)
 	compareJSON(t, m, each(all, func(v vector) []byte { return []byte(v.Input.JSON) }))
+	// The limits, which documents of arrays, of objects and of both reach and exceed by one.
+	limits := canon.DefaultLimits()
+	var extreme [][]byte
+	for more := range 2 {
+		depth, keys := limits.Depth+more, limits.Keys+more
+		var members []string
+		for i := range keys {
+			members = append(members, fmt.Sprintf(`"%d":0`, i))
+		}
+		for _, doc := range []string{
+			strings.Repeat("[", depth) + strings.Repeat("]", depth),
+			strings.Repeat(`{"":`, depth-1) + "{}" + strings.Repeat("}", depth-1),
+			"[" + strings.Repeat(`{"":`, depth-1) + "[]" + strings.Repeat("}", depth-1) + "]",
+			"{" + strings.Join(members, ",") + "}",
+			`"` + strings.Repeat("a", limits.Bytes+more-2) + `"`,
+		} {
+			extreme = append(extreme, []byte(doc))
+		}
+	}
+	if n := compareJSON(t, m, extreme); n != 4 {
+		t.Errorf("%d documents at the limits and above are accepted, want 4", n)
+	}
 	// The vectors of a value have its forms, which Go's own test compares with Go's.
 	accepted := 0
 	for _, v := range all {
@@ -245,6 +267,27 @@ func TestVectorsOfSignatures(t *testing.T) {
 	}
 	if valid == 0 {
 		t.Error("no signature verifies")
+	}
+	// Signatures that crypto/ed25519 accepts and libsodium rejects: an R of small order, and keys of small order, in
+	// canonical form or not, under which R = base point and S = 1 fit some messages.
+	crafted := []signatureInput{{"03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", hex.EncodeToString([]byte("hello")),
+		"01" + strings.Repeat("00", 31) + "886ae494f275b058711e7af9a674b98a115a93ee84abcc8d0bf3e79ab2cdec02"}}
+	for _, y := range []string{
+		strings.Repeat("00", 32), "01" + strings.Repeat("00", 31), "ec" + strings.Repeat("ff", 30) + "7f", "ed" + strings.Repeat("ff", 30) + "7f", "ee" + strings.Repeat("ff", 30) + "7f",
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+	} {
+		for _, sign := range []byte{0, 0x80} {
+			key := unhex(t, y)
+			key[31] |= sign
+			for message := range byte(100) {
+				crafted = append(crafted, signatureInput{hex.EncodeToString(key), hex.EncodeToString([]byte{message}), "58" + strings.Repeat("66", 31) + "01" + strings.Repeat("00", 31)})
+			}
+		}
+	}
+	for i, got := range ask(t, m, "signature", crafted) {
+		if got.Valid || got.Error != "" {
+			t.Errorf("%+v: %+v, want an invalid signature", crafted[i], got)
+		}
 	}
 	// Keys and signatures at random, some of them right: the module judges as Go does.
 	r := rand.New(rand.NewPCG(1, 2))

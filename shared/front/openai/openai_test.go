@@ -103,6 +103,8 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{of(`{"role":"user","content":[{"type":"text"}]}`), "messages[0].content[0].text: expected a text, got none"},
 		{of(`{"role":"user","content":[{"type":"text","text":7}]}`), "messages[0].content[0].text: expected a text, got none"},
 		{of(`{"role":"system","content":[` + image + `]},{"role":"user","content":"hi"}`), "messages[0].content: expected texts, because only the user's messages have images, got an image"},
+		{of(`{"role":"assistant","content":[` + image + `]},{"role":"user","content":"hi"}`), "messages[0].content: expected texts, because only the user's messages have images, got an image"},
+		{of(`{"role":"developer","content":[` + image + `]},{"role":"user","content":"hi"}`), "messages[0].content: expected texts, because only the user's messages have images, got an image"},
 		{of(`{"role":"user","content":[{"type":"image_url"}]}`), "messages[0].content[0].image_url.url: expected data:image/TYPE;base64,BYTES, or a public https URL without user and password, got"},
 		{of(`{"role":"user","content":[{"type":"image_url","image_url":"https://example.com/a.png"}]}`), "messages[0].content[0].image_url.url: expected data:"},
 		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":7}}]}`), "messages[0].content[0].image_url.url"},

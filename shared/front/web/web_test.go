@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
@@ -276,6 +277,48 @@ func TestHiddenEventsAreNotLookedThrough(t *testing.T) {
 	pages.ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/log?to=500", nil))
 	if w.Code != http.StatusOK || asked.Load() != 10 || !strings.Contains(w.Body.String(), `href="/web/log?to=490"`) {
 		t.Errorf("%d after %d reads: %s", w.Code, asked.Load(), w.Body)
+	}
+}
+
+// A read that fails by a fault makes the page fail. The page does not show what the read would add as missing.
+func TestAFaultOfAnyReadIsAFaultOfThePage(t *testing.T) {
+	h := newHost(t)
+	parent := h.create("parent", "Has a price", true)
+	if _, err := h.Vacants.SetPrice(t.Context(), parent.ID, price.Price{Flat: 2000}); err != nil {
+		t.Fatal(err)
+	}
+	log, err := h.OpenLog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Seal(t.Context()); err != nil && !problem.Is(err, problem.Conflict) { // the host may seal, too
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/web/", "/web/search?q=price", "/web/vacants/parent", "/web/vacants/" + parent.ID.String(), "/web/log", "/web/log/1"} {
+		ask := func(failing string) (status int, reads []string) {
+			api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if reads = append(reads, r.URL.Path); r.URL.Path == failing {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_, _ = io.WriteString(w, `{"detail":"no","code":"unavailable"}`)
+					return
+				}
+				got := do(t, r.Method, h.url+r.URL.RequestURI())
+				w.WriteHeader(got.status)
+				_, _ = io.WriteString(w, got.body)
+			})
+			w := httptest.NewRecorder()
+			web.Handler(web.Config{API: api, Log: slog.New(slog.DiscardHandler), Now: time.Now}).ServeHTTP(w, httptest.NewRequest("GET", h.url+path, nil))
+			return w.Code, reads
+		}
+		status, reads := ask("")
+		if status != http.StatusOK || len(reads) == 0 {
+			t.Errorf("%s: %d after the reads %v", path, status, reads)
+		}
+		for _, read := range reads {
+			if status, _ := ask(read); status != http.StatusServiceUnavailable {
+				t.Errorf("%s: %d when %s fails, want 503", path, status, read)
+			}
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ func TestIssuersThatCannotBe(t *testing.T) {
 		"vacants":                   {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeVacants} }, "scopes"},
 		"AGP":                       {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeAGP} }, "scopes"},
 		"e-mail":                    {issuerURL, func(o *billing.IssuerOptions) { o.SubjectClaim = "email" }, "subject_claim"},
+		"e-mail in capitals":        {issuerURL, func(o *billing.IssuerOptions) { o.SubjectClaim = "EMAIL" }, "subject_claim"},
 		"a name":                    {issuerURL, func(o *billing.IssuerOptions) { o.SubjectClaim = "preferred_username" }, "subject_claim"},
 		"a control character":       {issuerURL, func(o *billing.IssuerOptions) { o.SubjectClaim = "a\nb" }, "subject_claim"},
 		"an empty audience":         {issuerURL, func(o *billing.IssuerOptions) { o.Audiences = []string{""} }, "audiences[0]"},

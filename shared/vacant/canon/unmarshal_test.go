@@ -49,6 +49,8 @@ type document struct {
 	Own    own                   `json:"own"`
 	Hidden string                `json:"-"`
 	Weight grams                 `json:"weight"`
+	Pair   map[string]string     `json:"pair" canon:"max=2"`
+	Long   string                `json:"long" canon:"min=2"`
 	Needed *inner                `json:"needed" canon:"required,null"`
 }
 
@@ -69,13 +71,13 @@ func TestUnmarshalReadsByTags(t *testing.T) {
 	ref := int64(5)
 	got := document{Count: 9, Name: "kept"}
 	err := canon.Unmarshal([]byte(`{"name":"short","needed":null,"below":true,"share":1,"id":"`+id.String()+`","at":"2026-05-06T00:00:00Z","raw": {"x":[1, 2]},
-		"inner":{"path":"p","words":["a","b"],"more":[{"small":-100}],"ref":5},"table":{"x":{},"":{"path":"y"}},"chains":{"`+id.String()+`":{}},"own":"abab","secret":""}`), &got, canon.DefaultLimits())
+		"inner":{"path":"p","words":["a","b"],"more":[{"small":-100}],"ref":5},"table":{"x":{},"":{"path":"y"}},"chains":{"`+id.String()+`":{}},"own":"abab","secret":"","pair":{"a":"","b":""},"long":"ab"}`), &got, canon.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := document{embedded: embedded{true}, Name: "short", Count: 9, Share: 1, ID: &id, At: time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC), Raw: json.RawMessage(`{"x":[1, 2]}`),
 		Inner: inner{Path: "p", Words: []word{"a", "b"}, More: []inner{{Small: -100}}, Ref: &ref},
-		Table: map[string]inner{"x": {}, "": {Path: "y"}}, Chains: map[identity.ID]inner{id: {}}, Own: own{4}}
+		Table: map[string]inner{"x": {}, "": {Path: "y"}}, Chains: map[identity.ID]inner{id: {}}, Own: own{4}, Pair: map[string]string{"a": "", "b": ""}, Long: "ab"}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(document{}, own{}, embedded{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -95,7 +97,8 @@ func TestUnmarshalChangesNoOtherValue(t *testing.T) {
 }
 
 func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
-	const all = "below, name, count, share, id, at, raw, inner, table, chains, secret, own, weight or needed"
+	const all = "below, name, count, share, id, at, raw, inner, table, chains, secret, own, weight, pair, long or needed"
+	hex := identity.ID{0xab}.String()
 	for body, want := range map[string]struct{ field, text string }{
 		``:                                      {"", "body: not JSON: expected a value at byte 0, got the end"},
 		`[]`:                                    {"", "body: expected one JSON object, got an array"},
@@ -135,7 +138,11 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 		`{"share":1e999}`:                       {"share", "share: expected a number that a float64 holds, got 1e999"},
 		`{"at":"2027-W01"}`:                     {"at", `at: expected a time such as 2026-12-31T00:00:00Z, got "2027-W01"`},
 		`{"weight":"7"}`:                        {"weight", `weight: expected an integer of grams, got "7"`},
-		`{"below":"true"}`:                      {"below", `below: expected a boolean, got "true"`},
+		`{"pair":{"a":"","b":"","c":""}}`:       {"pair", "pair: expected at most 2, got more"},
+		`{"chains":{"` + hex + `":{},"` + strings.ToUpper(hex) + `":{}}}`: {"chains." + strings.ToUpper(hex)[:40] + "…", "chains." + strings.ToUpper(hex)[:40] + "…: expected the key once, got it twice"},
+		`{"long":"a"}`:     {"long", "long: expected at least 2 bytes, got 1 bytes"},
+		`{"long":""}`:      {"long", "long: expected at least 2 bytes, got 0 bytes"},
+		`{"below":"true"}`: {"below", `below: expected a boolean, got "true"`},
 	} {
 		err := canon.Unmarshal([]byte(body), new(document), canon.DefaultLimits())
 		got := problem.Of(err)
