@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -320,6 +322,50 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 }
 
+// A page corrects its clock once in a turn. A host that names another time again cannot make it sign on and on.
+func TestAClockIsCorrectedOnce(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	var asked atomic.Int64
+	c.intercept(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if !noStream(w, r) {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"detail":"x","code":"clock","now":%q}`, canon.FormatTime(time.Now().Add(time.Duration(asked.Add(1))*10*time.Minute)))
+		}
+		return true
+	})
+	p := c.tab()
+	p.say("what time is it")
+	if got := p.refused(); !strings.Contains(got, "Set the clock") || asked.Load() != 2 {
+		t.Errorf("after %d requests the page shows %q", asked.Load(), got)
+	}
+}
+
+// A page reads receipts of its own host only, because it signs the read.
+func TestAReceiptElsewhereIsNotShown(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	p := c.tab()
+	for i, address := range []string{"//elsewhere.example/v1/account/receipts/1", "https://elsewhere.example/v1/account/receipts/1", "/v1/account", "x/v1/account/receipts/1", "/v1/account/receipts/1"} {
+		c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			if noStream(w, r) {
+				return true
+			}
+			status, header, answer := c.forward(r, body)
+			w.Header().Set("Content-Type", header.Get("Content-Type"))
+			w.Header().Set("Vacancy-Receipt", address)
+			w.WriteHeader(status)
+			_, _ = w.Write(answer)
+			return true
+		})
+		p.say(address)
+		p.heard(i + 1)
+		var shown int
+		p.eval(`document.querySelectorAll(".receipt").length`, &shown)
+		if want := i / 4; shown != want { // the last address alone is good
+			t.Errorf("after a receipt at %s the page shows %d receipts, want %d", address, shown, want)
+		}
+	}
+}
+
 // Another program with the same key moves the chain. The page asks before it resets the chain.
 func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
@@ -511,6 +557,27 @@ func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 	check("bad: ✗ The receipt does not verify: certificate: expected an object", func(s string) string { return strings.Replace(s, `"certificate"`, `"nothing"`, 1) })
 	check("bad: ✗ The receipt does not verify: receipt: expected an object", func(string) string { return "[]" })
 	check("bad: ✗ The receipt is of another call", func(string) string { return first })
+
+	// The last receipt names its message and its answer. It is not shown as verified if one of both is another.
+	check("ok: ✓ A free call. The receipt names", same)
+	for _, hash := range []string{"requestHash", "replyHash"} {
+		p.eval(fmt.Sprintf(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => {
+			const calls = e.target.result.transaction("calls", "readwrite").objectStore("calls");
+			calls.getAll().onsuccess = (all) => {
+				const call = all.target.result.at(-1);
+				window.kept ??= { requestHash: call.requestHash, replyHash: call.replyHash };
+				calls.put({ ...call, ...window.kept, %q: "ab".repeat(32) }).onsuccess = () => done(true);
+			};
+		}; })`, hash), nil)
+		other := c.tab()
+		other.heard(n)
+		other.eval(`[...document.querySelectorAll(".receipt button")].at(-1).click()`, nil)
+		other.until(`document.querySelector(".receipt .ok, .receipt .bad") !== null`)
+		if got := other.text(".receipt:has(.ok, .bad)"); !strings.Contains(got, "✗ The receipt is of another call") {
+			t.Errorf("with another %s the page shows %q", hash, got)
+		}
+		other.close()
+	}
 
 	// At this address the browser has seen the log of another host.
 	f := c.answer

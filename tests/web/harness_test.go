@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/audits"
@@ -29,6 +28,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
 
@@ -36,7 +36,7 @@ import (
 var files embed.FS
 
 // hang bounds one wait, only so that a failed test ends.
-const hang = 30 * time.Second
+const hang = await.Limit
 
 // chromium is the one browser process of the package, started by the first page.
 var chromium struct {

@@ -33,4 +33,7 @@ func TestPeopleOfAnAccountHoldStreamsOfTheirOwn(t *testing.T) {
 	if err != nil || !ran {
 		t.Errorf("ann's first: %v", err)
 	}
+	if len(h.open) != 0 {
+		t.Errorf("after the last request %d holders stay in memory, want none", len(h.open))
+	}
 }

@@ -92,6 +92,9 @@ func TestATenantManagesItsKeysByAKey(t *testing.T) {
 	made := f.do("POST", "/v1/keys", `{"scopes":["read"],"cap":5000}`, key, 201, `"secret":"vac_live_`)
 	reader := made["secret"].(string)
 	f.do("GET", "/v1/account", "", reader, 200, `"tenant":"acme"`)
+	for _, secret := range []string{reader, key} { // the account names the key that asks
+		f.do("GET", "/v1/account", "", secret, 200, `"prefix":"`+secret[:len("vac_live_")+4]+`"`)
+	}
 	f.do("GET", "/v1/account/changes?from=2&limit=1", "", reader, 200, `"kind":"key"`)
 	f.do("GET", "/v1/keys", "", reader, 403, "scope_required")
 	f.do("POST", "/v1/keys", `{}`, reader, 403, "the key lacks the scope manage")

@@ -76,6 +76,14 @@ func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 	w.must(err)
 	w.publish(shop)
 	w.mind("free")
+	plainOff := w.mind("plainoff")
+	_, err = w.server.Vacants.SetPrice(t.Context(), plainOff.ID, price.Price{Flat: flat})
+	w.must(err)
+	w.publish(plainOff)
+	off := vacants.PlainOff
+	_, err = w.server.Vacants.Update(t.Context(), plainOff.ID, vacants.Changes{Plain: &off})
+	w.must(err)
+	w.skip.Add(int64(2 * time.Second))
 	body := func(tool, arguments, meta string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, arguments, meta)
 	}
@@ -91,6 +99,7 @@ func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 		"host":               {"/mcp", body("ask_agent", atHost, whole), legacy, true, ""},
 		"host with progress": {"/mcp", body("ask_agent", atHost, progress), legacy, true, ""},
 		"batch":              {"/v/shop/mcp", "[" + body("ask", hi, progress) + "]", "Mcp-Protocol-Version: 2025-03-26", false, "payment_required"},
+		"signed calls only":  {"/mcp", body("ask_agent", `{"agent":"plainoff","message":"hi"}`, whole), legacy, false, "forbidden"},
 		"free with progress": {"/v/free/mcp", body("ask", hi, progress), legacy, false, "event: message"},
 		"busy with progress": {"/v/free/mcp", body("ask", `{"message":"busy"}`, progress), legacy, false, "substrate_busy"},
 	}

@@ -204,16 +204,23 @@ func (w *world) Do(ctx context.Context, _ outbound.Actor, r outbound.Request) (o
 	if answer != nil {
 		status = answer(ctx, n)
 	}
+	if status == notAllowed {
+		return outbound.Reply{}, problem.New(problem.Forbidden, "this host may not ask %s", u.Host)
+	}
 	if ctx.Err() != nil {
 		return outbound.Reply{}, problem.Wrap(problem.Deadline, ctx.Err(), "%s does not answer", u.Host)
 	}
 	return outbound.Reply{Status: status}, nil
 }
 
+// notAllowed is the status of a receiver that the host may not ask.
+const notAllowed = -1
+
 // Receivers of all kinds of harm.
 func fails(context.Context, int) int       { return http.StatusInternalServerError }
 func hangs(ctx context.Context, _ int) int { <-ctx.Done(); return 0 }
 func redirects(context.Context, int) int   { return http.StatusFound }
+func forbidden(context.Context, int) int   { return notAllowed }
 func failsThreeOfFour(_ context.Context, n int) int {
 	if n%4 != 0 {
 		return http.StatusInternalServerError
@@ -356,6 +363,16 @@ func (w *world) adds(r task.Ref, c task.PushConfig) {
 	w.t.Helper()
 	if _, err := w.tasks.AddPush(w.t.Context(), r, c); err != nil {
 		w.t.Fatalf("AddPush() = %v", err)
+	}
+}
+
+// spends counts bytes that a sender has sent in this hour.
+func (w *world) spends(s task.Sender, bytes int64) {
+	w.t.Helper()
+	key := task.PushedDocs.Key(string(s), time.Now().UTC().Truncate(time.Hour).Format(time.RFC3339))
+	before := must(w.data.Doc(w.t.Context(), key))
+	if err := w.data.Commit(w.t.Context(), store.Put{Key: key, If: before.Version, WriteID: store.WriteID{1}, Number: bytes}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -65,6 +65,19 @@ func TestAFailingReceiverIsToldTheEnd(t *testing.T) {
 	})
 }
 
+// A receiver that the host must not ask is asked once, and its configuration ends.
+func TestAForbiddenReceiverIsNotTriedAgain(t *testing.T) {
+	inBubble(t, after(time.Minute), func(w *world) {
+		w.hosts["a.example"] = forbidden
+		a := to("a.example", "1")
+		<-w.begins(w.turn("hi", &a))
+		time.Sleep(10 * time.Minute)
+		if got := w.got("a.example"); len(got) != 1 {
+			t.Errorf("a forbidden address got %v, want one try", allTold(got))
+		}
+	})
+}
+
 // near takes times of two ways as equal: a notice may come a second or two late.
 var near = cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() <= 5*time.Second })
 
@@ -377,6 +390,43 @@ func TestTheBytesOfASenderAreBounded(t *testing.T) {
 			}
 			if size := send("2"); size < len(text) {
 				t.Errorf("hour %d: another sender has %d bytes", hour, size)
+			}
+		}
+	})
+}
+
+// A piece that the bytes of the hour do not cover ends the pieces up to the next status, also in
+// the next hour. Then one delivery has all of them.
+func TestPiecesEndWithTheBytesOfASender(t *testing.T) {
+	bubble(t, running, streams(20, 10*time.Second), func(w *world) {
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(59 * time.Minute)))
+		w.spends(task.SenderOf(call.GuestOwner, "1"), 64<<20)
+		a := to("a.example", "1")
+		<-w.begins(w.turn("hi", &a))
+		time.Sleep(time.Minute)
+		got := allTold(w.got("a.example"))
+		if diff := cmp.Diff([]string{"task WORKING", "piece", "COMPLETED"}, got); diff != "" {
+			t.Errorf("deliveries (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// An account may send sixteen times the bytes of an address.
+func TestAnAccountSendsMoreBytesThanAnAddress(t *testing.T) {
+	bubble(t, running, echo, func(w *world) {
+		text := strings.Repeat("x", 300<<10)
+		for owner, most := range map[call.Owner]int64{call.AccountOwner(strings.Repeat("ac", 32), ""): 1 << 30, call.GuestOwner: 64 << 20} {
+			for _, left := range []int64{1 << 20, 1 << 10} {
+				w.spends(task.SenderOf(owner, "1"), most-left)
+				turn := w.turn(text, nil)
+				turn.Owner = owner
+				<-w.begins(turn)
+				c := to(fmt.Sprintf("%d.%d.example", most, left), "1")
+				w.adds(turn.Ref, c)
+				time.Sleep(time.Second)
+				if got := w.got(c.ID); len(got) != 1 || (len(got[0].body) > len(text)) != (left == 1<<20) {
+					t.Errorf("an owner with %d bytes left of %d: %d deliveries", left, most, len(got))
+				}
 			}
 		}
 	})
