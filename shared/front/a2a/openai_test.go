@@ -238,6 +238,21 @@ func TestARepeatedCompletionIsChargedOnce(t *testing.T) {
 		t.Errorf("a retry after 16 minutes: %q", got)
 	}
 	w.wantBalance("acme", 86_000)
+	// A retry that began a call is followed by the same request, and then by retries in the same minutes and later.
+	w.skip.Add(int64(time.Minute))
+	if got := content(t, ask(asking("plain", ""), w.acme)); got != "answer 10" {
+		t.Errorf("the same request again, which is no retry: %q", got)
+	}
+	for _, later := range []struct {
+		skip time.Duration
+		want string
+	}{{0, "answer 10"}, {16 * time.Minute, "answer 11"}, {time.Minute, "answer 11"}, {16 * time.Minute, "answer 12"}} {
+		w.skip.Add(int64(later.skip))
+		if got := content(t, ask(asking("plain", ""), w.acme, again)); got != later.want {
+			t.Errorf("a retry %s later: %q, want %q", later.skip, got, later.want)
+		}
+	}
+	w.wantBalance("acme", 80_000)
 }
 
 // The receipt that a completion names proves its call: the request of the fingerprint, and the answer of the envelope.
