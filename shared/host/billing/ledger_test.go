@@ -548,3 +548,34 @@ func TestMoneyIsNotLostWithAcknowledgements(t *testing.T) {
 	}
 	w.wantBalance(a, left+100)
 }
+
+// torn is a store in which an account is credited once its shards have been read.
+type torn struct {
+	store.Store
+	reads  atomic.Int64
+	shards int64
+	credit func()
+}
+
+func (s *torn) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d, err := s.Store.Doc(ctx, k)
+	if strings.HasPrefix(k.Partition, "bal#") && s.reads.Add(1) == s.shards {
+		s.credit()
+	}
+	return d, err
+}
+
+// Shards that are short in one read, while money moves between them, are read again before a call is refused.
+func TestShardsThatChangeAreReadAgain(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 4, 1000)
+	c := w.linked(a, 1_000_000)
+	s := &torn{Store: w.store, shards: 4, credit: func() {
+		_, _, err := w.billing.Credit(context.Background(), a.ID, 3000, "second", "")
+		w.must(err)
+	}}
+	if out := c.say(w.hostOf(s, w.instance(s)), "hi"); out.Problem != nil || s.reads.Load() < 8 {
+		t.Errorf("after %d reads of shards: %v, want an answer", s.reads.Load(), out.Problem)
+	}
+	w.wantBalance(a, 2000)
+}

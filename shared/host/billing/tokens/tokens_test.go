@@ -328,6 +328,39 @@ func TestKeysAreRotated(t *testing.T) {
 	}
 }
 
+// countingStore counts reads of documents.
+type countingStore struct {
+	store.Store
+	reads atomic.Int64
+}
+
+func (s *countingStore) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	s.reads.Add(1)
+	return s.Store.Doc(ctx, k)
+}
+
+// Strangers with unknown keys cost a read of the store in a second.
+func TestUnknownKeysCostFewReads(t *testing.T) {
+	w := newWorld(t)
+	s := &countingStore{Store: w.store}
+	w.store = s
+	w.checker = w.another()
+	stranger := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
+	if _, err := w.check(stranger); !problem.Is(err, problem.Unauthorized) {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	before := s.reads.Load()
+	for range 100 {
+		if _, err := w.check(stranger); !problem.Is(err, problem.Unauthorized) {
+			t.Fatal(err)
+		}
+	}
+	if n, most := s.reads.Load()-before, int64(time.Since(began)/time.Second)+1; n > most {
+		t.Errorf("100 tokens of unknown keys read the store %d times, want at most %d", n, most)
+	}
+}
+
 func TestUnknownKeysCostFewFetches(t *testing.T) {
 	w := newWorld(t)
 	tries := 100_000
