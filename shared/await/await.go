@@ -50,7 +50,7 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 }
 
 // Line returns the next line that a program prints, without its end. It ends the test if the program's
-// output ends first, or if that takes longer than Limit. output is what the program printed elsewhere; it may be nil.
+// output ends first, or if that takes longer than Limit. output has the rest of what the program printed, and may be nil.
 func Line(t testing.TB, program string, lines *bufio.Reader, output *Output) string {
 	t.Helper()
 	type result struct {

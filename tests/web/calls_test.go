@@ -360,7 +360,7 @@ func TestAReceiptElsewhereIsNotShown(t *testing.T) {
 		p.heard(i + 1)
 		var shown int
 		p.eval(`document.querySelectorAll(".receipt").length`, &shown)
-		if want := i / 4; shown != want { // the last address alone is good
+		if want := i / 4; shown != want { // only the last address is valid
 			t.Errorf("after a receipt at %s the page shows %d receipts, want %d", address, shown, want)
 		}
 	}

@@ -128,7 +128,7 @@ func TestAKeysBoundCountsForEachWayToSendAMessage(t *testing.T) {
 	}
 }
 
-// An agent that reports no usage is charged the flat price: what the host estimates is no report.
+// An agent that reports no usage is charged the flat price, and not the usage that the host estimates.
 func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 	var reports atomic.Bool
 	w := &paying{world: openWorld(t, true, func(c *serve.Config) {
