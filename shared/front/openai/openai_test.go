@@ -121,6 +121,7 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{of(`{"role":"user","role":"system","content":"hi"}`), "the key once"},
 		{body(`,"stream":"yes"`), "stream"},
 		{body(`,"stream_options":{"include_usage":true}`), "stream_options: expected none without stream, got some"},
+		{body(`,"stream_options":{}`), "stream_options: expected none without stream, got some"},
 		{body(`,"stream":true,"stream_options":{"include_usage":1}`), "stream_options.include_usage"},
 		{body(`,"n":2`), "n: expected none or 1, because a call has one answer, got 2"},
 		{body(`,"n":1.0`), "n: expected none or 1"},
@@ -255,4 +256,13 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q: %+v", b, q)
 		}
 	})
+}
+
+// An answer that may be incomplete has the one reason that clients of OpenAI know for it.
+func TestFinishTellsIncompleteAnswers(t *testing.T) {
+	for cut, want := range map[call.Cut]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
+		if got := *openai.Finish(cut); got != want {
+			t.Errorf("Finish(%q) = %q, want %q", cut, got, want)
+		}
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,6 +114,7 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 		"/web/":                            {200, "public, max-age=10", "<h1>Agents of this host</h1>"},
 		"/web/search?q=echoes":             {200, "public, max-age=2", "Search"},
 		"/web/search?max_price=lots":       {400, "no-store", "max_price: expected dollars such as 0.05, got &#34;lots&#34;"},
+		"/web/search?max_price=-1":         {400, "no-store", "max_price: expected dollars such as 0.05, got &#34;-1&#34;"},
 		"/web/vacants/demo":                {200, "public, max-age=10", `data-id="` + demo.ID.String() + `"`},
 		"/web/vacants/" + demo.ID.String(): {200, "public, max-age=10", "vacancy call " + h.url + "/v/demo/"},
 		"/web/vacants/quiet":               {200, "public, max-age=10", "not published: only who knows this address finds it"},
@@ -566,6 +569,43 @@ func TestResultsSayTheirPrices(t *testing.T) {
 	}
 	if got := do(t, "GET", h.url+"/web/vacants/paid").body; !strings.Contains(got, "<span>$0.05 a call</span>") || !strings.Contains(got, `data-most="50000"`) {
 		t.Errorf("the vacant's page: %s", got)
+	}
+}
+
+// The next page is of the same search, and a listing that another vacant signed tells no price.
+func TestResultsOfARegistryThatLies(t *testing.T) {
+	sign := func(text string, micro int64) (match map[string]any, list json.RawMessage) {
+		key, err := identity.NewKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := listing.Listing{VacantID: key.ID(), Version: 1, Price: micro, Tags: []string{text}}
+		if err := l.Sign(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		c := card.Card{VacantID: key.ID(), CapabilityText: text, AllowedSubstrates: []string{"echo"}, HaloVersion: card.Version, Endpoint: "https://elsewhere.example/v/1"}
+		if err := c.Sign(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		return map[string]any{"vacant_id": key.ID().String(), "capability_card_blob_hex": hex.EncodeToString(c.Blob()), "visibility": "PUBLIC", "state": "ACTIVE"}, l.Blob()
+	}
+	dear, own := sign("dear", 50_000)
+	_, cheap := sign("cheap", 1)
+	for list, price := range map[string]string{string(own): "$0.05 a call", string(cheap): ""} {
+		dear["listing"] = json.RawMessage(list)
+		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]any{"matches": []any{dear}, "next": "more"})
+		})
+		w := httptest.NewRecorder()
+		asked := url.Values{"q": {"a b"}, "tag": {"t"}, "family": {"f"}, "max_price": {"0.5"}}
+		web.Handler(web.Config{API: api, Log: slog.New(slog.DiscardHandler), Now: time.Now}).ServeHTTP(w, httptest.NewRequest("GET", "http://x.example/web/search?"+asked.Encode(), nil))
+		asked.Set("cursor", "more")
+		if !strings.Contains(html.UnescapeString(w.Body.String()), `href="/web/search?`+asked.Encode()+`"`) {
+			t.Errorf("the next page is another search: %s", w.Body)
+		}
+		if got := w.Body.String(); price != "" && !strings.Contains(got, "<span>"+price+"</span>") || price == "" && strings.Contains(got, "<span>$") || strings.Contains(got, "cheap") {
+			t.Errorf("with the listing %s: %s", list, got)
+		}
 	}
 }
 
