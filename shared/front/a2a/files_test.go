@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -228,5 +229,32 @@ func TestCardsNameTheContentThatIsTaken(t *testing.T) {
 	}
 	if got := modes(); got != `["text/plain","text"]` {
 		t.Errorf("after another substrate the modes are %s", got)
+	}
+}
+
+// A file that the agent takes no more when its turn begins is not given to the agent. The text still names it.
+func TestAFileThatIsTakenNoMoreIsLeftOut(t *testing.T) {
+	agent := &reader{}
+	q := newQueuedWith(t, serve.Queues{}, func(c *serve.Config) {
+		c.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return agent, nil }
+	})
+	taking := func(input ...string) *definition.Agent {
+		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: q.http.URL + "/agent", Input: input}
+	}
+	viewer, err := q.server.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Looks", Agent: taking("image/png", "application/json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := withParts("f1", `{"raw":"`+png+`","mediaType":"image/png"},{"data":{"a":1}}`)
+	if got := q.rpc("/v/viewer", "SendMessage", strings.TrimSuffix(message, "}")+`,"configuration":{"returnImmediately":true}}`); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_SUBMITTED" {
+		t.Fatal(got.body)
+	}
+	if _, err := q.server.Vacants.Update(t.Context(), viewer.ID, vacants.Changes{Agent: taking("application/json")}); err != nil {
+		t.Fatal(err)
+	}
+	q.skip.Add(int64(2 * time.Second))
+	q.work(1)
+	if diff := cmp.Diff([]substrate.File{{MediaType: "application/json", Data: []byte(`{"a":1}`)}}, agent.last.Files); diff != "" || !strings.Contains(agent.last.Text, "image/png") {
+		t.Errorf("the agent reads %q; files (-want +got):\n%s", agent.last.Text, diff)
 	}
 }
