@@ -92,10 +92,10 @@ type profile struct {
 // newProfile makes a profile whose pages may ask the hosts of the given URLs only.
 func newProfile(t *testing.T, urls ...string) *profile {
 	t.Helper()
-	chromium.start.Do(startChromium)
-	if chromium.err != nil {
-		t.Fatal("start Chromium:", chromium.err)
-	}
+	limited(t, "Chromium starts", func() error {
+		chromium.start.Do(startChromium)
+		return chromium.err
+	})
 	ctx, end := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
 	p := &profile{t: t, ctx: ctx}
@@ -106,10 +106,18 @@ func newProfile(t *testing.T, urls ...string) *profile {
 		}
 		p.hosts = append(p.hosts, u.Host)
 	}
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
+	limited(t, "Chromium makes a profile", func() error { return chromedp.Do(ctx) })
 	return p
+}
+
+// limited runs an action whose context must live as long as a tab or the browser.
+func limited(t *testing.T, what string, action func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- action() }()
+	if err := await.Receive(t, what, done); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
 }
 
 // page is a tab. A violation of the content security policy, an error of the console, a
@@ -139,9 +147,7 @@ func (p *profile) open(address string) *page {
 	})
 	p.t.Cleanup(tab.close)
 	// The first action opens the tab, which closes with the context of that action.
-	if err := chromedp.Do(ctx); err != nil {
-		p.t.Fatal(err)
-	}
+	limited(p.t, "Chromium opens a tab", func() error { return chromedp.Do(ctx) })
 	call(tab, audits.Enable, cdp.Empty{})
 	call(tab, network.Enable, network.EnableParams{})
 	call(tab, log.Enable, cdp.Empty{})
@@ -152,7 +158,9 @@ func (p *profile) open(address string) *page {
 // call runs a command of the browser's protocol in a tab.
 func call[P, R any](p *page, command cdp.Command[P, R], params P) {
 	p.t.Helper()
-	if _, err := chromedp.Call(p.ctx, command, params); err != nil {
+	ctx, end := context.WithTimeout(p.ctx, hang)
+	defer end()
+	if _, err := chromedp.Call(ctx, command, params); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -341,7 +349,9 @@ func (p *page) screenshot(name string) {
 		p.t.Fatal(err)
 	}
 	folder := filepath.Join(dir, "screenshots")
-	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	ctx, end := context.WithTimeout(p.ctx, hang)
+	defer end()
+	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err := errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600)); err != nil {
 		p.t.Fatal(err)
 	}
