@@ -49,8 +49,9 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	return value
 }
 
-// Line returns the next line that a program prints, without its end. It ends the test if the program's
-// output ends first, or if that takes longer than Limit. output has the rest of what the program printed, and may be nil.
+// Line returns the next line that a program prints, without its end. It ends the test if the
+// program's output ends first, or if that takes longer than Limit. output collects the other
+// output of the program; it may be nil.
 func Line(t testing.TB, program string, lines *bufio.Reader, output *Output) string {
 	t.Helper()
 	type result struct {

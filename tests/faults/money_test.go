@@ -106,7 +106,8 @@ func (h *priced) balance() money.Amount {
 func TestPricedCallsConsumeFewWriteUnits(t *testing.T) {
 	base := newFixture(t)
 	base.answered("the first of the day")
-	// All sweeps have one time. A later sweep would skip the minutes of the one before, in which a call has its reminder.
+	// All sweeps have one time. A later sweep would skip the minutes of the one before, in which a
+	// call has its reminder.
 	still := time.Now()
 	for i, tt := range []struct {
 		name, substrate string

@@ -322,7 +322,8 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 }
 
-// A page corrects its clock once in a turn. A host that names another time again cannot make it sign on and on.
+// A page corrects its clock once in a turn. A host that names another time again cannot make it
+// sign on and on.
 func TestAClockIsCorrectedOnce(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
 	var asked atomic.Int64
@@ -558,7 +559,8 @@ func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 	check("bad: ✗ The receipt does not verify: receipt: expected an object", func(string) string { return "[]" })
 	check("bad: ✗ The receipt is of another call", func(string) string { return first })
 
-	// The last receipt names its message and its answer. It is not shown as verified if one of both is another.
+	// The last receipt names its message and its answer. It is not shown as verified if one of both
+	// is another.
 	check("ok: ✓ A free call. The receipt names", same)
 	for _, hash := range []string{"requestHash", "replyHash"} {
 		p.eval(fmt.Sprintf(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => {

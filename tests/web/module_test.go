@@ -268,8 +268,9 @@ func TestVectorsOfSignatures(t *testing.T) {
 	if valid == 0 {
 		t.Error("no signature verifies")
 	}
-	// Signatures that crypto/ed25519 accepts and libsodium rejects: an R of small order, and keys of small order, in
-	// canonical form or not, under which R = base point and S = 1 fit some messages.
+	// Signatures that crypto/ed25519 accepts and libsodium rejects: an R of small order, and keys
+	// of small order, in canonical form or not, under which R = base point and S = 1 fit some
+	// messages.
 	crafted := []signatureInput{{"03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", hex.EncodeToString([]byte("hello")),
 		"01" + strings.Repeat("00", 31) + "886ae494f275b058711e7af9a674b98a115a93ee84abcc8d0bf3e79ab2cdec02"}}
 	for _, y := range []string{

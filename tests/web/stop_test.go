@@ -12,8 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
-// gates is a script that can hold a page in a phase of a turn. A page whose "hold" names a phase sets "reached" there
-// and waits for release(), except for timers, which are dropped, and for storage, which a transaction blocks.
+// gates is a script that can hold a page in a phase of a turn. A page whose "hold" names a phase
+// sets "reached" there and waits for release(), except for timers, which are dropped, and for
+// storage, which a transaction blocks.
 const gates = `{
 	const waitAt = (phase) => window.hold !== phase ? undefined : new Promise((resolve) => { window.reached = true; window.release = resolve; });
 	const block = (phase) => window.hold !== phase ? undefined : new Promise((resolve) => { indexedDB.open("vacancy").onsuccess = (e) => {

@@ -232,7 +232,8 @@ func TestCardsNameTheContentThatIsTaken(t *testing.T) {
 	}
 }
 
-// A file that the agent takes no more when its turn begins is not given to the agent. The text still names it.
+// A file that the agent takes no more when its turn begins is not given to the agent. The text
+// still names it.
 func TestAFileThatIsTakenNoMoreIsLeftOut(t *testing.T) {
 	agent := &reader{}
 	q := newQueuedWith(t, serve.Queues{}, func(c *serve.Config) {

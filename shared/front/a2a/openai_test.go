@@ -238,7 +238,8 @@ func TestARepeatedCompletionIsChargedOnce(t *testing.T) {
 		t.Errorf("a retry after 16 minutes: %q", got)
 	}
 	w.wantBalance("acme", 86_000)
-	// A retry that began a call is followed by the same request, and then by retries in the same minutes and later.
+	// A retry that began a call is followed by the same request, and then by retries in the same
+	// minutes and later.
 	w.skip.Add(int64(time.Minute))
 	if got := content(t, ask(asking("plain", ""), w.acme)); got != "answer 10" {
 		t.Errorf("the same request again, which is no retry: %q", got)

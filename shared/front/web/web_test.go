@@ -283,7 +283,8 @@ func TestHiddenEventsAreNotLookedThrough(t *testing.T) {
 	}
 }
 
-// A read that fails by a fault makes the page fail. The page does not show what the read would add as missing.
+// A read that fails by a fault makes the page fail. The page does not show what the read would add
+// as missing.
 func TestAFaultOfAnyReadIsAFaultOfThePage(t *testing.T) {
 	h := newHost(t)
 	parent := h.create("parent", "Has a price", true)

@@ -565,7 +565,8 @@ func (s *torn) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return d, err
 }
 
-// Shards that are short in one read, while money moves between them, are read again before a call is refused.
+// Shards that are short in one read, while money moves between them, are read again before a call
+// is refused.
 func TestShardsThatChangeAreReadAgain(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 4, 1000)
