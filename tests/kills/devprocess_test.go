@@ -90,7 +90,7 @@ func (h *devTarget) start(t *testing.T, kill *place) process {
 			t.Fatalf("dev printed %q: %v", line, err)
 		}
 	} else if kill == nil {
-		<-v.ended
+		await.Receive(t, "dev ends", v.ended)
 		t.Fatalf("dev did not start: %v\n%s", v.cmd.ProcessState, v.errs.String())
 	}
 	return v
@@ -99,7 +99,7 @@ func (h *devTarget) start(t *testing.T, kill *place) process {
 // stop kills the process.
 func (v *dev) stop() {
 	_ = v.cmd.Process.Kill()
-	<-v.ended
+	await.Receive(v.t, "dev ends", v.ended)
 }
 
 func (v *dev) order(o order) []string {

@@ -248,7 +248,7 @@ func TestAnyInstanceCancelsATurnOfTheWorker(t *testing.T) {
 	if again := rpc(t, agent, id, "CancelTask", fmt.Sprintf(`{"id":%q}`, task)); again["code"] != -32002. {
 		t.Errorf("canceled again: %v", again)
 	}
-	if took := (<-ended).Sub(canceled); took > 20*time.Second {
+	if took := await.Receive(t, "the worker ends", ended).Sub(canceled); took > 20*time.Second {
 		t.Errorf("the worker ended %v after the task", took)
 	}
 	// The model is not waited for, and nobody pays for the rest of its answer.

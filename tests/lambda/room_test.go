@@ -117,7 +117,7 @@ func TestAnAddressHasTwoTurnsOnAllWorkers(t *testing.T) {
 	cancel(crowded, third)
 	cancel(other, beside)
 	for _, done := range ran {
-		<-done
+		await.Receive(t, "the worker ends", done)
 	}
 	wantSound(t, host)
 }

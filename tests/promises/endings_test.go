@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -370,10 +371,10 @@ func (w *endings) read(text string) {
 func (w *endings) cancel(text string) {
 	ended := make(chan bool)
 	go func() { defer close(ended); w.stream(w.Context()) }()
-	<-w.paused
+	await.Receive(w, "the stream pauses", w.paused)
 	w.read(text)
 	w.post(w.Context(), "/tasks/"+w.ref.ID+":cancel", `{}`)
-	<-ended
+	await.Receive(w, "the stream ends", ended)
 }
 
 // hangUp ends the connection of a client of OpenAI's API at the server's pause. The turn goes on.
@@ -395,7 +396,7 @@ func (w *endings) hangUp(text string) {
 	w.read(text)
 	leave()
 	w.goesOn()
-	<-ended
+	await.Receive(w, "the stream ends", ended)
 }
 
 // spent returns what the call has cost once its turn has ended.
