@@ -29,7 +29,7 @@ type Status struct {
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
-	// Stored is what programs of which version can read the data. Older hosts do not tell.
+	// Stored tells which programs can read the data. It is zero for hosts of earlier versions.
 	Stored Stored `json:"stored,omitzero"`
 	// FreeBytes is the space that is left on the data directory's disk, negative if it is
 	// unknown. Below MinFreeBytes a public host refuses requests that write.

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// stepMissing is what a changed form without a step needs.
+// stepMissing tells how to add a step for a changed form.
 const stepMissing = `the form of stored documents changed, and their version is still %d, which programs in use read and write.
 Append a step to steps in shared/host/upgrade that brings stored documents to the new form, with its test. If they need
 no change, because what is absent has a meaning, append a step without a function whose name says so. Then run this test
@@ -97,8 +97,8 @@ func addForm(lines map[string]bool, d *store.Doc) {
 	}
 }
 
-// addMember adds the path and the type of a member, and those of its members. Names that contain
-// digits are those of a map.
+// addMember adds the path and the type of a member and of its own members. Digits in a name become N,
+// because the name may be a key of a map.
 func addMember(lines map[string]bool, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:

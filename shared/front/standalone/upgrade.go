@@ -25,8 +25,8 @@ import (
 type Upgrading struct {
 	From DataVersion
 	Copy string // copy of the data file, or "" for an upgrade without one, or that goes on
-	// Step is what is upgraded now, "" at the begin. Done is the number of its documents that were
-	// visited.
+	// Step names the documents that are upgraded now, "" at the begin. Done is the number of those that
+	// were visited.
 	Step string
 	Done int
 	// Took is the time of the whole upgrade, at its end.
@@ -40,7 +40,7 @@ type DataVersion struct {
 	Documents int
 }
 
-// CurrentData is what this program writes.
+// CurrentData returns the version of the data that this program writes.
 func CurrentData() DataVersion { return DataVersion{bolt.Format, upgrade.Current} }
 
 // String returns "format 2", or "format 4, documents 1".
@@ -62,8 +62,8 @@ type DataInfo struct {
 // IsCurrent reports whether this program serves the data as they are.
 func (i *DataInfo) IsCurrent() bool { return i.DataVersion == CurrentData() && !i.Interrupted }
 
-// Outlook returns a sentence that says what the next start of a host does with the data: "" if it
-// serves them as they are.
+// Outlook returns a sentence that says whether the next start of a host upgrades or refuses the data;
+// "" if it serves them unchanged.
 func (i *DataInfo) Outlook() string {
 	current := CurrentData()
 	switch {

@@ -36,11 +36,13 @@ package bolt
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -207,6 +209,9 @@ func (s *Store) openFile(path string, options *bbolt.Options) error {
 		return problem.Wrap(problem.Unavailable, err, "%s is held by another vacancy process", path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return problem.Wrap(problem.Damaged, err, "%s is not a vacancy data file, or is damaged", path)
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v; expected a file and a folder that this user can write", path, err)
 	}
 	return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
 }

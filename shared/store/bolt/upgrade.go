@@ -35,7 +35,7 @@ const (
 	batchBytes   = 4 << 20
 )
 
-// Upgrade is what Open needs to upgrade a file of an earlier format.
+// Upgrade has the functions that Open calls while it upgrades a file of an earlier format.
 //
 // Rows keep their form. Format 2 stored documents that never expire without the second of expiry, and
 // had no numbersBucket at first. The first transaction sets the new format, which earlier programs
@@ -174,7 +174,7 @@ type Info struct {
 	Format int // -1 for an empty file
 	// From is the format or version from which an incomplete upgrade began, or 0.
 	From int
-	// About is what Upgraded stored last, or nil.
+	// About has the bytes that Upgraded stored last. It may be nil.
 	About []byte
 	// Size is the size of the file, if Inspect has read it.
 	Size int64
@@ -225,7 +225,7 @@ func (s *Store) Upgrading() error {
 	return s.setMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, m.bytes()) })
 }
 
-// Upgraded ends the upgrade of a file, and stores what about says of it, for Info.
+// Upgraded ends the upgrade of a file, and stores about as Info.About.
 func (s *Store) Upgraded(about []byte) error {
 	return s.setMeta(func(meta *bbolt.Bucket) error {
 		return errors.Join(meta.Delete(upgradeKey), meta.Put(aboutKey, about))

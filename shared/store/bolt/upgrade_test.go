@@ -1,14 +1,18 @@
 package bolt
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,8 +137,8 @@ func wantUpgraded(t *testing.T, path string, docs []store.Doc, rows map[store.St
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if diff := cmp.Diff(docs, allDocs(t, s)); diff != "" {
-		t.Errorf("documents (-want +got):\n%s", diff)
+	if got := allDocs(t, s); !reflect.DeepEqual(docs, got) {
+		t.Errorf("documents (-want +got):\n%s", cmp.Diff(docs, got))
 	}
 	for name, want := range rows {
 		got, err := s.Rows(t.Context(), name, 1, 100, store.Ascending)
@@ -252,6 +256,59 @@ func TestAFullDiskStopsAnUpgradeWhichGoesOnLater(t *testing.T) {
 		t.Errorf("Open() = %v, want that the next start goes on", err)
 	}
 	wantUpgraded(t, path, docs, rows)
+}
+
+func TestAReadOnlyFileIsRefused(t *testing.T) {
+	path, _, _ := oldFile(t, 2, 10)
+	for _, cause := range []error{syscall.EACCES, syscall.EROFS} {
+		_, err := Open(path, Options{Upgrade: noBegin, openFile: func(string, int, os.FileMode) (*os.File, error) {
+			return nil, &os.PathError{Op: "open", Path: path, Err: cause}
+		}})
+		if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "expected a file and a folder that this user can write") {
+			t.Errorf("Open() = %v, want that the file cannot be written", err)
+		}
+	}
+}
+
+// upgradeEnv, if set, makes the test binary upgrade that file.
+const upgradeEnv = "VACANCY_TEST_BOLT_UPGRADE"
+
+func init() {
+	if path := os.Getenv(upgradeEnv); path != "" {
+		_, err := Open(path, Options{Upgrade: &Upgrade{Begin: noBegin.Begin, Progress: func(n int) { fmt.Println(n) }}})
+		fmt.Println(err)
+		os.Exit(0)
+	}
+}
+
+func TestAnUpgradeSurvivesKill9(t *testing.T) {
+	path, docs, rows := oldFile(t, 2, 12_000)
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5 { // killed after the n-th line, at some place of the next commit
+		if err := os.WriteFile(path, old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), upgradeEnv+"="+path)
+		out, err := child.StdoutPipe()
+		if err == nil {
+			err = child.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range n {
+			lines.Scan()
+		}
+		time.Sleep(time.Duration(n) * time.Millisecond)
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		wantUpgraded(t, path, docs, rows)
+	}
 }
 
 func TestARefusedBeginChangesNothing(t *testing.T) {

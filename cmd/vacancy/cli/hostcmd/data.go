@@ -33,7 +33,7 @@ func dataShowCommand(a *kit.App) *cobra.Command {
 		Use:   "show",
 		Short: "Show format, size and last upgrade of a host's data",
 		Long: `Show the format of the data file, the version of the documents in it, its size and the last
-upgrade, and what the next start of a host does with data of another vacancy. Nothing is changed.`,
+upgrade, and whether the next start of a host upgrades or refuses the data. Nothing is changed.`,
 		Example: "  vacancy data show\n  vacancy data show --data /srv/vacancy --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return showData(a, cmd.Context(), data) },
 	}
@@ -72,7 +72,7 @@ type dataResult struct {
 	Path string `json:"path"`
 	admin.Stored
 	Bytes int64 `json:"bytes"`
-	// Next is what the next start of a host does with the data, "" if it serves them as they are.
+	// Next says how the next start of a host changes the data; "" if it does not change them.
 	Next string `json:"next,omitempty"`
 }
 
