@@ -11,8 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// format names the format of a record.
-const format = "vacancy-stage/3"
+// format names the format of a record. Records of formerFormat also have the member "swapped", which
+// is ignored: each deployment replaces the code of all functions.
+const (
+	format       = "vacancy-stage/3"
+	formerFormat = "vacancy-stage/2"
+)
 
 // encode returns the file content of a record.
 func (r Record) encode() ([]byte, error) {
@@ -43,10 +47,12 @@ func parse(b []byte) (Record, error) {
 			*p, err = d.String()
 			return err
 		}
-		switch name {
-		case "edge":
+		switch {
+		case name == "swapped" && form == formerFormat:
+			err = d.Skip()
+		case name == "edge":
 			rec.Edge, err = d.Bool()
-		case "context":
+		case name == "context":
 			rec.Context = map[string]string{}
 			err = d.Object(func(name string) (err error) {
 				rec.Context[name], err = d.String()
@@ -64,7 +70,7 @@ func parse(b []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if form != format {
+	if form != format && form != formerFormat {
 		return Record{}, problem.New(problem.Conflict, "it has format %s, this vacancy reads %s: "+
 			"use the vacancy that wrote it, or remove the file and deploy the stage again", quoted(form), format)
 	}

@@ -166,6 +166,31 @@ func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 	}
 }
 
+func TestARecordOfFormat2IsReadAndWrittenAsFormat3(t *testing.T) {
+	r := records(t)
+	file := filepath.Join(r.Dir, "dev.json")
+	text := `{"format":"vacancy-stage/2","stage":"dev","url":"https://x","operator_key":"` + secret + `","edge":true,"swapped":true,"context":{"keep":"false"}}`
+	if err := errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := r.Read("dev")
+	if err != nil || rec.URL != "https://x" || !rec.Edge || rec.Context["keep"] != "false" || string(rec.OperatorKey) != secret {
+		t.Fatalf("Read() = %+v, %v", rec, err)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != text {
+		t.Errorf("Read() changed the file to %q, %v", after, err)
+	}
+	if err := r.Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), `"vacancy-stage/3"`) || strings.Contains(string(after), "swapped") {
+		t.Errorf("Write() wrote %q, %v", after, err)
+	}
+	if again, err := r.Read("dev"); err != nil || again.URL != rec.URL {
+		t.Errorf("Read() = %+v, %v", again, err)
+	}
+}
+
 func TestNamesOfStages(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"dev": true, "a": true, "prod-2": true, strings.Repeat("a", 20): true,
