@@ -142,7 +142,7 @@ func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 	w.acme = "Authorization: Bearer " + w.key("acme", false)
 	w.credit("acme", money.Dollar)
 	var err error
-	w.echo, err = w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "agent", Capability: "Answers", Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:1/"}})
+	w.echo, err = w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "agent", Capability: "Answers", Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:1/", System: "answers"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +150,9 @@ func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 	left := money.Amount(money.Dollar)
 	for reported, charge := range map[bool]money.Amount{false: 2000, true: 2000 + 10 + 200} {
 		reports.Store(reported)
-		if got := w.do("POST", "/v/agent/text", "hi", w.acme, "Content-Type: text/plain"); got.body != "a long answer" {
-			t.Fatalf("%d %s", got.status, got.body)
+		got := w.do("POST", "/v/agent"+completions, asking(strings.Repeat("a question ", 1000), ""), w.acme)
+		if tokens := at(t, got.body, "usage", "total_tokens"); tokens != map[bool]string{false: "0", true: "30"}[reported] {
+			t.Errorf("%s tokens are told of %d %s", tokens, got.status, got.body)
 		}
 		left -= charge
 		w.wantBalance("acme", left)

@@ -35,6 +35,29 @@ func TestEventsAreDeliveredInTheirOrder(t *testing.T) {
 	})
 }
 
+// While one process waits for a receiver that answers slowly, another does not send the same event.
+func TestTwoProcessesDeliverAnEventOnce(t *testing.T) {
+	bubble(t, running, after(time.Minute), func(w *world) {
+		w.hosts["slow.example"] = func(context.Context, int) int { time.Sleep(8 * time.Second); return http.StatusOK }
+		c := to("slow.example", "1")
+		turn := w.turn("hi", &c)
+		ended := w.begins(turn) // by the first process
+		w.got("slow.example") // waits until the first try is under way
+		w.start() // the second finds the task at once
+		<-ended
+		time.Sleep(time.Minute)
+		told := map[string]int{}
+		for _, s := range w.got("slow.example") {
+			if told[s.body]++; told[s.body] == 2 {
+				t.Errorf("told twice: %s", s.body)
+			}
+		}
+		if len(told) != 3 {
+			t.Errorf("%d events were told, want the task, its work and its end", len(told))
+		}
+	})
+}
+
 // A receiver that fails is tried five times, then only the end of the task is told.
 func TestAFailingReceiverIsToldTheEnd(t *testing.T) {
 	inBubble(t, after(10*time.Minute), func(w *world) {
