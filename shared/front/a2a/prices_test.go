@@ -128,14 +128,15 @@ func TestAKeysBoundCountsForEachWayToSendAMessage(t *testing.T) {
 	}
 }
 
-// An agent that reports no usage is charged the flat price, and not the usage that the host estimates.
+// An agent that reports no usage is charged the flat price, even for a cut answer, and not the usage that the host
+// estimates.
 func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
-	var reports atomic.Bool
+	var reports, cut atomic.Bool
 	w := &paying{world: openWorld(t, true, func(c *serve.Config) {
 		c.Charges = true
 		c.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) {
 			return said(func(_ substrate.Request, yield func(substrate.Event, error) bool) {
-				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{In: 10, Out: 20}, nil)) && yield(substrate.Stop, nil)
+				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{In: 10, Out: 20}, nil)) && yield(map[bool]substrate.Done{false: substrate.Stop, true: substrate.Length}[cut.Load()], nil)
 			}), nil
 		}
 	}).runs()}
@@ -148,13 +149,18 @@ func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 	}
 	w.setPrice(price.Price{Flat: 2000, In: money.Dollar, Out: 10 * money.Dollar, Most: 50_000})
 	left := money.Amount(money.Dollar)
-	for reported, charge := range map[bool]money.Amount{false: 2000, true: 2000 + 10 + 200} {
-		reports.Store(reported)
+	for _, tt := range []struct {
+		reported, cut bool
+		tokens        string
+		charge        money.Amount
+	}{{false, false, "0", 2000}, {false, true, "0", 2000}, {true, false, "30", 2000 + 10 + 200}, {true, true, "30", 2000 + 10 + 200}} {
+		reports.Store(tt.reported)
+		cut.Store(tt.cut)
 		got := w.do("POST", "/v/agent"+completions, asking(strings.Repeat("a question ", 1000), ""), w.acme)
-		if tokens := at(t, got.body, "usage", "total_tokens"); tokens != map[bool]string{false: "0", true: "30"}[reported] {
-			t.Errorf("%s tokens are told of %d %s", tokens, got.status, got.body)
+		if tokens := at(t, got.body, "usage", "total_tokens"); tokens != tt.tokens {
+			t.Errorf("%+v: %s tokens of %d %s", tt, tokens, got.status, got.body)
 		}
-		left -= charge
+		left -= tt.charge
 		w.wantBalance("acme", left)
 	}
 }

@@ -42,8 +42,8 @@ func TestTwoProcessesDeliverAnEventOnce(t *testing.T) {
 		c := to("slow.example", "1")
 		turn := w.turn("hi", &c)
 		ended := w.begins(turn) // by the first process
-		w.got("slow.example") // waits until the first try is under way
-		w.start() // the second finds the task at once
+		w.got("slow.example")   // waits until the first try is under way
+		w.start()               // the second finds the task at once
 		<-ended
 		time.Sleep(time.Minute)
 		told := map[string]int{}
