@@ -461,6 +461,38 @@ func TestTheSweeperVoidsWhatIsOverdueAndForgetsTheRest(t *testing.T) {
 	w.wantBalance(a, 98_000)
 }
 
+// A call is voided a minute after it is due at the earliest: its executor, whose clock may differ, may be about to answer.
+func TestTheSweeperLeavesACallAMinuteAfterItIsDue(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 1, 100_000)
+	h := w.host()
+	_, err := w.billing.Sweep(t.Context(), h)
+	w.must(err)
+	c := w.linked(a, 0)
+	e := c.next("hi")
+	if _, out := h.Begin(t.Context(), identity.ID{}, e, call.Options{}); out.Problem != nil {
+		t.Fatal(out.Problem)
+	}
+	row, err := w.store.Tip(t.Context(), call.Pair{Caller: e.From, Vacant: e.To}.Requests())
+	w.must(err)
+	request, err := call.DecodeRequest(row)
+	w.must(err)
+	for {
+		now := w.billing.Now()
+		s, err := w.billing.Sweep(t.Context(), h)
+		w.must(err)
+		if late := now.Sub(request.Due); s.Decided > 0 {
+			if late < time.Minute || late > 3*time.Minute {
+				t.Errorf("voided %s after it is due, want a minute or two", late)
+			}
+			return
+		} else if late > 5*time.Minute {
+			t.Fatal("it is never voided")
+		}
+		w.clock.Advance(5 * time.Second)
+	}
+}
+
 // A clock that is ten minutes ahead or behind makes no call void early or stay.
 func TestTheSweeperLooksBehindItsOffset(t *testing.T) {
 	w := newWorld(t)
