@@ -92,8 +92,8 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 		}
 	}
 	want := map[string]string{"message": "puts [textkey obs#* task#* due#*] seals textkey:* ",
-		"agent": "puts [textkey obs#* task#* recent#* guest due#*] puts [issuerkeys#* subject#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#*] puts [bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep] puts [acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
-		"gateway": "puts [issuerkeys#* subject#*] puts [acct#* key#* link#* endings pay#*] puts [bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
+		"agent": "puts [textkey obs#* task#* recent#* guest due#* issuerkeys#* subject#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#* bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
+		"gateway": "puts [issuerkeys#* subject#* acct#* key#* link#* endings pay#* bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues] ", "checkpointer": "puts [tlog signkey] seals signkey:* ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -236,8 +236,9 @@ func TestThinkHasTheRightsOfModelsAlone(t *testing.T) {
 	}
 	const bedrock = "arn:${AWS::Partition}:bedrock:"
 	want := map[string]string{
-		"Spend":            "[dynamodb:PutItem dynamodb:UpdateItem] data.Docs.Arn [spend#*]",
-		"Docs":             "dynamodb:GetItem data.Docs.Arn [v#* reg#* opened#* secret#* spend#* budget models task#*]",
+		"DocsPutItem":      "dynamodb:PutItem data.Docs.Arn [spend#*]",
+		"DocsUpdateItem":   "dynamodb:UpdateItem data.Docs.Arn [spend#*]",
+		"DocsGetItem":      "dynamodb:GetItem data.Docs.Arn [v#* reg#* opened#* secret#* spend#* budget models task#*]",
 		"Open":             "kms:Decrypt data.SealKey.Arn <nil>",
 		"Functions":        "lambda:InvokeFunction " + function + " <nil>",
 		"Models":           "bedrock:InvokeModelWithResponseStream " + bedrock + "us-east-1::foundation-model/amazon.nova-lite-v1:0 <nil>",
@@ -463,5 +464,32 @@ func TestTheTamperIsFedChangesRemovalsAndCanariesOnly(t *testing.T) {
 	if len(list(at(m, "FilterCriteria", "Filters"))) != 2 || at(m, "BisectBatchOnFunctionError") != true ||
 		readable(at(m, "DestinationConfig", "OnFailure", "Destination")) != "functions.Lost.Arn" {
 		t.Errorf("mapping = %v, want two filters, bisection and a place for what is lost", m)
+	}
+}
+
+// DynamoDB may ask IAM about an operation with the keys of all items of a transaction at once. One statement allows
+// them all, and none allows a request without keys.
+func TestOneStatementAllowsEachOperationOnATable(t *testing.T) {
+	for _, context := range []map[string]any{standard, bare} {
+		functions := synth(t, context).template(t, "functions")
+		for _, name := range table.Names() {
+			statements := map[string]int{}
+			for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
+				if at(s, "Effect") != "Allow" {
+					continue
+				}
+				if partitions(s) != nil && at(s, "Condition", "Null", "dynamodb:LeadingKeys") != "false" {
+					t.Errorf("%s: %v allows requests without keys", name, at(s, "Sid"))
+				}
+				for _, action := range list(at(s, "Action")) {
+					statements[fmt.Sprint(action, " on ", at(s, "Resource"))]++
+				}
+			}
+			for what, n := range statements {
+				if n > 1 {
+					t.Errorf("%s: %d statements allow %s, want one", name, n, what)
+				}
+			}
+		}
 	}
 }

@@ -31,34 +31,27 @@ import (
 
 // grants lists the rights of a function's role. Each role may also write its log.
 type grants struct {
-	rows            []string // operations on the table of rows
-	docs            []access // on documents
-	listed          bool     // Query of the sparse index of docs, for registrations
-	childrenIndexes bool     // Query of the index of parents' children
-	openIndex       bool     // Query of the index of open vacants
-	taskIndexes     bool     // Query of the index of owners' tasks
-	bookingIndexes  bool     // Query of the index of venues' bookings
-	tenantIndexes   bool     // Query of the index of tenants' vacants
-	snapshots       []string // operations on the bucket's objects of the search index
-	exports         bool     // writing usage of days to the bucket
-	seals           bool     // Encrypt under the sealing key
-	opens           []string // and Decrypt of boxes of these contexts
-	sealsOnly       []string // and Encrypt of these contexts only; nil allows every context
-	host            []string // operations on the host's key
-	gate            []string // operations on the gate and its executions
-	sends           []string // queues that it sends to
-	thinks          bool     // Invoke of the function think
-	finds           bool     // Invoke of the function search
-	handsOff        bool     // Invoke of the function worker
-	folds           bool     // reading the stream of rows itself
-	bedrock         []string // ids of models and inference profiles at Bedrock
-	functions       []string // ARNs of Lambda functions that are agents
+	rows      []string // operations on the table of rows
+	docs      []access // on documents
+	indexes   []string // partitions of the sparse index of docs that it may query
+	snapshots []string // operations on the bucket's objects of the search index
+	exports   bool     // writing usage of days to the bucket
+	seals     bool     // Encrypt under the sealing key
+	opens     []string // and Decrypt of boxes of these contexts
+	sealsOnly []string // and Encrypt of these contexts only; nil allows every context
+	host      []string // operations on the host's key
+	gate      []string // operations on the gate and its executions
+	sends     []string // queues that it sends to
+	thinks    bool     // Invoke of the function think
+	finds     bool     // Invoke of the function search
+	handsOff  bool     // Invoke of the function worker
+	folds     bool     // reading the stream of rows itself
+	bedrock   []string // ids of models and inference profiles at Bedrock
+	functions []string // ARNs of Lambda functions that are agents
 }
 
-// access is operations on documents of some partitions; of all if none are
-// given.
+// access is operations on documents of some kinds. If documents is nil, it is on all documents.
 type access struct {
-	sid        string
 	operations []string
 	documents  of
 }
@@ -103,7 +96,7 @@ const (
 // charging is the access of a function that charges calls: debits and refunds update
 // balances and day counters in the commit of the call.
 func charging() access {
-	return access{"Charges", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
+	return access{[]string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
 }
 
 // granted lists the grants of the functions' roles.
@@ -127,23 +120,23 @@ func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
 // urlGrants returns the grants of functions with a URL, without A2A and the gate.
 func urlGrants(s settings.Settings) map[functions.Function]grants {
-	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
+	any := func(operations ...string) []access { return []access{{operations: operations}} }
 	return map[functions.Function]grants{
-		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}}), openIndex: true, seals: true, opens: []string{vacantSeeds, textKeys},
+		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}}), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, handsOff: true},
-		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, tenantIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, hostIdentity, signingKeys},
+		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, hostIdentity, signingKeys},
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
-		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), listed: true, opens: []string{textKeys}},
+		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index}, opens: []string{textKeys}},
 		functions.Registry: {rows: appends(), docs: []access{
-			{"Registry", []string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
-			{"Venues", []string{"UpdateItem"}, of{registry.VenueCountDocs}},
-			{"Docs", []string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{[]string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{[]string{"UpdateItem"}, of{registry.VenueCountDocs}},
+			{[]string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
 		}},
-		functions.Search: {docs: []access{{"Registrations", []string{"GetItem"}, of{registry.RegistrationDocs}}}, listed: true, snapshots: []string{"GetObject"}},
+		functions.Search: {docs: []access{{[]string{"GetItem"}, of{registry.RegistrationDocs}}}, indexes: []string{registry.RegistrationDocs.Index}, snapshots: []string{"GetObject"}},
 		functions.Web:    {},
 		functions.Graduate: {rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
-			{"Attempts", []string{"PutItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs}},
-			{"Docs", []string{"GetItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs, registry.RegistrationDocs, registry.RevokedDocs, vacants.SelfDocs, vacants.RecordDocs}},
+			{[]string{"PutItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs}},
+			{[]string{"GetItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs, registry.RegistrationDocs, registry.RevokedDocs, vacants.SelfDocs, vacants.RecordDocs}},
 		}},
 	}
 }
@@ -152,14 +145,14 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 // and no usage. Only gateway opens the keys of payments. It opens no text key. It signs receipts
 // by a key that the host certified, and cannot sign as the host.
 func gatewayGrants() grants {
-	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, bookingIndexes: true, docs: append(checkingTokens(), []access{
-		{"Accounts", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
-		{"Unlink", []string{"DeleteItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.EndingDocs}},
-		{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
-		{"BookingsEnd", []string{"DeleteItem"}, of{booking.BookingDocs, booking.DueDocs}},
-		{"Counts", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
-		{"Lists", []string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.All}},
-		{"Docs", []string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
+	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, indexes: []string{booking.BookingDocs.Index}, docs: append(checkingTokens(), []access{
+		{[]string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
+		{[]string{"DeleteItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.EndingDocs}},
+		{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
+		{[]string{"DeleteItem"}, of{booking.BookingDocs, booking.DueDocs}},
+		{[]string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
+		{[]string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.All}},
+		{[]string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
 			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.IssuerKeyDocs, billing.SubjectDocs}},
 	}...), opens: []string{paymentKeys, signingKeys}}
 }
@@ -170,7 +163,7 @@ func written(s settings.Settings, reads []string, partitions ...kind) []access {
 	if s.HostKey != "kms" {
 		partitions = append(partitions, vacants.SelfDocs)
 	}
-	return []access{{"Calls", []string{"PutItem"}, partitions}, {sid: "Docs", operations: reads}}
+	return []access{{[]string{"PutItem"}, partitions}, {operations: reads}}
 }
 
 // sealed are the contexts under which such a function seals.
@@ -184,8 +177,8 @@ func sealed(s settings.Settings, contexts ...string) []string {
 // checkingTokens returns the grants of the functions that check tokens.
 func checkingTokens() []access {
 	return []access{
-		{"Tokens", []string{"PutItem"}, of{billing.IssuerKeyDocs, billing.SubjectDocs}},
-		{"Issuers", []string{"Query"}, of{billing.IssuerDocs}},
+		{[]string{"PutItem"}, of{billing.IssuerKeyDocs, billing.SubjectDocs}},
+		{[]string{"Query"}, of{billing.IssuerDocs}},
 	}
 }
 
@@ -193,19 +186,19 @@ func checkingTokens() []access {
 func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, guests.SecretDocs, billing.DueDocs)
 	agent = append(agent, checkingTokens()...)
-	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}})
+	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}})
 	return map[functions.Function]grants{
-		functions.Agent: {rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
+		functions.Agent: {rows: appends(), docs: agent, indexes: []string{vacants.RecordDocs.Index, task.HeadDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}},
 		functions.Worker: {rows: appends(), docs: []access{
-			{"Calls", []string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
-			{"Tasks", []string{"Query"}, of{task.HeadDocs}},
-			{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
+			{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
+			{[]string{"Query"}, of{task.HeadDocs}},
+			{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
 			charging(),
-			{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
-			{"BookingsEnd", []string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs}},
-			{"BookingCounts", []string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
-			{sid: "Docs", operations: []string{"GetItem"}}},
+			{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
+			{[]string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs}},
+			{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
+			{operations: []string{"GetItem"}}},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
 			sends: []string{functions.Tasks, functions.Pushes}},
 	}
@@ -220,8 +213,8 @@ func thinkGrants(s settings.Settings) grants {
 		owned = append(owned, s.TenantFunctions[owner]...)
 	}
 	return grants{opens: []string{secrets}, bedrock: s.BedrockModels, functions: owned, docs: []access{
-		{"Spend", []string{"PutItem", "UpdateItem"}, of{spend.VacantDocs}},
-		{"Docs", []string{"GetItem"}, of{vacants.RecordDocs, registry.RegistrationDocs, registry.OpenedDocs, definition.SecretDocs, spend.VacantDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
+		{[]string{"PutItem", "UpdateItem"}, of{spend.VacantDocs}},
+		{[]string{"GetItem"}, of{vacants.RecordDocs, registry.RegistrationDocs, registry.OpenedDocs, definition.SecretDocs, spend.VacantDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
 	}}
 }
 
@@ -230,48 +223,48 @@ func thinkGrants(s settings.Settings) grants {
 // parent's successes.
 func stepGrants() map[functions.Function]grants {
 	reads := func(operations []string, partitions ...kind) []access {
-		return []access{{"Docs", operations, append(of{graduation.StatusDocs}, partitions...)}}
+		return []access{{operations, append(of{graduation.StatusDocs}, partitions...)}}
 	}
 	get, looked := []string{"GetItem"}, []string{"Query"}
 	return map[functions.Function]grants{
 		functions.Consent:   {rows: looked, docs: reads(get, registry.RegistrationDocs, registry.RevokedDocs)},
 		functions.RateLimit: {rows: looked, docs: reads(get, graduation.WindowDocs, registry.RegistrationDocs)},
 		functions.Collusion: {rows: looked, docs: reads([]string{"GetItem", "Query"}, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.KinDocs, callstats.CallsDocs, textkeys.KeyDocs),
-			childrenIndexes: true, opens: []string{textKeys}},
+			indexes: []string{registry.ManifestDocs.Index}, opens: []string{textKeys}},
 		functions.Commit: {rows: appends(), opens: []string{vacantSeeds}, docs: append(reads(get, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, registry.RevokedDocs, vacants.RecordDocs, vacants.SelfDocs, registry.VenueCountDocs),
-			access{"Venues", []string{"UpdateItem"}, of{registry.VenueCountDocs}},
-			access{"Commit", []string{"PutItem"}, of{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.UnreachedDocs, registry.VenueCountDocs}})},
-		functions.Record: {rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, of{graduation.StatusDocs}}}},
+			access{[]string{"UpdateItem"}, of{registry.VenueCountDocs}},
+			access{[]string{"PutItem"}, of{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.UnreachedDocs, registry.VenueCountDocs}})},
+		functions.Record: {rows: looked, docs: []access{{[]string{"GetItem", "PutItem"}, of{graduation.StatusDocs}}}},
 	}
 }
 
 // jobGrants returns the grants of the functions that run jobs.
 func jobGrants(s settings.Settings) map[functions.Function]grants {
 	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, seals: true, sealsOnly: []string{signingKeys}, docs: []access{
-		{"Log", []string{"GetItem", "PutItem"}, of{translog.HeadDocs, signingkey.KeyDocs}}}}
+		{[]string{"GetItem", "PutItem"}, of{translog.HeadDocs, signingkey.KeyDocs}}}}
 	if s.HostKey != "kms" { // the identity is sealed in docs
 		checkpointer.opens = []string{hostIdentity}
-		checkpointer.docs = append(checkpointer.docs, access{"Identity", []string{"GetItem"}, of{vacants.SelfDocs}})
+		checkpointer.docs = append(checkpointer.docs, access{[]string{"GetItem"}, of{vacants.SelfDocs}})
 	}
 	return map[functions.Function]grants{
 		functions.Sweeper: {rows: appends(), sends: []string{functions.Tasks}, docs: []access{
-			{"TextKeys", []string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
-			{"Refunds", []string{"UpdateItem"}, of{billing.BalanceDocs}},
-			{"Reminders", []string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},
-			{"Trees", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}},
-			{"TreesEnd", []string{"DeleteItem"}, of{billing.AccountDocs, billing.EndingDocs}},
-			{sid: "Docs", operations: []string{"Query", "GetItem"}}}},
+			{[]string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
+			{[]string{"UpdateItem"}, of{billing.BalanceDocs}},
+			{[]string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},
+			{[]string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs}}, // revocations that a crash interrupted
+			{[]string{"DeleteItem"}, of{billing.AccountDocs, billing.EndingDocs}},
+			{operations: []string{"Query", "GetItem"}}}},
 		functions.Meter: {rows: []string{"Query"}, folds: true, exports: true, docs: []access{
-			{"Usage", []string{"PutItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs}},
-			{"Spent", []string{"UpdateItem"}, of{usage.SpentDocs}},
-			{"Lists", []string{"Query"}, of{usage.OffsetDocs, billing.TenantDocs, usage.All, booking.EventDocs}},
-			{"Docs", []string{"GetItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs, vacants.RecordDocs, price.VersionDocs, billing.AccountDocs}}}},
+			{[]string{"PutItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs}},
+			{[]string{"UpdateItem"}, of{usage.SpentDocs}},
+			{[]string{"Query"}, of{usage.OffsetDocs, billing.TenantDocs, usage.All, booking.EventDocs}},
+			{[]string{"GetItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs, vacants.RecordDocs, price.VersionDocs, billing.AccountDocs}}}},
 		functions.Prober: {docs: []access{
-			{"Queue", []string{"Query", "DeleteItem"}, of{registry.UnreachedDocs}},
-			{"Venues", []string{"GetItem", "UpdateItem"}, of{registry.VenueCountDocs}},
-			{"Docs", []string{"GetItem", "PutItem"}, of{registry.UnreachedDocs, registry.RegistrationDocs}}}},
+			{[]string{"Query", "DeleteItem"}, of{registry.UnreachedDocs}},
+			{[]string{"GetItem", "UpdateItem"}, of{registry.VenueCountDocs}},
+			{[]string{"GetItem", "PutItem"}, of{registry.UnreachedDocs, registry.RegistrationDocs}}}},
 		functions.Tamper:       {},
-		functions.Indexer:      {listed: true, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}},
+		functions.Indexer:      {indexes: []string{registry.RegistrationDocs.Index}, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}},
 		functions.Checkpointer: checkpointer,
 	}
 }

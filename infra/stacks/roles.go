@@ -9,13 +9,9 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
-	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
-	"github.com/vacancy-host/vacancy/shared/host/booking"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // roleName is the physical name of a function's role, which the keys' policies
@@ -91,27 +87,27 @@ func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 }
 
 // docStatements allow what the function does with documents, and deny all
-// writes to a function that makes none.
+// writes to a function that makes none. Each operation has one statement: DynamoDB may ask IAM once for
+// all items of a transaction that an operation is for, and then one statement must allow all of their partitions.
 func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	docs, writes, anywhere := d.docs.TableArn(), false, false
-	for _, a := range g.docs {
-		out = append(out, statement(a.sid, awsiam.Effect_ALLOW, "dynamodb", a.operations, docs, partitionsOnly(a.documents.patterns())))
-		puts := slices.Contains(a.operations, "PutItem")
-		writes, anywhere = writes || puts, anywhere || puts && a.documents == nil
+	operations, partitions := mergeAccess(g.docs)
+	for _, o := range operations {
+		out = append(out, statement("Docs"+o, awsiam.Effect_ALLOW, "dynamodb", []string{o}, docs, partitionsOnly(partitions[o])))
+		puts := o == "PutItem"
+		writes, anywhere = writes || puts, anywhere || puts && partitions[o] == nil
 	}
 	if anywhere { // only think counts what models cost, and only the meter what calls cost
 		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", everyWrite, docs,
 			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(of{spend.VacantDocs, usage.All}.patterns()...)}}))
 	}
-	for _, part := range []struct {
-		sid, of string
-		granted bool
-	}{{"Listed", registry.RegistrationDocs.Index, g.listed}, {"ChildrenIndex", registry.ManifestDocs.Index, g.childrenIndexes}, {"OpenIndex", vacants.RecordDocs.Index, g.openIndex},
-		{"TaskIndexes", task.HeadDocs.Index, g.taskIndexes}, {"BookingIndexes", booking.BookingDocs.Index, g.bookingIndexes}, {"TenantIndexes", vacants.NameDocs.Index, g.tenantIndexes}} {
-		if part.granted {
-			index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
-			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{pattern(part.of)})))
+	if len(g.indexes) > 0 {
+		var patterns []string
+		for _, partition := range g.indexes {
+			patterns = append(patterns, pattern(partition))
 		}
+		index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
+		out = append(out, statement("Index", awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly(patterns)))
 	}
 	if !writes {
 		out = append(out, statement("DenyDocMutation", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
@@ -119,16 +115,42 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// partitionsOnly is the condition for items of some partitions; nil for all.
+// mergeAccess returns the operations in their order, and the patterns of each operation's partitions. Patterns are
+// nil for an operation on all documents.
+func mergeAccess(all []access) (operations []string, partitions map[string][]string) {
+	partitions = map[string][]string{}
+	for _, a := range all {
+		for _, o := range a.operations {
+			if !slices.Contains(operations, o) {
+				operations, partitions[o] = append(operations, o), []string{}
+			}
+			if a.documents == nil {
+				partitions[o] = nil
+			}
+			for _, p := range a.documents.patterns() {
+				if partitions[o] != nil && !slices.Contains(partitions[o], p) {
+					partitions[o] = append(partitions[o], p)
+				}
+			}
+		}
+	}
+	return operations, partitions
+}
+
+// partitionsOnly is the condition for items of some partitions; nil for all. ForAllValues holds for a request
+// without keys, which Null refuses.
 func partitionsOnly(patterns []string) map[string]any {
-	if len(patterns) == 0 {
+	if patterns == nil {
 		return nil
 	}
 	operator := "ForAllValues:StringEquals"
 	if slices.ContainsFunc(patterns, func(p string) bool { return strings.Contains(p, "*") }) {
 		operator = "ForAllValues:StringLike"
 	}
-	return map[string]any{operator: map[string]any{"dynamodb:LeadingKeys": strs(patterns...)}}
+	return map[string]any{
+		operator: map[string]any{"dynamodb:LeadingKeys": strs(patterns...)},
+		"Null":   map[string]any{"dynamodb:LeadingKeys": "false"},
+	}
 }
 
 func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -327,4 +328,18 @@ func (p Policy) Unused(used []Use) (parts []Use) {
 		}
 	}
 	return parts
+}
+
+// Merge returns one request for each action and resource of several requests, with all values of a condition key. AWS
+// does not document whether DynamoDB asks about each item of a transaction or about all items at once.
+func Merge(all []Request, key string) (merged []Request) {
+	for _, r := range all {
+		i := slices.IndexFunc(merged, func(m Request) bool { return m.Action == r.Action && m.Resource == r.Resource })
+		if i < 0 {
+			i, merged = len(merged), append(merged, Request{Action: r.Action, Resource: r.Resource, Context: maps.Clone(r.Context)})
+			merged[i].Context[key] = nil
+		}
+		merged[i].Context[key] = append(merged[i].Context[key], r.Context[key]...)
+	}
+	return merged
 }

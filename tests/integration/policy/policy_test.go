@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,4 +146,34 @@ func FuzzParse(f *testing.F) {
 		}
 		p.Decide(Request{Action: "a:b", Resource: "x"})
 	})
+}
+
+// Two statements allow each item of a transaction, but no statement allows all of them.
+func TestMergedKeysNeedOneStatement(t *testing.T) {
+	statement := func(keys string) string {
+		return `{"Effect":"Allow","Action":"dynamodb:UpdateItem","Resource":"docs","Condition":{"ForAllValues:StringLike":{"dynamodb:LeadingKeys":[` + keys + `]},"Null":{"dynamodb:LeadingKeys":"false"}}}`
+	}
+	items := []Request{
+		{Action: "dynamodb:UpdateItem", Resource: "docs", Context: map[string][]string{"dynamodb:leadingkeys": {"bal#a"}}},
+		{Action: "dynamodb:UpdateItem", Resource: "docs", Context: map[string][]string{"dynamodb:leadingkeys": {"turns#a"}}},
+	}
+	merged := Merge(items, "dynamodb:leadingkeys")
+	if len(merged) != 1 {
+		t.Fatalf("Merge() = %v, want one request", merged)
+	}
+	none := Request{Action: "dynamodb:UpdateItem", Resource: "docs", Context: map[string][]string{}}
+	for statements, want := range map[string][]bool{
+		statement(`"bal#*"`) + "," + statement(`"turns#*"`): {true, true, false, false},
+		statement(`"bal#*","turns#*"`):                      {true, true, true, false},
+	} {
+		p := parsed(t, "["+statements+"]")
+		var got []bool
+		for _, r := range append(slices.Clone(items), merged[0], none) {
+			allowed, _ := p.Decide(r)
+			got = append(got, allowed)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s allows %v, want %v: each item, both, and none", statements, got, want)
+		}
+	}
 }
