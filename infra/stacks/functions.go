@@ -39,7 +39,7 @@ func newFunctions(app constructs.Construct, in Input, d data) functionStack {
 	f.queues = newQueues(f.stack, in)
 	lost, allowed, made := deadLetters(f.stack, in), granted(in.Settings), map[functions.Function]awslambda.Function{}
 	for _, row := range functions.All() {
-		made[row] = f.add(in, d, row, allowed[row], lost)
+		made[row] = f.add(in, d, row, allowed, lost)
 		for _, queue := range row.Receives() {
 			receive(f.stack, in, f.queues[queue], queue, made[row])
 		}
@@ -59,8 +59,8 @@ func newFunctions(app constructs.Construct, in Input, d data) functionStack {
 
 // add makes one function. The CDK must not add to its role: granted lists all
 // grants.
-func (f functionStack) add(in Input, d data, row functions.Function, g grants, lost awssqs.IQueue) awslambda.Function {
-	role := newRole(f.stack, in, d, row, g, lost, f.queues)
+func (f functionStack) add(in Input, d data, row functions.Function, allowed map[functions.Function]grants, lost awssqs.IQueue) awslambda.Function {
+	role := newRole(f.stack, in, d, row, allowed[row], lost, f.queues)
 	props := &awslambda.FunctionProps{
 		FunctionName: str(in.Settings.Name(row.Name)),
 		Description:  str(row.Description),
@@ -81,6 +81,11 @@ func (f functionStack) add(in Input, d data, row functions.Function, g grants, l
 	}
 	if n := in.Settings.Limits[row.Name]; n > 0 && in.Settings.Reserve {
 		props.ReservedConcurrentExecutions = num(n)
+	}
+	if isRecursive(row, allowed) {
+		// Lambda would stop the 17th of its messages that cause each other. Reserved concurrency, the age of tasks
+		// and the receives of messages bound these.
+		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if row.Scheduled() {
 		props.RetryAttempts = num(0) // the next run does what this one did not

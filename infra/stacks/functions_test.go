@@ -493,3 +493,55 @@ func TestOneStatementAllowsEachOperationOnATable(t *testing.T) {
 		}
 	}
 }
+
+// Lambda stops the 17th invocation of a function that causes its own invocations, unless its template allows them.
+func TestFunctionsOnACycleMayRecurse(t *testing.T) {
+	for _, context := range []map[string]any{standard, bare} {
+		functions := synth(t, context).template(t, "functions")
+		starts := map[string][]string{} // functions and queues by what starts them
+		for _, m := range functions.of("AWS::Lambda::EventSourceMapping") {
+			from, _ := at(m.Properties, "EventSourceArn", "Fn::GetAtt", 0).(string)
+			starts[from] = append(starts[from], strings.Trim(readable(m.Properties["FunctionName"]).(string), "${}"))
+		}
+		for _, name := range table.Names() {
+			id := strings.ToUpper(name[:1]) + name[1:]
+			for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
+				for _, action := range list(at(s, "Action")) {
+					for _, resource := range list(at(s, "Resource")) {
+						switch to := resource.(string); action {
+						case "sqs:SendMessage":
+							starts[id] = append(starts[id], strings.TrimSuffix(strings.TrimPrefix(to, "functions."), ".Arn"))
+						case "lambda:InvokeFunction":
+							to = to[strings.LastIndex(to, "-")+1:]
+							starts[id] = append(starts[id], strings.ToUpper(to[:1])+to[1:])
+						}
+					}
+				}
+			}
+		}
+		var started func(from string, seen map[string]bool) map[string]bool
+		started = func(from string, seen map[string]bool) map[string]bool {
+			for _, to := range starts[from] {
+				if !seen[to] {
+					seen[to] = true
+					started(to, seen)
+				}
+			}
+			return seen
+		}
+		recursive := 0
+		for id, f := range functions.of("AWS::Lambda::Function") {
+			var want any
+			if started(id, map[string]bool{})[id] {
+				recursive++
+				want = "Allow"
+			}
+			if got := f.Properties["RecursiveLoop"]; got != want {
+				t.Errorf("%s: RecursiveLoop = %v, want %v", id, got, want)
+			}
+		}
+		if recursive == 0 {
+			t.Error("the templates have no cycle, want that of worker and its queues")
+		}
+	}
+}

@@ -50,6 +50,29 @@ type grants struct {
 	functions []string // ARNs of Lambda functions that are agents
 }
 
+// starts reports whether a function with the grants starts another function: by a message, or directly. The steps of
+// the gate start no function.
+func (g grants) starts(f functions.Function) bool {
+	return g.thinks && f == functions.Think || g.finds && f == functions.Search || g.handsOff && f == functions.Worker ||
+		slices.ContainsFunc(f.Receives(), func(queue string) bool { return slices.Contains(g.sends, queue) })
+}
+
+// isRecursive reports whether f may start itself, directly or by other functions.
+func isRecursive(f functions.Function, allowed map[functions.Function]grants) bool {
+	started := map[functions.Function]bool{}
+	var visit func(functions.Function)
+	visit = func(from functions.Function) {
+		for _, to := range functions.All() {
+			if !started[to] && allowed[from].starts(to) {
+				started[to] = true
+				visit(to)
+			}
+		}
+	}
+	visit(f)
+	return started[f]
+}
+
 // access is operations on documents of some kinds. If documents is nil, it is on all documents.
 type access struct {
 	operations []string

@@ -127,8 +127,11 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		of := map[string]*string{"TableName": table}
 		return sum(5, metric("AWS/DynamoDB", "ReadThrottleEvents", "Sum", 5, of), metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", 5, of))
 	}
-	var refused []awscloudwatch.IMetric
+	var refused, stopped []awscloudwatch.IMetric
 	for _, f := range functions.All() {
+		if f.Queues != "" || f.Invoked() { // other functions start f
+			stopped = append(stopped, lambda(in, f.Name, "RecursiveInvocationsDropped", "Sum", 5))
+		}
 		if f.AlarmsOnThrottle() {
 			refused = append(refused, lambda(in, f.Name, "Throttles", "Sum", 5))
 		}
@@ -151,6 +154,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
 		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", throttled(d.rows.TableName()), 1, 3},
 		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", throttled(d.docs.TableName()), 1, 3},
+		{"recursion-stopped", "Lambda takes a chain of messages for an endless loop, and stops turns or notifications. Deploy the stage again, which allows it.", sum(5, stopped...), 1, 1},
 		{"think-throttled", "Models are not asked: all instances of think are busy. Raise worstDay, or limits=message:N,think:N.", lambda(in, "think", "Throttles", "Sum", 5), 10, 3},
 		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor --host aws.",
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},

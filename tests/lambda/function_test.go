@@ -57,7 +57,7 @@ func bootstrap(tb testing.TB, name string) string {
 // run starts a function over a host's tables, with additional environment variables.
 func run(tb testing.TB, name string, host *awshost.Host, more ...string) *Function {
 	tb.Helper()
-	return Start(tb, bootstrap(tb, name), Options{Env: append(host.Env(judge(tb, name, host)), more...)})
+	return Start(tb, bootstrap(tb, name), Options{Env: append(host.Env(judge(tb, name, host)), more...), Recursive: isRecursive(tb, name)})
 }
 
 // lines ends f and reads its log.

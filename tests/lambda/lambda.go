@@ -68,6 +68,8 @@ type Options struct {
 	Env    []string      // added to Lambda's own variables
 	Freeze bool          // SIGSTOP between invocations
 	Limit  time.Duration // per invocation; 30 s if 0
+	// Recursive reports that the function's template has RecursiveLoop: Allow.
+	Recursive bool
 	// Answering, if not nil, is called twice for each answer of the function:
 	// before Lambda has read it, and once Lambda has it and the process may
 	// die.
@@ -83,6 +85,7 @@ var ErrDied = errors.New("function died before it answered")
 // serves it.
 type Function struct {
 	opts    Options
+	name    string // of the bootstrap's folder
 	cmd     *exec.Cmd
 	server  *http.Server
 	log     lockedBuffer
@@ -127,7 +130,7 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 		tb.Fatal(err)
 	}
 	f := &Function{
-		opts: opts, next: make(chan invocation), waiting: make(chan struct{}, 1), answers: make(chan answer, 16), died: make(chan struct{}),
+		opts: opts, name: filepath.Base(filepath.Dir(bootstrap)), next: make(chan invocation), waiting: make(chan struct{}, 1), answers: make(chan answer, 16), died: make(chan struct{}),
 	}
 	f.server = &http.Server{Handler: f.routes(), ReadHeaderTimeout: 5 * time.Second}
 	f.cmd = exec.Command(bootstrap)
@@ -191,6 +194,10 @@ func limited(ctx context.Context, what string) (context.Context, context.CancelF
 // Invoke sends one event and returns the function's answer. An error that the
 // function reports is returned as an error.
 func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
+	trace, count := traceOf(f.name, event)
+	if count > maxRecursion && !f.opts.Recursive {
+		return nil, ErrRecursion
+	}
 	ctx, cancel := limited(ctx, "the function answers")
 	defer cancel()
 	if f.frozen.CompareAndSwap(true, false) {
@@ -198,7 +205,7 @@ func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 			return nil, fmt.Errorf("%w: %w", ErrDied, err)
 		}
 	}
-	inv := invocation{id: fmt.Sprintf("request-%d", f.count.Add(1)), event: event, limit: time.Now().Add(f.opts.Limit)}
+	inv := invocation{id: fmt.Sprintf("request-%d", f.count.Add(1)), event: event, trace: trace, limit: time.Now().Add(f.opts.Limit)}
 	select {
 	case f.next <- inv:
 	case <-f.died:

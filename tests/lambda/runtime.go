@@ -13,6 +13,7 @@ import (
 type invocation struct {
 	id    string
 	event []byte
+	trace string // X-Ray's header, with the lineage
 	limit time.Time
 }
 
@@ -46,7 +47,7 @@ func (f *Function) serveNext(w http.ResponseWriter, r *http.Request) {
 		h.Set("Lambda-Runtime-Aws-Request-Id", inv.id)
 		h.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(inv.limit.UnixMilli(), 10))
 		h.Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
-		h.Set("Lambda-Runtime-Trace-Id", "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Parent=9a9197af755a6419;Sampled=0")
+		h.Set("Lambda-Runtime-Trace-Id", inv.trace)
 		_, _ = w.Write(inv.event) // if the process has died, callers get ErrDied
 	case <-r.Context().Done():
 	}

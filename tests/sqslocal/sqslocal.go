@@ -25,6 +25,7 @@ type Message struct {
 	Sent     time.Time
 	Count    int    // how often it was received
 	Group    string // of the sender; "" without a group
+	Trace    string // X-Ray's header of the request that sent it; "" without one
 
 	visible time.Time
 }
@@ -159,7 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if watch != nil && !watch(operation, queue, false) {
 		panic(http.ErrAbortHandler)
 	}
-	answer, err := s.do(operation, queue, &q)
+	answer, err := s.do(operation, queue, &q, r.Header.Get("X-Amzn-Trace-Id"))
 	if watch != nil && !watch(operation, queue, true) {
 		panic(http.ErrAbortHandler)
 	}
@@ -174,7 +175,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // group matches a valid MessageGroupId.
 var group = regexp.MustCompile(`^[!-~]{0,128}$`)
 
-func (s *Server) do(operation, queue string, q *request) (any, error) {
+func (s *Server) do(operation, queue string, q *request, trace string) (any, error) {
 	switch operation {
 	case "SendMessage":
 		if !group.MatchString(q.MessageGroupId) {
@@ -184,7 +185,7 @@ func (s *Server) do(operation, queue string, q *request) (any, error) {
 		defer s.mu.Unlock()
 		s.last++
 		now := time.Now()
-		m := &Message{ID: fmt.Sprint("message-", s.last), Body: q.MessageBody, Sent: now, Group: q.MessageGroupId, visible: now.Add(time.Duration(q.DelaySeconds) * time.Second)}
+		m := &Message{ID: fmt.Sprint("message-", s.last), Body: q.MessageBody, Sent: now, Group: q.MessageGroupId, Trace: trace, visible: now.Add(time.Duration(q.DelaySeconds) * time.Second)}
 		s.queues[queue] = append(s.queues[queue], m)
 		return map[string]string{"MessageId": m.ID, "MD5OfMessageBody": sum(m.Body)}, nil
 	case "ChangeMessageVisibility":
@@ -207,7 +208,7 @@ func sum(body string) string {
 
 // Record is a message as Lambda gives it to a function.
 func Record(queue string, m Message) map[string]any {
-	return map[string]any{
+	record := map[string]any{
 		"messageId": m.ID, "receiptHandle": m.ID, "body": m.Body, "md5OfBody": sum(m.Body), "eventSource": "aws:sqs",
 		"eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:" + prefix + queue, "awsRegion": "us-east-1", "messageAttributes": map[string]any{},
 		"attributes": map[string]any{
@@ -215,4 +216,8 @@ func Record(queue string, m Message) map[string]any {
 			"SenderId": "AROAEXAMPLE:vacancy", "ApproximateFirstReceiveTimestamp": strconv.FormatInt(m.Sent.UnixMilli(), 10),
 		},
 	}
+	if m.Trace != "" {
+		record["attributes"].(map[string]any)["AWSTraceHeader"] = m.Trace
+	}
+	return record
 }

@@ -89,7 +89,7 @@ const (
 	// rulesOfACL are the rules of a web ACL: a rate, and AWS's common rules.
 	rulesOfACL = 2
 	// otherAlarms are the metrics of alarms that are not for the failures of one function.
-	otherAlarms = 16
+	otherAlarms = 18
 )
 
 // alarms counts the metrics of all alarms.

@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from vacancy_localstack import faults, recorder, tables
+from vacancy_localstack import faults, lineage, recorder, tables
 from vacancy_localstack.process import Process
 
 WHERE = "us-east-1:000000000000"
@@ -132,6 +132,33 @@ class TheRecordHoldsWhatIamAsks(unittest.TestCase):
     def test_condition_keys(self):
         got = recorder.keys("kms", {"SigningAlgorithm": "ED25519_SHA_512", "MessageType": "RAW", "Message": b"secret"})
         self.assertEqual(got, {"kms:SigningAlgorithm": "ED25519_SHA_512", "kms:MessageType": "RAW"})
+
+
+class ChainsOfMessagesAreCounted(unittest.TestCase):
+    @staticmethod
+    def event(*headers):
+        return json.dumps({"Records": [{"attributes": {"AWSTraceHeader": h} if h else {}} for h in headers]})
+
+    def test_one_more_for_each_invocation(self):
+        header, counts = None, []
+        for _ in range(20):
+            header, count = lineage.trace({"payload": self.event(header), "trace-id": "Root=1-2-3"}, "worker")
+            counts.append(count)
+        self.assertEqual(counts, list(range(1, 21)))
+        self.assertEqual(counts.index(lineage.MOST + 1), 16)
+        self.assertTrue(header.startswith("Root=1-2-3;Lineage="), header)
+
+    def test_each_function_has_its_own(self):
+        header, _ = lineage.trace({"payload": "{}", "trace-id": "Root=1-2-3"}, "agent")
+        header, count = lineage.trace({"payload": self.event(header)}, "worker")
+        self.assertEqual((count, header.count(":")), (1, 2))
+
+    def test_the_longest_chain_of_a_batch(self):
+        long, _ = lineage.trace({"payload": self.event()}, "worker")
+        for _ in range(3):
+            long, _ = lineage.trace({"payload": self.event(long)}, "worker")
+        _, count = lineage.trace({"payload": self.event(None, long, "Root=9")}, "worker")
+        self.assertEqual(count, 5)
 
 
 class TablesKeepWhatTheirReplicaSays(unittest.TestCase):

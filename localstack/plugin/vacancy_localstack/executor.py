@@ -20,9 +20,10 @@ from queue import Queue
 from localstack import config
 from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
 from localstack.services.lambda_.invocation.lambda_models import FunctionVersion, InvocationResult
+from localstack.services.lambda_.invocation.models import lambda_stores
 from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecutor
 
-from vacancy_localstack import FREEZE, instances, logs
+from vacancy_localstack import FREEZE, instances, lineage, logs
 from vacancy_localstack.process import Process
 from vacancy_localstack.runtime_api import Invocation, Server, error
 
@@ -88,7 +89,12 @@ class ProcessExecutor(RuntimeExecutor):
             shutil.rmtree(self._tmp, ignore_errors=True)
 
     def invoke(self, payload: dict[str, str]) -> InvocationResult:
-        invocation = Invocation(payload)
+        trace, count = lineage.trace(payload, self.function)
+        invocation = Invocation({**payload, "trace-id": trace})
+        if count > lineage.MOST and self._function().recursive_loop != "Allow":
+            words = f"Recursion detected: {self.function} was invoked {lineage.MOST} times by a chain of its own messages"
+            LOG.warning(words)
+            return InvocationResult(invocation.id, error("Lambda.RecursionDetected", words), True, "")
         timeout = int(self.function_version.config.timeout or 3)
         if self.process is None or not self.process.alive():
             self._spawn()  # it died since: a fresh process, as AWS makes a fresh sandbox
@@ -140,6 +146,10 @@ class ProcessExecutor(RuntimeExecutor):
     @classmethod
     def cleanup_version(cls, function_version: FunctionVersion) -> None:
         pass
+
+    def _function(self):
+        id = self.function_version.id
+        return lambda_stores[id.account][id.region].functions[id.function_name]
 
     # The process.
 

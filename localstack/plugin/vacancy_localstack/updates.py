@@ -88,7 +88,7 @@ def _log_groups() -> None:
 
 
 def _functions() -> None:
-    """Reserved concurrency, which is part of the spend guard."""
+    """Reserved concurrency, which is part of the spend guard, and recursion."""
     from localstack.services.lambda_.resource_providers.aws_lambda_function import LambdaFunctionProvider as Provider
 
     create, update = Provider.create, Provider.update
@@ -101,6 +101,8 @@ def _functions() -> None:
             client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(reserved))
         elif (request.previous_state or {}).get("ReservedConcurrentExecutions") is not None:
             client.delete_function_concurrency(FunctionName=name)
+        loop = request.desired_state.get("RecursiveLoop") or "Terminate"
+        client.put_function_recursion_config(FunctionName=name, RecursiveLoop=loop)
         return event
 
     Provider.create = lambda self, request: reserve(request, create(self, request))
