@@ -4,18 +4,18 @@ package main
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 )
 
 func main() {
 	onlambda.Serve(functions.Message, func(h *onlambda.Env) http.Handler {
-		if h.Worker != "" {
-			h.Server.HandOff(thinkclient.Worker(h.AWS, h.Worker))
-		}
+		h.Server.HandOff(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.Tasks, Log: h.Log, Now: time.Now}))
 		return serve.Public(h.Server.MessageHandler())
 	}, thinkclient.Part)
 }

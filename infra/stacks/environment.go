@@ -21,7 +21,7 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 		"VACANCY_READS":    str(reads(in.Settings)), "VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
 		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(), "VACANCY_TURNS": str(strconv.Itoa(turns)),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
-		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_WORKER": functionARN(f.stack, in, functions.Worker), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
+		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 	}
 	for f, url := range f.urls {
 		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; has[name] == nil { // VACANCY_GATEWAY_URL has a meaning of its own

@@ -44,7 +44,6 @@ type grants struct {
 	sends     []string // queues that it sends to
 	thinks    bool     // Invoke of the function think
 	finds     bool     // Invoke of the function search
-	handsOff  bool     // Invoke of the function worker
 	folds     bool     // reading the stream of rows itself
 	bedrock   []string // ids of models and inference profiles at Bedrock
 	functions []string // ARNs of Lambda functions that are agents
@@ -53,7 +52,7 @@ type grants struct {
 // starts reports whether a function with the grants starts another function: by a message, or directly. The steps of
 // the gate start no function.
 func (g grants) starts(f functions.Function) bool {
-	return g.thinks && f == functions.Think || g.finds && f == functions.Search || g.handsOff && f == functions.Worker ||
+	return g.thinks && f == functions.Think || g.finds && f == functions.Search ||
 		slices.ContainsFunc(f.Receives(), func(queue string) bool { return slices.Contains(g.sends, queue) })
 }
 
@@ -146,7 +145,7 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 	any := func(operations ...string) []access { return []access{{operations: operations}} }
 	return map[functions.Function]grants{
 		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}}), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
-			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, handsOff: true},
+			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, hostIdentity, signingKeys},
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index}, opens: []string{textKeys}},

@@ -22,7 +22,10 @@ const maxReceives = 20
 // queues are the queues of tasks by name.
 type queues map[string]awssqs.Queue
 
-// newQueues makes the queues of tasks. A queue hides a message for as long as its worker
+// pollerTime is the time for which a message may wait at Lambda before its worker starts.
+const pollerTime = 5 * 60
+
+// newQueues makes the queues of tasks. A queue hides a message for as long as Lambda and its worker
 // may take.
 func newQueues(s awscdk.Stack, in Input) queues {
 	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
@@ -30,7 +33,7 @@ func newQueues(s awscdk.Stack, in Input) queues {
 	all := queues{}
 	for name, receives := range map[string]int{functions.Tasks: maxReceives + queue.MaxRoomWaits, functions.Pushes: maxReceives} {
 		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
-			VisibilityTimeout: awscdk.Duration_Seconds(num(functions.Worker.Timeout)),
+			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerTime + functions.Worker.Timeout)),
 			RetentionPeriod:   awscdk.Duration_Days(num(1)), // a task that has not ended fails after a day
 			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(receives)},
 		})

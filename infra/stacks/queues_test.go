@@ -24,7 +24,7 @@ func TestTheQueuesFeedTheWorkerAndLoseNothing(t *testing.T) {
 			instances[name] = at(m, "ScalingConfig", "MaximumConcurrency")
 			got := fmt.Sprint(readable(at(m, "EventSourceArn")), readable(at(m, "FunctionName")), at(m, "FunctionResponseTypes"),
 				q["SqsManagedSseEnabled"], q["VisibilityTimeout"], readable(at(q, "RedrivePolicy", "deadLetterTargetArn")), at(q, "RedrivePolicy", "maxReceiveCount"))
-			if want := fmt.Sprintf("functions.%s.Arn${Worker}[ReportBatchItemFailures] true 900functions.Dead.Arn%d", name, receives); got != want {
+			if want := fmt.Sprintf("functions.%s.Arn${Worker}[ReportBatchItemFailures] true 1200functions.Dead.Arn%d", name, receives); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
@@ -32,7 +32,7 @@ func TestTheQueuesFeedTheWorkerAndLoseNothing(t *testing.T) {
 			t.Errorf("%q: instances for each queue (-want +got):\n%s", context, diff)
 		}
 		if seconds := functions.Resources["Worker"].Properties["Timeout"]; seconds != 900.0 {
-			t.Errorf("the worker has %v seconds, want no more than a message is hidden", seconds)
+			t.Errorf("the worker has %v seconds, want five minutes less than a message is hidden", seconds)
 		}
 	}
 }

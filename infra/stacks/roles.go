@@ -245,9 +245,6 @@ func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicySta
 	if g.thinks {
 		out = append(out, statement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, functions.Think), nil))
 	}
-	if g.handsOff {
-		out = append(out, statement("HandOff", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, functions.Worker), nil))
-	}
 	if g.finds {
 		out = append(out, statement("Find", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, functions.Search), nil))
 	}

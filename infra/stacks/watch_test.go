@@ -45,7 +45,7 @@ func TestEveryAlarmReachesTheTopic(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"DocsThrottled", "FunctionsThrottled", "GateFails", "MessageSlow", "RowsThrottled", "TamperBehind", "TamperBlind", "TamperLost", "Tampered", "TasksLate", "TasksLost", "ThinkThrottled", "UsageLost"}
+	want := []string{"DocsThrottled", "FunctionsThrottled", "GateFails", "MessageSlow", "RecursionStopped", "RowsThrottled", "TamperBehind", "TamperBlind", "TamperLost", "Tampered", "TasksLate", "TasksLost", "ThinkThrottled", "UsageLost"}
 	for _, f := range table.All() {
 		if first, last, ok := strings.Cut(f.Alarm.Name, "-"); ok {
 			want = append(want, strings.ToUpper(first[:1])+first[1:]+strings.ToUpper(last[:1])+last[1:])

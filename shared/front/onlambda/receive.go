@@ -22,20 +22,12 @@ import (
 // fault; a message may also come again without one.
 type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err error)
 
-// Turn is the event by which functions/message hands the turn of a slow vacant to
-// functions/worker.
-type Turn struct {
-	Message string `json:"turn"`   // as task.Queue carries it
-	Sender  string `json:"sender"` // a task.Sender
-}
-
-// Receive runs a function that the messages of SQS start, or another function of the stage
-// (Env.Direct). It handles all messages of an
+// Receive runs a function that the messages of SQS start. It handles all messages of an
 // event at once, and tells Lambda which of them come again. It does not return.
 func Receive(f functions.Function, open func(*Env) (handle Receiver, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handle, wait := open(env)
-	lambda.Start((&receiver{log: env.Log, handle: handle, direct: env.Direct, after: func() {
+	lambda.Start((&receiver{log: env.Log, handle: handle, after: func() {
 		wait()
 		env.Server.Vacants.Sweep()
 	}}).invoke)
@@ -44,7 +36,6 @@ func Receive(f functions.Function, open func(*Env) (handle Receiver, wait func()
 type receiver struct {
 	log     *slog.Logger
 	handle  Receiver
-	direct  DirectHandler // nil if only queues start the function
 	after   func()
 	started coldStart
 }
@@ -55,7 +46,7 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 	var in events.SQSEvent
 	defer r.after()
 	if err := json.Unmarshal(event, &in); err != nil || len(in.Records) == 0 {
-		return events.SQSEventResponse{}, r.handleDirect(ctx, event)
+		return events.SQSEventResponse{}, problem.New(problem.Malformed, "the event is none of a queue")
 	}
 	again := make([]bool, len(in.Records))
 	var all sync.WaitGroup
@@ -70,27 +61,6 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 		}
 	}
 	return out, nil
-}
-
-// handleDirect handles an event of another function and logs it. Lambda sends an event again
-// that failed.
-func (r *receiver) handleDirect(ctx context.Context, event json.RawMessage) (err error) {
-	ok := false
-	if r.direct != nil {
-		_, ok, err = r.direct(ctx, event)
-	}
-	if !ok {
-		return problem.New(problem.Malformed, "the event is none of a queue")
-	}
-	level, verdict, status := slog.LevelInfo, "ok", http.StatusOK
-	attrs := []slog.Attr{slog.String("queue", "")}
-	if err != nil {
-		p := problem.Of(err)
-		level, verdict, status = slog.LevelError, p.Kind.String(), p.Kind.Row().Status
-		attrs = append(attrs, slog.String("cause", err.Error()))
-	}
-	r.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
-	return err
 }
 
 // handleMessage handles one message and logs it.

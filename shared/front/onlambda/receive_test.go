@@ -65,36 +65,3 @@ func TestWhatFailsComesAgainAndTheRestDoesNot(t *testing.T) {
 		}
 	}
 }
-
-// An event of another function is handled by Env.Direct, and comes again if that fails.
-func TestAnEventOfAnotherFunctionIsHandled(t *testing.T) {
-	var log bytes.Buffer
-	var fault error
-	var got []string
-	r := &receiver{log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "worker"})), after: func() {},
-		direct: func(_ context.Context, event json.RawMessage) (any, bool, error) {
-			var t Turn
-			if json.Unmarshal(event, &t) != nil || t.Message == "" {
-				return nil, false, nil
-			}
-			got = append(got, t.Message+" of "+t.Sender)
-			return nil, true, fault
-		}}
-	event := json.RawMessage(`{"turn":"a","sender":"b"}`)
-	if _, err := r.invoke(t.Context(), event); err != nil {
-		t.Error(err)
-	}
-	fault = problem.New(problem.Unavailable, "the queue is away")
-	if _, err := r.invoke(t.Context(), event); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("%v, want the fault, so that Lambda sends the event again", err)
-	}
-	if _, err := r.invoke(t.Context(), json.RawMessage(`{"other":1}`)); err == nil || !strings.Contains(err.Error(), "none of a queue") {
-		t.Errorf("an unknown event: %v", err)
-	}
-	if diff := cmp.Diff([]string{"a of b", "a of b"}, got); diff != "" {
-		t.Error(diff)
-	}
-	if lines := log.String(); strings.Count(lines, `"verdict":"ok"`) != 1 || strings.Count(lines, `"verdict":"unavailable"`) != 1 {
-		t.Errorf("the log is %s", lines)
-	}
-}

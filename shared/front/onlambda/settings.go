@@ -31,7 +31,6 @@ type Settings struct {
 	Reads         edge.Rate     // VACANCY_READS: read units of an instance; zero means no limit
 	PageReads     edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero means no limit
 	Think         string        // VACANCY_THINK: the ARN of the function think; "" in a stage without models
-	Worker        string        // VACANCY_WORKER: the ARN of the function worker; "" where calls of slow vacants are refused
 	Tasks, Pushes string        // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
 	Turns         int           // VACANCY_TURNS: turns that worker runs at once, in all its instances
 	RowsStream    string        // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
@@ -95,7 +94,7 @@ func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 func variables() []variable {
 	return []variable{
 		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads,
-		tasks, pushes, turns, machine, thinkARN, workerARN, rowsStream, searcher,
+		tasks, pushes, turns, machine, thinkARN, rowsStream, searcher,
 		handlerURL(functions.Agent), handlerURL(functions.Message), handlerURL(functions.Registry), handlerURL(functions.Search),
 	}
 }
@@ -158,8 +157,6 @@ var (
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	thinkARN = variable{name: "VACANCY_THINK", want: "the ARN of a Lambda function, or nothing where there are no models",
 		set: func(s *Settings, v string) bool { s.Think = v; return substrate.CheckFunction(v) == nil }}
-	workerARN = variable{name: "VACANCY_WORKER", want: "the ARN of a Lambda function, or nothing where turns of minutes are refused",
-		set: func(s *Settings, v string) bool { s.Worker = v; return substrate.CheckFunction(v) == nil }}
 	rowsStream = variable{name: "VACANCY_ROWS_STREAM", want: "the ARN of a table's stream",
 		set: func(s *Settings, v string) bool { s.RowsStream = v; return isStream(v) }}
 	searcher = variable{name: "VACANCY_SEARCH", want: "the ARN of a Lambda function",

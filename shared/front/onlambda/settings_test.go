@@ -24,7 +24,6 @@ const (
 	before     = "A1c3E5g7I9k1M3o5Q7s9U1w3Y5a7C9e1G3i5K7m9O1q"
 	gateARN    = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-dev-gate"
 	thinkerARN = "arn:aws:lambda:us-east-1:123456789012:function:vacancy-dev-think"
-	handARN    = "arn:aws:lambda:us-east-1:123456789012:function:vacancy-dev-worker"
 	tasksURL   = "https://sqs.us-east-1.amazonaws.com/123456789012/vacancy-dev-tasks"
 	pushesURL  = "https://sqs.us-east-1.amazonaws.com/123456789012/vacancy-dev-pushes"
 	searchARN  = "arn:aws:lambda:us-east-1:123456789012:function:vacancy-dev-search"
@@ -41,7 +40,7 @@ func full() map[string]string {
 		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL, "VACANCY_TURNS": "6",
 		"VACANCY_AGENT_URL": "https://agent.lambda-url.us-east-1.on.aws/", "VACANCY_MESSAGE_URL": "https://message.lambda-url.us-east-1.on.aws/",
 		"VACANCY_REGISTRY_URL": "https://registry.lambda-url.us-east-1.on.aws/", "VACANCY_SEARCH_URL": "https://search.lambda-url.us-east-1.on.aws/",
-		"VACANCY_THINK": thinkerARN, "VACANCY_WORKER": handARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
+		"VACANCY_THINK": thinkerARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
 		"VACANCY_ROWS_STREAM": streamARN, "VACANCY_SEARCH": searchARN, "VACANCY_FEE": "250", "VACANCY_BOOKING_PRICE": "0.5", "VACANCY_KEY_PREFIX": "acme", "VACANCY_AGP_KEY_PREFIX": "acmeagp",
 		"VACANCY_QUOTAS": "vacants=500,acme/vacants=5000",
 	}
@@ -59,7 +58,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	owned := resources.Functions{"acme": {thinkerARN}}
 	quotas := quota.Quotas{"vacants": 500, "acme/vacants": 5000}
 	for f, want := range map[functions.Function]Settings{
-		functions.Message:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Think: thinkerARN, Worker: handARN},
+		functions.Message:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Think: thinkerARN, Tasks: tasksURL},
 		functions.Agent:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Searcher: searchARN},
 		functions.Worker:       {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Turns: 6},
 		functions.Think:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN},
@@ -165,7 +164,6 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_AGP_KEY_PREFIX", "a_b", `VACANCY_AGP_KEY_PREFIX: expected`},
 		{"VACANCY_FEE", "10001", `VACANCY_FEE: expected a whole number from 0 to 10000, got "10001"`},
 		{"VACANCY_FEE", "-1", `got "-1"`},
-		{"VACANCY_WORKER", "worker", `VACANCY_WORKER: expected the ARN of a Lambda function`},
 		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},
 		{"VACANCY_RETENTION", "24h", `got "24h"`},
 		{"VACANCY_RETENTION", "+48", `got "+48"`},
@@ -185,9 +183,6 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		if tt.name == "VACANCY_AGENT_URL" || tt.name == "VACANCY_SEARCH_URL" {
 			f = functions.Web
 		}
-		if tt.name == "VACANCY_WORKER" {
-			f = functions.Message
-		}
 		if tt.name == "VACANCY_TASKS" || tt.name == "VACANCY_PUSHES" || tt.name == "VACANCY_TURNS" {
 			f = functions.Worker
 		}
@@ -205,7 +200,6 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	delete(env, "VACANCY_TASKS")
 	delete(env, "VACANCY_PUSHES")
 	delete(env, "VACANCY_TURNS")
-	delete(env, "VACANCY_WORKER")
 	delete(env, "VACANCY_ROWS_STREAM")
 	delete(env, "VACANCY_SEARCH")
 	delete(env, "VACANCY_BOOKING_PRICE")

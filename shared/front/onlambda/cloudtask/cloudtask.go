@@ -8,7 +8,6 @@ package cloudtask
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -33,7 +32,6 @@ func Work() {
 	onlambda.Receive(functions.Worker, func(env *onlambda.Env) (onlambda.Receiver, func()) {
 		w := open(env)
 		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
-		env.Direct = w.relay
 		return w.receive, w.agents.Tasks.Wait
 	}, thinkclient.Part, callbacks)
 }
@@ -59,19 +57,6 @@ func open(env *onlambda.Env) *work {
 	w := &work{tasks: queue(env.Tasks), pushes: queue(env.Pushes)}
 	w.agents = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.tasks, Notices: w.pushes, Turns: env.Turns})
 	return w
-}
-
-// relay puts a turn of functions/message into the queue of tasks, which bounds the turns at once
-// and shares them by sender.
-func (w *work) relay(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error) {
-	var t onlambda.Turn
-	if json.Unmarshal(event, &t) != nil {
-		return nil, false, nil
-	}
-	if _, err := task.ParseMessage(t.Message); err != nil {
-		return nil, false, nil
-	}
-	return nil, true, w.tasks.SendAfter(ctx, t.Message, task.Sender(t.Sender), 0)
 }
 
 // receive handles a message by its queue.

@@ -33,8 +33,8 @@ var (
 	Message = Function{
 		Name: "message", Description: "signed calls, resets, asks, cards and health",
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs:   sealed,
-		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK VACANCY_WORKER",
+		Needs:   sealed + " VACANCY_TASKS",
+		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK",
 		Charges: true, Instances: 1, Share: 20,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
@@ -98,8 +98,7 @@ var Web = Function{
 
 // Functions for the handlers.
 var (
-	// Message invokes Worker, too, for the turns of slow vacants. Worker puts them into its queue, and counts
-	// the turns that run in their shares.
+	// Worker counts the turns that run in their shares.
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,

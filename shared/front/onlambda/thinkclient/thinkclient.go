@@ -1,6 +1,5 @@
 // Package thinkclient lets a Lambda function ask models through functions/think, the
-// only function that opens secrets and contains providers' libraries, and hand turns of minutes
-// to functions/worker.
+// only function that opens secrets and contains providers' libraries.
 //
 // The invariant: a request that may have run is not sent again, because a model may have
 // been paid for it.
@@ -8,7 +7,6 @@ package thinkclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/awsapi"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
@@ -62,35 +59,6 @@ func newClient(cfg aws.Config) *lambda.Client {
 	return lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
 	})
-}
-
-// Worker returns a queue that hands turns to functions/worker by asynchronous invocations.
-// Lambda keeps an accepted event and delivers it at least once, at most three times if the
-// function fails. A function that has no other need of queues so needs no client of SQS.
-func Worker(cfg aws.Config, function string) task.Queue {
-	return worker{newClient(cfg), function}
-}
-
-type worker struct {
-	client   *lambda.Client
-	function string
-}
-
-// Send implements task.Queue. An event whose task is not stored is dropped by the worker.
-func (w worker) Send(ctx context.Context, message string, of task.Sender) (settle func(context.Context, bool), err error) {
-	event, err := json.Marshal(onlambda.Turn{Message: message, Sender: string(of)})
-	if err != nil {
-		return nil, err
-	}
-	in := &lambda.InvokeInput{FunctionName: &w.function, InvocationType: types.InvocationTypeEvent, Payload: event}
-	_, err = w.client.Invoke(ctx, in)
-	if throttled(err) && retry.Sleep(ctx, throttleWait/2+rand.N(throttleWait)) == nil {
-		_, err = w.client.Invoke(ctx, in)
-	}
-	if err != nil {
-		return nil, problem.Wrap(problem.Unavailable, errors.New(err.Error()), "the function that runs turns takes none now")
-	}
-	return func(context.Context, bool) {}, nil
 }
 
 // throttleWait is the median wait before a throttled request is sent again.
