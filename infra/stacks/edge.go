@@ -27,10 +27,10 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	e := edge{
 		stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
 		sees: map[string]awscloudfront.OriginRequestPolicy{
-			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in), "completions": completionRequests(s, in), "tenants": tenantRequests(s, in),
+			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in),
 		},
 		kept: map[string]awscloudfront.ICachePolicy{
-			functions.Keyed: agentCache(s, in), "found": searchCache(s, in), "log": logCache(s, in), "pages": pageCache(s, in), "cards": cardCache(s, in), "web": webCache(s, in),
+			functions.Keyed: agentCache(s, in), functions.Public: publicCache(s, in), "cards": cardCache(s, in),
 		},
 	}
 	props := &awscloudfront.DistributionProps{
@@ -114,18 +114,18 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 	})
 }
 
+// An AWS account has 20 cache policies and 20 origin request policies, which cannot be raised, and a policy has ten
+// headers. Five stages fit, and each list has room for another header.
+
 // agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
 // and that for a second. It is a cache policy because CloudFront passes Authorization of a
 // GET to an origin only if it is part of a cache key, which only a policy that caches has.
-// The card depends on the next three, because a browser is led to a page. The headers of MCP, on which nothing depends that is kept,
-// are here because agentRequests has as many headers as a policy may have.
+// The card depends on the next three, because a browser is led to a page. The headers of MCP and the extensions of A2A,
+// on which nothing depends that is kept, are here because agentRequests has no room for them.
 func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	headers := append([]string{"Authorization", "Accept", "A2A-Version", "User-Agent"}, mcpHeaders...)
-	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1, headers...)
+	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1,
+		"Authorization", "Accept", "A2A-Version", "User-Agent", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "A2A-Extensions", "X-A2A-Extensions")
 }
-
-// mcpHeaders are the headers that clients of MCP send.
-var mcpHeaders = []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"}
 
 // cardCache caches agent cards and their keys as long as they allow, a minute at most. The
 // card has several forms.
@@ -133,29 +133,11 @@ func cardCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, "A2A-Version", "User-Agent")
 }
 
-// pageCache caches public pages as long as they allow, a minute at most; pages
-// without Cache-Control are not cached. The whole query is part of the cache
-// key: ?vacant= selects the card.
-func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "pages", "cards, as long as Cache-Control allows", 60)
-}
-
-// searchCache caches search results as long as they allow, two seconds at most,
-// because unpublished vacants must disappear.
-func searchCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "found", "search results, for seconds", 2)
-}
-
-// logCache caches the log as long as its answers allow. Proofs never change;
-// answers that change say so.
-func logCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "log", "the transparency log, as long as Cache-Control allows", 86400)
-}
-
-// webCache caches pages for browsers and their files as long as they allow. A file has its hash in
-// its path and never changes.
-func webCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "web", "pages for browsers and their files, as long as Cache-Control allows", 365*86400)
+// publicCache caches what everybody may see, as long as its Cache-Control allows; answers without Cache-Control are not
+// cached. The whole query is part of the cache key: ?vacant= selects the card. A file of the pages has its hash in its
+// path and never changes.
+func publicCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return cachePolicy(s, in, functions.Public, "public answers, as long as Cache-Control allows", 365*86400)
 }
 
 // cachePolicy caches answers that allow it, for at most most seconds, by the query and
@@ -183,29 +165,16 @@ func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
 }
 
-// registryRequests passes registry and search the headers of callRequests, and
-// the reader's proof.
+// registryRequests passes registry, search and gateway the reader's proof, and further headers of accounts and of AGP.
 func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "reads", "headers of registry requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller")
+	return someHeaders(s, in, "reads", "headers of requests to the registry, to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
+		openai.IdempotencyHeader, "Prefer", paykeys.SignatureHeader)
 }
 
-// agentRequests passes agent further headers, beside the headers in its cache keys.
+// agentRequests passes agent further headers of A2A and of OpenAI's clients, beside the headers in its cache keys.
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "tasks", "headers of A2A requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		"Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions", "Sec-Fetch-Site", caller.MaxPriceHeader)
-}
-
-// completionRequests passes agent the headers of OpenAI's clients, beside the headers in its cache keys. A policy has at
-// most ten headers, and agentRequests has as many.
-func completionRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "completions", "headers of OpenAI's clients", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site",
-		caller.MaxPriceHeader, openai.IdempotencyHeader, openai.RetryCountHeader)
-}
-
-// tenantRequests passes gateway further headers, beside the headers in its cache keys.
-func tenantRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "tenants", "headers of requests to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		"Idempotency-Key", "Prefer", paykeys.SignatureHeader)
+	return someHeaders(s, in, "tasks", "headers of requests to vacants", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
+		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader, openai.IdempotencyHeader, openai.RetryCountHeader)
 }
 
 // someHeaders forwards some headers and the whole query.

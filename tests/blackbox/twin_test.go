@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -242,6 +244,40 @@ func (h *host) ask(r request) shown {
 	return shown{w.Code, w.Header(), requestID.ReplaceAllString(string(body), "")}
 }
 
+// keptSeconds is the longest time for which the edge may keep public answers, by the pattern of their paths.
+var keptSeconds = map[string]int{
+	"/web/*": 365 * 86400, "/v1/search*": 2, "/v1/checkpoint": 86400, "/v1/proof/*": 86400, "/v1/log/*": 86400, "*/card": 60,
+}
+
+// kept matches the seconds that an answer allows to shared caches, and to all caches.
+var kept = regexp.MustCompile(`(s-maxage|max-age)=(\d+)`)
+
+// checkKept fails the test if the edge would keep an answer too long. The cache policies of other paths have bounds of
+// their own.
+func checkKept(t *testing.T, r request, s shown) {
+	t.Helper()
+	path, _, _ := strings.Cut(r.target, "?")
+	p := functions.Route(path)
+	if p.Kept != functions.Public {
+		return
+	}
+	most, ok := keptSeconds[p.Pattern]
+	if !ok {
+		t.Errorf("%s: keptSeconds does not bound the answers", p.Pattern)
+	}
+	seconds := map[string]int{}
+	for _, m := range kept.FindAllStringSubmatch(s.Header.Get("Cache-Control"), -1) {
+		seconds[m[1]], _ = strconv.Atoi(m[2])
+	}
+	n, shared := seconds["s-maxage"]
+	if !shared {
+		n = seconds["max-age"]
+	}
+	if n > most {
+		t.Errorf("%s is kept for %d seconds, want %d at most: %s", r, n, most, s.Header.Get("Cache-Control"))
+	}
+}
+
 // anyKey stands for the host's key of an account.
 const anyKey = "Bearer KEY"
 
@@ -254,6 +290,7 @@ func compare(t *testing.T, alone, firm *host, requests []request) {
 	answered := 0
 	for _, r := range requests {
 		want, got := alone.ask(r), firm.ask(r)
+		checkKept(t, r, got)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v (-without children +with):\n%s", r, diff)
 		}

@@ -48,7 +48,7 @@ func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
 	}
 	api := serve.Handlers{Message: server.MessageHandler(), A2A: server.OpenA2A(), Registry: server.RegistryHandler(log)}.Public()
 	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		read = append(read, functions.Route(r.URL.Path).Name)
+		read = append(read, functions.Route(r.URL.Path).To.Name)
 		api.ServeHTTP(w, r)
 	})})
 	view := func() (body []byte) {

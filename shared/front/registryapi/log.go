@@ -108,8 +108,9 @@ func logRoutes(l Log) []op.Route {
 
 type logAPI struct{ log Log }
 
-// forGood is the Cache-Control of an answer that never changes.
-const forGood = "public, max-age=31536000, immutable"
+// forGood is the Cache-Control of an answer that never changes. A cache shared by readers, such as the edge's, asks
+// again after a day.
+const forGood = "public, max-age=31536000, s-maxage=86400, immutable"
 
 // checkpoint answers with a signed note, which is text. Cosignatures are added
 // later, so even the checkpoint of a given size is not cached for good.

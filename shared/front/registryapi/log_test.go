@@ -174,7 +174,7 @@ func TestSealedPagesAreCacheableForEver(t *testing.T) {
 		d.publish(newKey(t), "one")
 	}
 	d.seal()
-	const forGood, asked = "public, max-age=31536000, immutable", "public, no-cache"
+	const forGood, asked = "public, max-age=31536000, s-maxage=86400, immutable", "public, no-cache"
 	for target, want := range map[string]string{
 		"/v1/checkpoint":                    asked,
 		"/v1/checkpoint?size=3":             asked, // cosignatures come later

@@ -56,7 +56,7 @@ func newStage(s onlambda.Settings, log *slog.Logger) *stage {
 
 // ServeHTTP answers a read as the function does to which the edge leads its path.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f := functions.Route(r.URL.Path)
+	f := functions.Route(r.URL.Path).To
 	url, ok := s.urls[f.Name]
 	if !ok || r.Method != http.MethodGet {
 		httpapi.Fail(w, problem.New(problem.NotFound, "no page is made of %s", httpapi.ClipPath(r.URL.Path)))

@@ -10,8 +10,11 @@ type Path struct {
 	Kept    string // cache policy for answers to GET; "" caches nothing
 }
 
-// Keyed is the cache policy whose cache key contains the caller's key: it keeps only agent cards, for a second.
-const Keyed = "agents"
+// Cache policies of several paths.
+const (
+	Keyed  = "agents" // its cache key contains the caller's key: it keeps only agent cards, for a second
+	Public = "public" // it keeps what everybody may see as long as Cache-Control allows
+)
 
 // Default gets the paths without a pattern.
 var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
@@ -19,8 +22,8 @@ var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 // Paths lists the patterns. CloudFront takes the first that matches:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first; no admin route ends with them.
 //   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may depend on the reader's proof, so only the log is kept. Registry serves every other path below /v1/.
-//   - OpenAI's clients append the path of completions to a vacant's or to the host's base URL. These requests have headers of their own.
-//   - Public pages come last, because a vacant may be named card. CloudFront allows 25 patterns, so answers that are cheap
+//   - OpenAI's clients append the path of completions to a vacant's or to the host's base URL.
+//   - Public pages come last, because a vacant may be named card. CloudFront allows 75 patterns; answers that are cheap
 //     to make have none: health, and the epoch roots for the reference's tools. Both are Agent's, like all other paths of
 //     vacants.
 func Paths() []Path {
@@ -29,36 +32,36 @@ func Paths() []Path {
 		{"*/a2a/chain/*", Message, "calls", ""},
 		{"/v1/admin/export*", Export, "admin", ""},
 		{"/v1/admin/*", Admin, "admin", ""},
-		{"/v/*/v1/chat/completions", Agent, "completions", Keyed},
-		{"/v1/chat/*", Agent, "completions", Keyed},
-		{"/v1/models*", Agent, "completions", Keyed},
-		{"/v1/responses*", Agent, "completions", Keyed},
-		{"/a2a/v1*", Gateway, "tenants", Keyed},
-		{"/v1/account*", Gateway, "tenants", Keyed},
-		{"/v1/keys*", Gateway, "tenants", Keyed},
-		{"/v1/usage", Gateway, "tenants", Keyed},
-		{"/v1/bookings*", Gateway, "tenants", Keyed},
-		{"/web/*", Web, "calls", "web"},
-		{"/v1/search*", Search, "reads", "found"},
+		{"/v/*/v1/chat/completions", Agent, "tasks", Keyed},
+		{"/v1/chat/*", Agent, "tasks", Keyed},
+		{"/v1/models*", Agent, "tasks", Keyed},
+		{"/v1/responses*", Agent, "tasks", Keyed},
+		{"/a2a/v1*", Gateway, "reads", Keyed},
+		{"/v1/account*", Gateway, "reads", Keyed},
+		{"/v1/keys*", Gateway, "reads", Keyed},
+		{"/v1/usage", Gateway, "reads", Keyed},
+		{"/v1/bookings*", Gateway, "reads", Keyed},
+		{"/web/*", Web, "calls", Public},
+		{"/v1/search*", Search, "reads", Public},
 		{"/v1/query_capability", Search, "reads", ""},
 		{"/v1/graduations*", Graduate, "reads", ""},
-		{"/v1/checkpoint", Registry, "reads", "log"},
-		{"/v1/proof/*", Registry, "reads", "log"},
-		{"/v1/log/*", Registry, "reads", "log"},
+		{"/v1/checkpoint", Registry, "reads", Public},
+		{"/v1/proof/*", Registry, "reads", Public},
+		{"/v1/log/*", Registry, "reads", Public},
 		{"/v1/*", Registry, "reads", ""},
-		{"*/card", Message, "calls", "pages"},
+		{"*/card", Message, "calls", Public},
 		{"*/.well-known/*", Agent, "calls", "cards"},
 	}
 }
 
-// Route returns the function to which CloudFront leads a path.
-func Route(path string) Function {
+// Route returns how CloudFront serves a path.
+func Route(path string) Path {
 	for _, p := range Paths() {
 		if matches(p.Pattern, path) {
-			return p.To
+			return p
 		}
 	}
-	return Default.To
+	return Default
 }
 
 // matches reports whether a path matches a pattern of CloudFront, in which * stands for any characters.
