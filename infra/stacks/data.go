@@ -126,7 +126,7 @@ func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 		}, {
 			Id: str("DropOldIndexes"), Prefix: str(snapshots), NoncurrentVersionExpiration: awscdk.Duration_Days(num(1)), ExpiredObjectDeleteMarker: yes(),
 		}},
-		RemovalPolicy: removal(in.Settings),
+		RemovalPolicy: removalOfEmpty(in.Settings),
 	})
 	named(b, "Blobs")
 	accept(b, "AwsSolutions-S1", "Only the host's own functions may read or write it, and each of their calls is a log line; access logs would need a second bucket, which would need logs in turn.")

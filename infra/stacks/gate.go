@@ -21,6 +21,10 @@ func gateARN(s awscdk.Stack, in Input) *string {
 		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(gateName))})
 }
 
+// gateLogGroup is the name of the gate's log group. Step Functions adds groups with other names to the account's one
+// resource policy of CloudWatch Logs, which has room for a few stages.
+func gateLogGroup(in Input) string { return "/aws/vendedlogs/states/" + in.Settings.Name(gateName) }
+
 // executions is the ARN pattern of the gate's executions.
 func executions(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
@@ -65,7 +69,7 @@ func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Fun
 				CloudWatchLogsLogGroup: &awsstepfunctions.CfnStateMachine_CloudWatchLogsLogGroupProperty{
 					LogGroupArn: s.FormatArn(&awscdk.ArnComponents{
 						Service: str("logs"), Resource: str("log-group"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME,
-						ResourceName: str(in.Settings.LogGroup(gateName) + ":*")})}}},
+						ResourceName: str(gateLogGroup(in) + ":*")})}}},
 		},
 	})
 	m.OverrideLogicalId(str("Gate"))

@@ -46,7 +46,7 @@ func TestTheGateIsDeployedAsItIsRendered(t *testing.T) {
 func TestTheGatesLogHasNoData(t *testing.T) {
 	log := synth(t, standard).template(t, "functions").Resources["Gate"].Properties["LoggingConfiguration"]
 	if at(log, "Level") != "ALL" || at(log, "IncludeExecutionData") != false ||
-		!strings.HasSuffix(fmt.Sprint(readable(at(log, "Destinations", 0, "CloudWatchLogsLogGroup", "LogGroupArn"))), ":log-group:/vacancy/dev/gate:*") {
+		!strings.HasSuffix(fmt.Sprint(readable(at(log, "Destinations", 0, "CloudWatchLogsLogGroup", "LogGroupArn"))), ":log-group:/aws/vendedlogs/states/vacancy-dev-gate:*") {
 		t.Errorf("logging = %v, want every event in the stage's own group, without data", log)
 	}
 }

@@ -31,7 +31,7 @@ func administration() awsiam.PolicyStatement {
 func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, statements ...awsiam.PolicyStatement) awskms.Key {
 	all := append([]awsiam.PolicyStatement{administration()}, statements...)
 	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &all})
-	props.RemovalPolicy = removal(in.Settings)
+	props.RemovalPolicy = removalOfEmpty(in.Settings)
 	if !in.Settings.Keep {
 		props.PendingWindow = awscdk.Duration_Days(num(7))
 	}
@@ -135,8 +135,11 @@ func signOnly() map[string]any {
 func atRestKey(s awscdk.Stack, in Input) awskms.Key {
 	region, suffix := *s.Region(), *s.UrlSuffix()
 	service := func(name string) *string { return str(name + "." + region + "." + suffix) }
-	logs := s.FormatArn(&awscdk.ArnComponents{
-		Service: str("logs"), Resource: str("log-group"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.LogGroup("*"))})
+	var logs []*string
+	for _, group := range []string{in.Settings.LogGroup("*"), gateLogGroup(in)} {
+		logs = append(logs, s.FormatArn(&awscdk.ArnComponents{
+			Service: str("logs"), Resource: str("log-group"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(group)}))
+	}
 	return newKey(s, in, "AtRestKey", &awskms.KeyProps{
 		Description:       str("Vacancy " + in.Settings.Stage + ": encrypts tables, bucket, logs and alarms"),
 		EnableKeyRotation: yes(),

@@ -31,7 +31,11 @@ func newQueues(s awscdk.Stack, in Input) queues {
 	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
 	accept(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
 	all := queues{}
-	for name, receives := range map[string]int{functions.Tasks: maxReceives + queue.MaxRoomWaits, functions.Pushes: maxReceives} {
+	for _, name := range []string{functions.Tasks, functions.Pushes} { // in this order in the template
+		receives := maxReceives
+		if name == functions.Tasks {
+			receives += queue.MaxRoomWaits
+		}
 		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
 			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerTime + functions.Worker.Timeout)),
 			RetentionPeriod:   awscdk.Duration_Days(num(1)), // a task that has not ended fails after a day

@@ -90,6 +90,15 @@ func removal(s settings.Settings) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
+// removalOfEmpty is the fate of a key or bucket. One that a failed first deployment made is deleted, because it has no
+// data yet and a key costs a dollar a month. CloudFormation could not delete a table, which is protected.
+func removalOfEmpty(s settings.Settings) awscdk.RemovalPolicy {
+	if s.Keep {
+		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
+	}
+	return awscdk.RemovalPolicy_DESTROY
+}
+
 // accept tells cdk-nag why a rule does not apply to a construct.
 func accept(c constructs.Construct, rule, reason string) {
 	cdknag.NagSuppressions_AddResourceSuppressions(c, &[]*cdknag.NagPackSuppression{{Id: str(rule), Reason: str(reason)}}, jsii.Bool(true))

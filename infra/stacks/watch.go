@@ -24,9 +24,9 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("its alarms are about the tables"))
 	for _, f := range functions.All() {
-		newLogGroup(s, in, d, f.Name)
+		newLogGroup(s, in, d, f.Name, in.Settings.LogGroup(f.Name))
 	}
-	newLogGroup(s, in, d, gateName)
+	newLogGroup(s, in, d, gateName, gateLogGroup(in))
 	topic := alarmTopic(s, in, d)
 	alarms(s, in, d, topic)
 	output(s, "AlarmTopic", topic.TopicArn(), "topic that alarms are sent to")
@@ -40,14 +40,14 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	return s
 }
 
-// newLogGroup makes the log group of a function, by the name that the function has. A group that outlives its
+// newLogGroup makes the log group of a function or of the gate. A group that outlives its
 // stack would block the next one of that name.
-func newLogGroup(s awscdk.Stack, in Input, d data, function string) {
-	g := awslogs.NewLogGroup(s, str("Log-"+function), &awslogs.LogGroupProps{
-		LogGroupName: str(in.Settings.LogGroup(function)), EncryptionKey: d.atRest,
+func newLogGroup(s awscdk.Stack, in Input, d data, of, name string) {
+	g := awslogs.NewLogGroup(s, str("Log-"+of), &awslogs.LogGroupProps{
+		LogGroupName: str(name), EncryptionKey: d.atRest,
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	named(g, logical(function)+"Log")
+	named(g, logical(of)+"Log")
 	// The CDK has constants for retentions, CloudFormation numbers of days.
 	g.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(num(in.Settings.RetentionDays))
 }

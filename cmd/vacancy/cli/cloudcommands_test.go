@@ -119,7 +119,8 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 		t.Errorf("destroy emptied a bucket before it was confirmed")
 	}
 	code, out, errs := s.run("dev\n", "destroy", "--stage", "dev")
-	const want = "stage dev is gone: vacancy-dev-functions, vacancy-dev-data\nkept  AWS::DynamoDB::GlobalTable  rows-1\n"
+	const want = "stage dev is gone: vacancy-dev-functions, vacancy-dev-data\nkept  AWS::DynamoDB::GlobalTable  rows-1\n" +
+		"a new stage of this name does not use what was kept: it gets tables, a bucket and keys of its own\n"
 	if code != 0 || out != want {
 		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)
 	}

@@ -21,6 +21,7 @@ from vacancy_localstack.tables import changed
 
 def install() -> None:
     _replace_only_what_changed()
+    _keep_what_is_retained()
     tables.install()
     _log_groups()
     _functions()
@@ -42,6 +43,19 @@ def _replace_only_what_changed() -> None:
             old, new = before.properties.properties, after.properties.properties
             if provider and all(old.get(p) == new.get(p) for p in names):
                 after.requires_replacement = False
+        return original(self, name, before, after)
+
+    ChangeSetModelExecutor._execute_resource_change = execute
+
+
+def _keep_what_is_retained() -> None:
+    """With RetainExceptOnCreate a resource outlives its stack, as with Retain.
+    LocalStack keeps only the latter, and has no failed creations to tell apart."""
+    original = ChangeSetModelExecutor._execute_resource_change
+
+    def execute(self, name, before, after):
+        if getattr(before, "deletion_policy", None) == "RetainExceptOnCreate":
+            before.deletion_policy = "Retain"
         return original(self, name, before, after)
 
     ChangeSetModelExecutor._execute_resource_change = execute

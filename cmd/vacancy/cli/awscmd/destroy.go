@@ -69,6 +69,9 @@ func (r destroyResult) Print(w io.Writer) {
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "kept  %s  %s\n", k.Type, k.Name)
 	}
+	if len(r.Kept) > 0 {
+		fmt.Fprintln(w, "a new stage of this name does not use what was kept: it gets tables, a bucket and keys of its own")
+	}
 }
 
 func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error {

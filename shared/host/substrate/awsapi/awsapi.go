@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -72,14 +73,23 @@ func Failure(ctx context.Context, err error) error {
 	case errors.As(err, &answer) && errors.As(err, &api):
 		said := []byte(api.ErrorCode() + ": " + api.ErrorMessage())
 		cause := substrate.BadStatus(answer.HTTPStatusCode())
-		if api.ErrorCode() == modelError {
+		switch {
+		case api.ErrorCode() == modelError:
 			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
+		case isFirstCall(api.ErrorMessage()):
+			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has never called this model: call it once in the console of Bedrock, which accepts its terms")
 		}
 		return substrate.Answered(answer.HTTPStatusCode(), answer.Response.Header, said, cause)
 	case errors.As(err, &api): // within a stream
 		return substrate.Answered(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
 	}
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer breaks off")
+}
+
+// isFirstCall reports whether Bedrock refuses a model of a third party because the account must subscribe to it at AWS
+// Marketplace, or must describe its use case. Functions have no right to do either.
+func isFirstCall(message string) bool {
+	return strings.Contains(message, "aws-marketplace:") || strings.Contains(message, "use case details")
 }
 
 // modelError is Bedrock's code for status 424.

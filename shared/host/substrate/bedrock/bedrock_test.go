@@ -264,6 +264,8 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		{"a model that fails", refuse(424, "ModelErrorException", "x"), problem.SubstrateUnavailable, true},
 		{"a model that takes too long", refuse(408, "ModelTimeoutException", "x"), problem.SubstrateUnavailable, true},
 		{"no grant", refuse(403, "AccessDeniedException", "not authorized to perform bedrock:InvokeModelWithResponseStream"), problem.SubstrateMisconfigured, true},
+		{"a model that the account never called", refuse(403, "AccessDeniedException", "not authorized to perform the required AWS Marketplace actions (aws-marketplace:Subscribe)"), problem.SubstrateMisconfigured, true},
+		{"a use case that nobody described", refuse(404, "ResourceNotFoundException", "Model use case details have not been submitted for this account."), problem.SubstrateMisconfigured, true},
 		{"expired credentials", refuse(403, "ExpiredTokenException", "The security token included in the request is expired"), problem.SubstrateMisconfigured, true},
 		{"no such model", refuse(404, "ResourceNotFoundException", "x"), problem.SubstrateMisconfigured, true},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, problem.SubstrateMisconfigured, false},
@@ -286,6 +288,9 @@ func TestWhatIsNoAnswer(t *testing.T) {
 			_, err := substrate.Fold(serve(t, tt.answer).Infer(t.Context(), substratetest.Question()))
 			if !problem.Is(err, tt.want) {
 				t.Errorf("Fold() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+			}
+			if first := strings.Contains(tt.what, " that the account never") || strings.Contains(tt.what, "use case"); first != strings.Contains(err.Error(), "console of Bedrock") {
+				t.Errorf("Fold() = %v; names the console: %t, want %t", err, !first, first)
 			}
 			if agent := new(call.AgentError); errors.As(err, &agent) != tt.agent && tt.agent {
 				t.Errorf("Fold() = %v, want what Bedrock said", err)
