@@ -73,7 +73,7 @@ func (u *use) story() (h oldhost.Host) {
 	// Two names that differ by case only, of two owners.
 	u.vacancy("create", "shop", "--capability", "sells words", "--tenant", "globex")
 	u.vacancy("create", "Shop", "--capability", "repeats words")
-	u.vacancy("price", "shop", "0.002", "--free", "1")
+	u.vacancy("price", "shop", "0.002", "--free", "2")
 	u.vacancy("create", "tool", "--capability", "helps acme", "--tenant", "acme")
 	u.vacancy("create", "owl", "--capability", "ponders", "--substrate", u.agent.url)
 	u.vacancy("price", "owl", "0.01")
@@ -161,7 +161,7 @@ func (u *use) story() (h oldhost.Host) {
 
 	h.Balances = map[string]int64{"acme": u.account("acme").Balance, "globex": u.account("globex").Balance}
 	h.Vacants = u.vacants()
-	for _, c := range [][2]string{{"alice", "shop"}, {"alice", "firm"}, {"alice", "mover"}, {"bob", "shop"}, {"bob", "Shop"}, {"bob", "sage"}, {"default", "demo"}} {
+	for _, c := range [][2]string{{"alice", "shop"}, {"alice", "firm"}, {"alice", "mover"}, {"alice", h.Removed["gone"]}, {"bob", "shop"}, {"bob", "Shop"}, {"bob", "sage"}, {"default", "demo"}} {
 		h.Chains = append(h.Chains, u.chain(c[0], c[1]))
 	}
 
