@@ -11,10 +11,10 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +59,10 @@ type Version struct {
 	From    int       `json:"from,omitempty"` // the version before the last upgrade; 0 if there was none
 	At      time.Time `json:"at"`             // when Version was reached
 	Program string    `json:"program,omitempty"`
+	// Walked is the number of ranges that an incomplete run of the next step has walked, and Cursor its
+	// place in the range after them.
+	Walked int    `json:"walked,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // VersionDocs has the version of a store's documents. If it is absent, the store is empty, or its
@@ -80,6 +84,9 @@ type Data struct {
 	Log     *slog.Logger
 	Now     func() time.Time
 	Rand    io.Reader // safe for concurrent use
+	// Until, if set, is when Run returns although steps are left, for a process whose time is limited.
+	// The next Run continues.
+	Until time.Time
 	// Progress, if set, is called with the number of documents that a step has visited. Calls may be
 	// concurrent.
 	Progress func(s Step, visited int)
@@ -89,7 +96,12 @@ type Data struct {
 type run struct {
 	Data
 	visited func()
+	from    Version // with the place of an earlier run of the step
+	walked  int     // number of ranges that this run has walked or passed
 }
+
+// errPaused means that a run has stored its place and ends.
+var errPaused = errors.New("the time of the run is over")
 
 func (r *run) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
 
@@ -112,8 +124,8 @@ func New(ctx context.Context, d Data) (Version, error) {
 	return r.reach(ctx, Current, Current)
 }
 
-// Run brings the documents of a store to the version Current. It may be called again after an error,
-// and for documents of that version.
+// Run brings the documents of a store to the version Current, or to an earlier one if Until comes
+// first. It may be called again after an error, and for documents of that version.
 func Run(ctx context.Context, d Data) (Version, error) {
 	v, err := Read(ctx, d.Store)
 	if err != nil {
@@ -125,27 +137,38 @@ func Run(ctx context.Context, d Data) (Version, error) {
 			continue
 		}
 		var visited atomic.Int64
-		r := run{d, func() {
+		r := run{Data: d, from: v, visited: func() {
 			if n := visited.Add(1); d.Progress != nil {
 				d.Progress(s, int(n))
 			}
 		}}
-		if err := s.run(&r, ctx); err != nil {
+		err := s.run(&r, ctx)
+		if errors.Is(err, errPaused) {
+			return v, nil
+		}
+		if err != nil {
 			return v, problem.Wrap(problem.Of(err).Kind, err, "the upgrade of %s was interrupted: %s; the next start continues it", s.Name, problem.Of(err).Text())
 		}
-		if v, err = r.reach(ctx, s.Number, from); err != nil {
+		if v, err = r.reach(ctx, s.Number, from); err != nil || d.isOver() {
 			return v, err
 		}
 	}
 	return v, nil
 }
 
+func (d *Data) isOver() bool { return !d.Until.IsZero() && !d.Now().Before(d.Until) }
+
 // reach stores that the documents have a version.
 func (r *run) reach(ctx context.Context, version, from int) (Version, error) {
-	v := Version{Version: version, At: r.Now().UTC().Truncate(time.Second), Program: r.Program}
+	v := Version{Version: version, Program: r.Program}
 	if from < version {
 		v.From = from
 	}
+	return r.put(ctx, v)
+}
+
+func (r *run) put(ctx context.Context, v Version) (Version, error) {
+	v.At = r.Now().UTC().Truncate(time.Second)
 	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		_, d, err := VersionDocs.Get(ctx, tx, VersionDocs.Key())
 		VersionDocs.Put(tx, store.Doc{Key: d.Key}, v)
@@ -157,19 +180,47 @@ func (r *run) reach(ctx context.Context, version, from int) (Version, error) {
 // atOnce bounds the concurrent changes, which share commits to the disk.
 const atOnce = 64
 
+// limitedPage is the number of documents between two looks at Until.
+const limitedPage = 100
+
 // each calls change for the documents of a range, several at once. Damaged documents are left as they
-// are, for verify to report.
+// are, for verify to report. A range that an earlier run has walked is passed.
 func (r *run) each(ctx context.Context, within store.Range, change func(context.Context, store.Doc) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
-	for d, err := range store.All(ctx, r.Store, within) {
-		if err != nil {
-			g.Go(func() error { return err })
-			break
-		}
-		g.Go(func() error { return r.undamaged(ctx, change(ctx, d)) })
+	n, cursor := store.MaxPage, ""
+	if !r.Until.IsZero() {
+		n = limitedPage
 	}
-	return store.Problem(g.Wait())
+	if r.walked++; r.walked <= r.from.Walked {
+		return nil
+	}
+	if r.walked == r.from.Walked+1 {
+		cursor = r.from.Cursor
+	}
+	for {
+		docs, next, err := r.Store.Docs(ctx, within, n, cursor)
+		if err != nil {
+			return store.Problem(err)
+		}
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(atOnce)
+		for _, d := range docs {
+			g.Go(func() error { return r.undamaged(ctx, change(ctx, d)) })
+		}
+		if err := g.Wait(); err != nil {
+			return store.Problem(err)
+		}
+		if next == "" {
+			return nil
+		}
+		if cursor = next; r.isOver() {
+			v := r.from
+			v.Walked, v.Cursor = r.walked-1, cursor
+			if _, err := r.put(context.WithoutCancel(ctx), v); err != nil {
+				return err
+			}
+			return errPaused
+		}
+	}
 }
 
 func (r *run) undamaged(ctx context.Context, err error) error {
@@ -214,21 +265,24 @@ func (r *run) records(ctx context.Context) error {
 // names upgrades the names in lower case first, because a name with capitals moves to its key in lower
 // case only if no vacant has it.
 func (r *run) names(ctx context.Context) error {
-	var mu sync.Mutex
-	spellings := map[string][]store.Key{} // of names with capitals, by the name in lower case
 	for _, within := range hosted {
 		err := r.update(ctx, within, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
-			lower := strings.ToLower(d.Key.Sort)
-			if lower == d.Key.Sort {
-				return vacants.UpgradeName(ctx, tx, d.Key)
+			if strings.ToLower(d.Key.Sort) != d.Key.Sort {
+				return nil
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			spellings[lower] = append(spellings[lower], d.Key)
-			return nil
+			return vacants.UpgradeName(ctx, tx, d.Key)
 		})
 		if err != nil {
 			return err
+		}
+	}
+	spellings := map[string][]store.Key{} // of names with capitals, by the name in lower case
+	for d, err := range store.All(ctx, r.Store, vacants.NameDocs.All()) {
+		if err != nil {
+			return store.Problem(err)
+		}
+		if lower := strings.ToLower(d.Key.Sort); lower != d.Key.Sort {
+			spellings[lower] = append(spellings[lower], d.Key)
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
