@@ -39,7 +39,7 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	if f == functions.Admin {
 		env.Direct = canaries(&job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wall(), rand.Reader)
-		}})
+		}}, env.Direct)
 	}
 	if env.Direct != nil {
 		lambda.Start(directFirst{front, env.Direct}.invoke)
@@ -49,12 +49,16 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 }
 
 // canaries handles the scheduled event that requests a canary. Admin handles it, because of
-// the functions that may write rows it has the fewest requests.
-func canaries(j *job) DirectHandler {
+// the functions that may write rows it has the fewest requests. Other events go to others, which may be
+// nil.
+func canaries(j *job, others DirectHandler) DirectHandler {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var asked struct{ Canary bool }
 		if json.Unmarshal(event, &asked) != nil || !asked.Canary {
-			return nil, false, nil
+			if others == nil {
+				return nil, false, nil
+			}
+			return others(ctx, event)
 		}
 		return nil, true, j.invoke(ctx, event)
 	}

@@ -39,6 +39,7 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
 	}
+	h.Direct = upgrades(h)
 	h.Server.OperateAGP(h.Server.OpenBookings(nil, nil))
 	return h.Server.Admin()
 }
