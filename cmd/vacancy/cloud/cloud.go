@@ -68,6 +68,11 @@ type Cloud interface {
 	// Invoke invokes a function with an event and waits for its answer. A failed
 	// function is an Answer with Error, not an error.
 	Invoke(ctx context.Context, function string, event []byte) (Answer, error)
+	// Concurrency returns the concurrency that is reserved for a function, or Unreserved.
+	Concurrency(ctx context.Context, function string) (int, error)
+	// SetConcurrency reserves a concurrency for a function; 0 keeps it from running, and Unreserved ends
+	// the reservation. The error is of kind NotFound for a function that does not exist.
+	SetConcurrency(ctx context.Context, function string, n int) error
 
 	// Version is the id of a secret's current version.
 	Version(ctx context.Context, secret string) (string, error)
@@ -108,6 +113,9 @@ type Cloud interface {
 	// recorded as errors.
 	Examine(ctx context.Context, stage string, now func() time.Time) doctor.Facts
 }
+
+// Unreserved is the concurrency of a function without a reservation.
+const Unreserved = -1
 
 // Caller is the owner of the credentials.
 type Caller struct {

@@ -53,7 +53,8 @@ stacks of a stage; then make the operator key if the host has none, and call the
 host. It needs Go, Node 20 or newer with npm, and AWS credentials that may deploy.
 
 A template that would replace or delete a table, a key or the bucket is refused before
-anything starts. What you choose by flags is remembered for the stage. --context sets
+anything starts. Documents of an earlier release are upgraded; the stage is paused meanwhile,
+and the plan says for how long. What you choose by flags is remembered for the stage. --context sets
 a context value of cdk.json (domain, certificate, budget, keep and others).`,
 		Example: `  vacancy deploy
   vacancy deploy --stage prod --email ops@example.org --context budget=50
@@ -150,8 +151,15 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	changed, err := d.roll(ctx, dir)
+	u, err := d.planUpgrade(ctx)
 	if err != nil {
+		return err
+	}
+	changed, err := d.roll(ctx, dir, &u)
+	if err != nil {
+		return err
+	}
+	if err := u.run(ctx); err != nil {
 		return err
 	}
 	return d.finish(ctx, changed)

@@ -23,7 +23,7 @@ import (
 
 // roll deploys the checkout's stacks: it synthesizes, compares, refuses losses
 // of data, shows the changes, asks and deploys. It returns what changed.
-func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error) {
+func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stackChange, error) {
 	edge, err := d.rotation(ctx)
 	if err != nil {
 		return nil, err
@@ -45,8 +45,9 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 	}
 	if len(changes) == 0 && dropped.ID == "" {
 		d.Note("nothing changes: the stacks are as the checkout says")
-		return nil, nil
+		return nil, u.pause(ctx) // until an interrupted upgrade is complete
 	}
+	u.explain()
 	if err := d.confirm(ctx, built, changes, dropped); err != nil {
 		return nil, err
 	}
@@ -65,12 +66,15 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 	if err := edge.begin(ctx, d.cloud); err != nil {
 		return nil, err
 	}
+	if err := u.pause(ctx); err != nil {
+		return nil, u.undo(ctx, err)
+	}
 	var names []string
 	for _, s := range built.Stacks {
 		names = append(names, s.Name)
 	}
 	if err := d.watched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
-		return nil, err
+		return nil, u.undo(ctx, err)
 	}
 	return changes, edge.end(ctx, d.cloud)
 }

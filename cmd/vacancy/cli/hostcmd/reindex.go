@@ -148,7 +148,7 @@ func reindexStage(a *kit.App, ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := kit.InvokeStage(ctx, c, name, "indexer", reindexEvent); err != nil {
+	if _, err := kit.InvokeStage(ctx, c, name, "indexer", reindexEvent); err != nil {
 		return err
 	}
 	return a.Show(reindexResult{Stage: name})

@@ -19,19 +19,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// InvokeStage invokes a function of a stage and waits for its end.
-func InvokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event string) error {
+// InvokeStage invokes a function of a stage and returns its answer.
+func InvokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event string) ([]byte, error) {
 	whole := stage.Whole(stageName, function)
 	answer, err := c.Invoke(ctx, whole, []byte(event))
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return WithHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", whole, c.Region()), "vacancy deploy --stage %s", stageName)
+		return nil, WithHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", whole, c.Region()), "vacancy deploy --stage %s", stageName)
 	case err != nil:
-		return err
+		return nil, err
 	case answer.Error != "":
-		return WithHint(problem.New(problem.Unavailable, "%s failed: %s", whole, Printable(answer.Error)), "vacancy tail --host aws --function %s --stage %s", function, stageName)
+		return nil, WithHint(problem.New(problem.Unavailable, "%s failed: %s", whole, Printable(answer.Error)), "vacancy tail --host aws --function %s --stage %s", function, stageName)
 	}
-	return nil
+	return answer.Payload, nil
 }
 
 // StageFlag adds --stage.

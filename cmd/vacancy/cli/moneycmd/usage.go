@@ -140,7 +140,10 @@ func recountStage(a *kit.App, ctx context.Context, name string, read kit.ReadFla
 			return vacants.TenantOf(ctx, tables, id)
 		}},
 		Rows: tables,
-		Fold: func(ctx context.Context) error { return kit.InvokeStage(ctx, c, name, "meter", `{}`) },
+		Fold: func(ctx context.Context) error {
+			_, err := kit.InvokeStage(ctx, c, name, "meter", `{}`)
+			return err
+		},
 	}
 	done, err := r.Recount(ctx)
 	if err != nil {

@@ -25,3 +25,28 @@ func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (clou
 	}
 	return cloud.Answer{Payload: out.Payload, Error: aws.ToString(out.FunctionError), Log: string(log)}, nil
 }
+
+// Concurrency implements cloud.Cloud.
+func (c *Cloud) Concurrency(ctx context.Context, function string) (int, error) {
+	out, err := c.lambda.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: &function})
+	if err != nil {
+		return 0, Problem(err)
+	}
+	if out.ReservedConcurrentExecutions == nil {
+		return cloud.Unreserved, nil
+	}
+	return int(*out.ReservedConcurrentExecutions), nil
+}
+
+// SetConcurrency implements cloud.Cloud.
+func (c *Cloud) SetConcurrency(ctx context.Context, function string, n int) (err error) {
+	if n == cloud.Unreserved {
+		_, err = c.lambda.DeleteFunctionConcurrency(ctx, &lambda.DeleteFunctionConcurrencyInput{FunctionName: &function})
+	} else {
+		_, err = c.lambda.PutFunctionConcurrency(ctx, &lambda.PutFunctionConcurrencyInput{FunctionName: &function, ReservedConcurrentExecutions: aws.Int32(int32(n))})
+	}
+	if err != nil {
+		return Problem(err)
+	}
+	return nil
+}

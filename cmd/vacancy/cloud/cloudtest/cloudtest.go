@@ -198,6 +198,8 @@ func read(r *http.Request) Request {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/invocations"):
 		req.Operation = "Invoke"
+	case strings.HasSuffix(r.URL.Path, "/concurrency"):
+		req.Operation = r.Method + " concurrency"
 	case strings.HasSuffix(r.URL.Path, "/code"):
 		req.Operation = "UpdateFunctionCode"
 	case strings.HasSuffix(r.URL.Path, "/configuration"):

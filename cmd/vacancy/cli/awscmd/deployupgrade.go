@@ -1,0 +1,185 @@
+package awscmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// upgrading is the upgrade of a stage's documents by a deploy. The stage is paused meanwhile, because
+// the functions of an earlier program do not know the version of the documents: over documents of
+// today they would fail calls, and would store records, names and accounts without what today's
+// functions store in them. Whatever ends a deploy, the next one continues.
+type upgrading struct {
+	*deployment
+	// from is the version of the documents: 0 for a stage that has none.
+	from int
+	// paused is the template of the functions that were paused; nil before the pause.
+	paused []byte
+	// wait waits until turns of the earlier program have ended.
+	wait func(context.Context, time.Duration) error
+}
+
+// planUpgrade reads the version of the stage's documents. The error is a problem of kind Conflict if a
+// newer program wrote them.
+func (d *deployment) planUpgrade(ctx context.Context) (upgrading, error) {
+	u := upgrading{deployment: d, wait: cloud.Wait}
+	tables, err := d.cloud.Tables(ctx, d.rec.Stage, 0, d.Now)
+	if problem.Is(err, problem.NotFound) {
+		return u, nil
+	}
+	if err != nil {
+		return u, err
+	}
+	v, err := upgrade.Read(ctx, tables)
+	u.from = v.Version
+	return u, errors.Join(err, tables.Close())
+}
+
+// isNeeded reports whether functions of an earlier program have written the documents.
+func (u *upgrading) isNeeded() bool { return u.from > 0 && u.from < upgrade.Current }
+
+// drainTime is how long a function may run after the stage was paused.
+const drainTime = functions.TurnSeconds * time.Second
+
+// explain tells a person before the question whether to deploy.
+func (u *upgrading) explain() {
+	if u.isNeeded() {
+		u.Note("this deploy upgrades the documents of stage %s from version %d to %d and pauses the stage for about %.0f minutes and the time of the deploy: the functions that run now cannot serve upgraded documents. Callers get 429 meanwhile",
+			u.rec.Stage, u.from, upgrade.Current, drainTime.Minutes())
+	}
+}
+
+// pause keeps the stage's functions from running, and waits until those that run have ended.
+func (u *upgrading) pause(ctx context.Context) error {
+	if !u.isNeeded() {
+		return nil
+	}
+	var err error
+	if u.paused, err = u.cloud.Template(ctx, stage.Whole(u.rec.Stage, "functions")); err != nil {
+		return err
+	}
+	for _, f := range functions.All() {
+		err := u.cloud.SetConcurrency(ctx, stage.Whole(u.rec.Stage, f.Name), 0)
+		if err != nil && !problem.Is(err, problem.NotFound) { // a function that this deploy creates
+			return err
+		}
+	}
+	u.Note("stage %s is paused; waiting %.0f minutes until its last turns have ended", u.rec.Stage, drainTime.Minutes())
+	return u.wait(ctx, drainTime)
+}
+
+// run upgrades the documents by the function admin of the deployed program, and ends the pause.
+func (u *upgrading) run(ctx context.Context) error {
+	agent := stage.Whole(u.rec.Stage, functions.Agent.Name)
+	reserved, err := u.cloud.Concurrency(ctx, agent)
+	if err != nil {
+		return err
+	}
+	if u.from == upgrade.Current {
+		if reserved == 0 { // an earlier deploy ended between the upgrade and the end of the pause
+			return u.resume(ctx, functions.All())
+		}
+		return nil
+	}
+	if err := u.resume(ctx, []functions.Function{functions.Admin}); err != nil {
+		return err
+	}
+	for last := u.from; ; {
+		payload, err := u.invoke(ctx)
+		if err != nil {
+			return problem.Wrap(problem.Of(err).Kind, err, "the documents were not upgraded, and stage %s is paused until the same command has completed: %s", u.rec.Stage, problem.Of(err).Text())
+		}
+		var done functions.Upgraded
+		if err := json.Unmarshal(payload, &done); err != nil || done.Current == 0 {
+			return problem.Wrap(problem.Damaged, err, "the function admin answered the upgrade with %.80q", payload)
+		}
+		if done.Version > last && u.isNeeded() {
+			u.Note("the documents have version %d of %d", done.Version, done.Current)
+		}
+		if last = done.Version; last == done.Current {
+			break
+		}
+	}
+	if reserved != 0 {
+		return nil // a new stage
+	}
+	return u.resume(ctx, functions.All())
+}
+
+// invoke has the function admin upgrade what it can. It waits until the function runs again.
+func (u *upgrading) invoke(ctx context.Context) (payload []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	err = patiently(ctx, func() error {
+		payload, err = kit.InvokeStage(ctx, u.cloud, u.rec.Stage, functions.Admin.Name, functions.UpgradeEvent)
+		return err
+	})
+	return payload, err
+}
+
+// resume gives functions the concurrency that their template names. Agent is last, because run takes
+// its concurrency for the stage's.
+func (u *upgrading) resume(ctx context.Context, all []functions.Function) error {
+	b, err := u.cloud.Template(ctx, stage.Whole(u.rec.Stage, "functions"))
+	if err != nil {
+		return err
+	}
+	var template struct {
+		Resources map[string]struct {
+			Type       string
+			Properties struct {
+				FunctionName                 any
+				ReservedConcurrentExecutions *int
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &template); err != nil {
+		return problem.Wrap(problem.Damaged, err, "the template of the functions of stage %s cannot be read", u.rec.Stage)
+	}
+	reserved := map[any]int{}
+	for _, r := range template.Resources {
+		if n := r.Properties.ReservedConcurrentExecutions; r.Type == "AWS::Lambda::Function" && n != nil {
+			reserved[r.Properties.FunctionName] = *n
+		}
+	}
+	all = slices.Clone(all)
+	slices.Reverse(all)
+	for _, f := range all {
+		name := stage.Whole(u.rec.Stage, f.Name)
+		n, named := reserved[name]
+		if !named {
+			n = cloud.Unreserved
+		}
+		if err := u.cloud.SetConcurrency(ctx, name, n); err != nil && !problem.Is(err, problem.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// undo ends the pause of a deploy that has failed, if the functions are still those that were paused. It
+// returns err. After an interruption, CloudFormation may still deploy today's functions.
+func (u *upgrading) undo(ctx context.Context, err error) error {
+	if u.paused == nil {
+		return err
+	}
+	now, failed := u.cloud.Template(context.WithoutCancel(ctx), stage.Whole(u.rec.Stage, "functions"))
+	if ctx.Err() == nil && failed == nil && bytes.Equal(now, u.paused) {
+		if failed = u.resume(ctx, functions.All()); failed == nil {
+			return err
+		}
+	}
+	u.Note("stage %s stays paused until the same command has completed", u.rec.Stage)
+	return err
+}
