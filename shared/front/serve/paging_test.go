@@ -27,8 +27,8 @@ type list struct {
 	limit  string // parameter, "limit" if empty
 	header string
 	least  int // items that the host has
-	// If nothing names the next page, it follows the last item's member last or, without one, its position is one after that
-	// of the items before.
+	// last is the member of the last item that the next page follows. If it and next are empty, the next page begins at
+	// the position after the last item.
 	last string
 }
 
