@@ -80,7 +80,7 @@ func questions(operation string, body []byte, host *awshost.Host) []policy.Reque
 		part
 		TransactItems []map[string]part
 	}
-	_ = json.Unmarshal(body, &request) // keys of rows are no text, but the other members are read
+	_ = json.Unmarshal(body, &request) // rows have keys of bytes, which the policies do not restrict
 	if request.TransactItems == nil {
 		request.TransactItems, names[operation] = []map[string]part{{operation: request.part}}, operation
 	}

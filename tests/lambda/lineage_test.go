@@ -83,6 +83,13 @@ func TestNoticesOfALongTurnAreNotStopped(t *testing.T) {
 		return s == "TASK_STATE_WORKING" && len(host.Queues.Waiting("pushes")) > 0
 	})
 	worker := run(t, "worker", host, c.env()...)
+	// The message of the turn comes twice, as if it was hidden for too short a time.
+	if _, err := worker.Invoke(t.Context(), b); err != nil {
+		t.Errorf("the message of a turn that runs: %v", err)
+	}
+	if _, s := state(t, rpc(t, agent, id, "GetTask", fmt.Sprintf(`{"id":%q}`, task))); s != "TASK_STATE_WORKING" {
+		t.Errorf("after its message came twice, the task is %s", s)
+	}
 	for count := 0; count < maxRecursion+3; {
 		if count, err = invoked(t, worker, host, "pushes"); err != nil {
 			t.Fatalf("%v\n%s", err, worker.Log())
