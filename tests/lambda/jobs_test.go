@@ -3,6 +3,8 @@
 package lambda
 
 import (
+	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"testing"
@@ -10,9 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/awshost"
 )
@@ -124,5 +129,43 @@ func TestACanaryIsWrittenAndSeen(t *testing.T) {
 	}
 	if diff := cmp.Diff([][]any{{1., "tamper"}}, pick(lines(t, w), "a canary was seen", "canaries", "function")); diff != "" {
 		t.Errorf("canaries, function (-want +got):\n%s\n%s", diff, w.Log())
+	}
+}
+
+// An event, which no request can be, makes admin upgrade the documents of an earlier program.
+func TestAdminUpgradesDocuments(t *testing.T) {
+	host := awshost.New(t)
+	s := host.Store(host.Endpoint)
+	_, err := host.Open(t, s, time.Now, nil).Vacants.Create(t.Context(), vacants.Spec{Name: "shop", Capability: "sells words", Substrate: "echo", Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := store.Updater{Store: s, Rand: rand.Reader}
+	err = u.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, vacants.NameKey("shop"))
+		d.Index = store.Key{} // an earlier program listed no names by tenant
+		tx.Put(d)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := run(t, "admin", host)
+	for range 2 { // it may be sent again
+		answer, err := f.Invoke(t.Context(), []byte(functions.UpgradeEvent))
+		if err != nil {
+			t.Fatalf("Invoke() = %v\n%s", err, f.Log())
+		}
+		var done functions.Upgraded
+		if err := json.Unmarshal(answer, &done); err != nil || done != (functions.Upgraded{Version: upgrade.Current, Current: upgrade.Current}) {
+			t.Errorf("admin answered %s, %v, expected version %d", answer, err, upgrade.Current)
+		}
+	}
+	d, err := s.Doc(t.Context(), vacants.NameKey("shop"))
+	if err != nil || d.Index.Partition == "" {
+		t.Errorf("the name is in no index: %+v, %v", d, err)
+	}
+	if v, err := upgrade.Read(t.Context(), s); err != nil || v.Version != upgrade.Current {
+		t.Errorf("the documents have version %d, %v", v.Version, err)
 	}
 }
