@@ -138,8 +138,13 @@ func (h *home) start(t *testing.T) {
 	}()
 	h.stop = sync.OnceValue(func() string {
 		cancel()
-		if code := <-ended; code != 0 {
-			t.Errorf("the host ended with exit %d:\n%s", code, errs.String())
+		select {
+		case code := <-ended:
+			if code != 0 {
+				t.Errorf("the host ended with exit %d:\n%s", code, errs.String())
+			}
+		case <-time.After(await.Limit):
+			t.Errorf("waited %s in vain: the host ends\n%s", await.Limit, errs.String())
 		}
 		return errs.String()
 	})

@@ -49,7 +49,7 @@ func (d *deployment) planUpgrade(ctx context.Context) (upgrading, error) {
 // isNeeded reports whether functions of an earlier program have written the documents.
 func (u *upgrading) isNeeded() bool { return u.from > 0 && u.from < upgrade.Current }
 
-// drainTime is how long a function may run after the stage was paused.
+// drainTime limits how long a function runs after the stage was paused.
 const drainTime = functions.TurnSeconds * time.Second
 
 // explain tells a person before the question whether to deploy.

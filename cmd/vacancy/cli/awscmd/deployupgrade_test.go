@@ -109,7 +109,7 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 	}
 }
 
-// A failed deploy ends the pause if the functions are those of before, and only then.
+// A failed deploy ends the pause if it has not changed the functions, and only then.
 func TestAFailedDeployEndsThePauseOfUnchangedFunctions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change, interrupt bool
