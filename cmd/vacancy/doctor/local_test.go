@@ -13,7 +13,7 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	sound := func() doctor.Local {
 		return doctor.Local{
-			Data: "/srv/v", Flag: " --data /srv/v", Start: "vacancy dev --data /srv/v", Path: "/srv/v", Here: true, Free: 5 << 30, Running: true, URL: "https://v.example", Version: "v1", Command: "v1",
+			Data: "/srv/v", Flag: " --data /srv/v", Start: "vacancy dev --data /srv/v", Path: "/srv/v", Here: true, Free: 5 << 30, Stored: "format 4, documents 6", Running: true, URL: "https://v.example", Version: "v1", Command: "v1",
 			Started: now, Calls: 9, Ready: doctor.Answer{Status: 200}, Certificate: now.Add(60 * 24 * time.Hour),
 			Agents: []doctor.Agent{{Name: "demo"}}, Now: now,
 		}
@@ -37,6 +37,11 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"disk", doctor.Warn, "500 MB", "make room", func(l *doctor.Local) { l.Free = 500 << 20 }},
 		{"disk", doctor.Warn, "below 800 MB vacancy serve refuses", "make room", func(l *doctor.Local) { l.Free, l.MinFree = 500<<20, 800<<20 }},
 		{"disk", doctor.NotApplicable, "not known", "", func(l *doctor.Local) { l.Free = -1 }},
+		{"data", doctor.NotApplicable, "does not tell the format", "", func(l *doctor.Local) { l.Stored = "" }},
+		{"data", doctor.Warn, "format 2: the next start", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Outlook = "its data have format 2: the next start upgrades them" }},
+		{"data", doctor.Fail, "format 9", "install the vacancy that wrote the data", func(l *doctor.Local) { l.Newer, l.Outlook = true, "its data have format 9" }},
+		{"data", doctor.Fail, "cut short", "vacancy restore FILE", func(l *doctor.Local) { l.Unreadable = errors.New("the file was cut short") }},
+		{"names", doctor.Warn, "Shop, shop", "vacancy update Shop --name OTHER --data /srv/v", func(l *doctor.Local) { l.Alike = []string{"Shop", "shop"} }},
 		{"host", doctor.Warn, "no host is running", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Running = false }},
 		{"agents", doctor.NotApplicable, "needs a running host", "", func(l *doctor.Local) { l.Running = false }},
 		{"host", doctor.Fail, "broken pipe", "vacancy dev", func(l *doctor.Local) { l.Err = errors.New("broken pipe") }},

@@ -195,14 +195,14 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	case c.NoUpgrade:
 		return bolt.Earlier("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.Current)
 	default:
-		if !is.Interrupted {
+		if !is.Interrupted && upgrade.Changes(v.Version) {
 			if err := u.begin(is.DataVersion); err != nil {
 				return err
 			}
 			if err := file.Upgrading(); err != nil {
 				return err
 			}
-		} else if u.began.IsZero() {
+		} else if is.Interrupted && u.began.IsZero() {
 			u.began, u.told.From = time.Now(), DataVersion{Format: info.From}
 			u.tell(u.told)
 		}

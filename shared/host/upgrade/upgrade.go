@@ -14,6 +14,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,9 @@ import (
 type Step struct {
 	Number int
 	Name   string // what the step changes
-	run    func(*run, context.Context) error
+	// run is nil if documents need no change, because an absent member has a meaning. Programs of the
+	// version before must still be refused: they would drop the member.
+	run func(*run, context.Context) error
 }
 
 // first is the version of documents whose programs stored no version.
@@ -133,7 +136,7 @@ func Run(ctx context.Context, d Data) (Version, error) {
 	}
 	from := v.Version
 	for _, s := range steps {
-		if s.Number <= v.Version {
+		if s.Number <= v.Version || s.run == nil {
 			continue
 		}
 		var visited atomic.Int64
@@ -153,10 +156,19 @@ func Run(ctx context.Context, d Data) (Version, error) {
 			return v, err
 		}
 	}
+	if v.Version < Current {
+		r := run{Data: d}
+		return r.reach(ctx, Current, from)
+	}
 	return v, nil
 }
 
 func (d *Data) isOver() bool { return !d.Until.IsZero() && !d.Now().Before(d.Until) }
+
+// Changes reports whether Run changes documents of a version, other than their version.
+func Changes(version int) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.Number > version && s.run != nil })
+}
 
 // reach stores that the documents have a version.
 func (r *run) reach(ctx context.Context, version, from int) (Version, error) {
