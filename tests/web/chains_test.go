@@ -25,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -179,6 +180,8 @@ func historyLines(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	a := hosttest.NewSealed(t, file, vault).Story()
+	_, err = upgrade.New(t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
+	a.Must(err)
 	a.Must(file.Close())
 	var out, errs bytes.Buffer
 	args := []string{"chain", a.Pair().Caller.String(), a.Pair().Vacant.String(), "--json", "--data", dir}

@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
@@ -33,6 +34,8 @@ func (s *shell) story(more func(*hosttest.Caller)) *hosttest.Caller {
 		s.t.Fatal(err)
 	}
 	a := hosttest.NewSealed(s.t, file, vault).Story()
+	_, err = upgrade.New(s.t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
+	a.Must(err)
 	if more != nil {
 		more(a)
 	}

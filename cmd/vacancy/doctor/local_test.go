@@ -41,7 +41,7 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"data", doctor.Warn, "format 2: the next start", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Outlook = "its data have format 2: the next start upgrades them" }},
 		{"data", doctor.Fail, "format 9", "install the vacancy that wrote the data", func(l *doctor.Local) { l.Newer, l.Outlook = true, "its data have format 9" }},
 		{"data", doctor.Fail, "cut short", "vacancy restore FILE", func(l *doctor.Local) { l.Unreadable = errors.New("the file was cut short") }},
-		{"names", doctor.Warn, "Shop, shop", "vacancy update Shop --name OTHER --data /srv/v", func(l *doctor.Local) { l.Alike = []string{"Shop", "shop"} }},
+		{"names", doctor.Warn, "Shop, shop", "vacancy update Shop name=OTHER --data /srv/v", func(l *doctor.Local) { l.Alike = []string{"Shop", "shop"} }},
 		{"host", doctor.Warn, "no host is running", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Running = false }},
 		{"agents", doctor.NotApplicable, "needs a running host", "", func(l *doctor.Local) { l.Running = false }},
 		{"host", doctor.Fail, "broken pipe", "vacancy dev", func(l *doctor.Local) { l.Err = errors.New("broken pipe") }},

@@ -71,7 +71,7 @@ func (o *oldHost) close(host *standalone.Host) {
 	}
 }
 
-// age makes the data those of format 3, whose programs stored no version.
+// age gives the data format 3, whose programs stored no version.
 func (o *oldHost) age() {
 	o.Helper()
 	file, err := bolt.Open(o.data, bolt.Options{})

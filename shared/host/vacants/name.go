@@ -149,8 +149,8 @@ func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	if owner.Tenant != r.Tenant {
 		owner.Tenant = ""
 	}
-	at := d.Index // a vacant with another spelling still has the name
-	if k == NameKey(r.Name) {
+	at := store.Key{} // the vacant that has NameKey still has the name
+	if k == NameKey(r.Name) || d.Index != at {
 		owner.Name, at = r.Name, NameOwnerDocs.Listed(reserved+d.Key.Sort, owner.Tenant)
 	}
 	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: at}, owner)
