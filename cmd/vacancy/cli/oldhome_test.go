@@ -1,53 +1,91 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
+	"encoding/binary"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Data of the version before is not read as damage without a cause, and a new host can begin
-// beside it.
-func TestAHomeOfTheVersionBeforeIsNamed(t *testing.T) {
+// makeOld makes the data of a directory those of an earlier program.
+func makeOld(t *testing.T, dir string) {
+	t.Helper()
+	path := filepath.Join(dir, standalone.DataFile)
+	file, err := bolt.Open(path, bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := file.Doc(t.Context(), upgrade.VersionDocs.Key())
+	if err == nil {
+		err = file.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version})
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket([]byte("meta"))
+		return errors.Join(meta.Delete([]byte("about")), meta.Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 3)))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
 	s := newShell(t)
-	var made struct {
-		ID identity.ID `json:"vacant_id"`
-	}
-	if err := json.Unmarshal([]byte(s.must("create", "demo", "--capability", "x", "--json")), &made); err != nil {
-		t.Fatal(err)
-	}
-	file, err := bolt.Open(filepath.Join(s.env["VACANCY_HOME"], "host", standalone.DataFile), bolt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := file.Doc(t.Context(), vacants.RecordKey(made.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := bytes.Replace(d.Data, []byte(`"format":5`), []byte(`"format":4`), 1)
-	if err := file.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: before}); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	const want = "it has format 4, and this Vacancy reads 5: an older one wrote it; read it with that one, or begin with another data directory"
-	for _, args := range []string{"list", "show demo", "verify"} {
-		if code, out, errs := s.run("", strings.Fields(args)...); code == 0 || !strings.Contains(out+errs, want) {
-			t.Errorf("vacancy %s = exit %d, %q, %q; want %q", args, code, out, errs, want)
+	s.must("create", "demo", "--capability", "x")
+	dir := filepath.Join(s.env["VACANCY_HOME"], "host")
+	makeOld(t, dir)
+	const next = "its data have format 3: the next start copies them and upgrades them to format 4, documents"
+	for command, want := range map[string]string{
+		"data show":        next,
+		"status":           "is not running; " + next,
+		"doctor":           next,
+		"list":             "has format 3, this vacancy reads format 4: the next start of the host upgrades it",
+		"verify":           "has format 3, this vacancy reads format 4: the next start of the host upgrades it",
+		"dev --no-upgrade": "has format 3, this vacancy reads format 4: the next start of the host upgrades it",
+	} {
+		if code, out, errs := s.run("", strings.Fields(command)...); !strings.Contains(out+errs, want) || (code == 0) != (command == "data show" || command == "doctor") {
+			t.Errorf("vacancy %s = exit %d, %q, %q; want %q", command, code, out, errs, want)
 		}
 	}
-	other := filepath.Join(t.TempDir(), "other")
-	s.must("create", "demo", "--capability", "x", "--data", other)
-	if out := s.must("list", "--data", other); !strings.Contains(out, "demo") {
-		t.Errorf("list of the new host = %q", out)
+	if info, err := standalone.Inspect(dir); err != nil || info.Format != 3 {
+		t.Errorf("Inspect() = %+v, %v: a command that looks changed the data", info, err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	said := make(chan string, 1)
+	go func() {
+		_, out, errs := s.runContext(ctx, "", "dev", "--listen", "127.0.0.1:0")
+		said <- out + errs
+	}()
+	await.Until(t, "the host runs", func() bool { code, _, _ := s.run("", "status"); return code == 0 })
+	if out := s.must("data", "show"); !strings.Contains(out, "format     4") || !strings.Contains(out, "upgraded from version 1") {
+		t.Errorf("data show of a running host = %q", out)
+	}
+	end()
+	out := <-said
+	for _, want := range []string{"Upgrading the data from format 3 to format 4, documents", "A copy is in $VACANCY_HOME/host/" + standalone.DataFile + ".format3", "The data are upgraded to format 4, documents"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("vacancy dev said %q, want %q", out, want)
+		}
+	}
+	s.must("verify")
+	if out := s.must("list"); !strings.Contains(out, "demo") {
+		t.Errorf("list = %q", out)
 	}
 }
