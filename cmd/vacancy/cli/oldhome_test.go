@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// makeOld makes the data of a directory those of an earlier program.
+// makeOld gives a directory the data of an earlier program.
 func makeOld(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, standalone.DataFile)
