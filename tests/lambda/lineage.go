@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -37,8 +38,10 @@ func traceOf(function string, event []byte) (header string, count int) {
 	mine := fmt.Sprintf("%08x:", crc32.ChecksumIEEE([]byte(function)))
 	others := ""
 	for _, r := range in.Records {
-		found := lineage.FindStringSubmatch(r.Attributes.AWSTraceHeader)
-		if found == nil {
+		// AWS's SDKs percent-encode the header that they pass on.
+		sent, err := url.PathUnescape(r.Attributes.AWSTraceHeader)
+		found := lineage.FindStringSubmatch(sent)
+		if err != nil || found == nil {
 			continue
 		}
 		n, rest := 0, ""
@@ -50,7 +53,7 @@ func traceOf(function string, event []byte) (header string, count int) {
 			}
 		}
 		if n >= count {
-			count, others, header = n, rest, lineage.ReplaceAllString(r.Attributes.AWSTraceHeader, "")
+			count, others, header = n, rest, lineage.ReplaceAllString(sent, "")
 		}
 	}
 	count++

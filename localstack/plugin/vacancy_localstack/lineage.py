@@ -4,6 +4,7 @@ a function is stopped unless the function allows it. Standard library only."""
 
 import json
 import zlib
+from urllib.parse import unquote
 
 MOST = 16  # invocations of a function in one chain
 
@@ -31,8 +32,9 @@ def _headers(event) -> list[str]:
 
 
 def _parse(header: str) -> tuple[list[str], dict[str, int]]:
-    """The members of a trace header without its lineage, and the lineage."""
-    members = [member for member in header.split(";") if member]
+    """The members of a trace header without its lineage, and the lineage. AWS's
+    SDKs percent-encode the header that they pass on."""
+    members = [member for member in unquote(header).split(";") if member]
     counts = {}
     for member in members:
         name, _, value = member.partition("=")
