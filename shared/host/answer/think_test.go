@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
@@ -30,6 +33,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
 // sealOnly is the vault of a process that opens no secret.
@@ -121,6 +125,83 @@ func TestFrontAsksModelsThroughBack(t *testing.T) {
 	// One turn is counted, and settled by what it used.
 	if b, err := p.back.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 7500 {
 		t.Errorf("%s is spent, %v; want $0.0075", b.Spent, err)
+	}
+}
+
+// overloaded is a model that answers with its name, unless it is busy.
+type overloaded struct {
+	model string
+	busy  map[string]int // number of times that a model is busy
+}
+
+func (o overloaded) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		if o.busy[o.model] > 0 {
+			o.busy[o.model]--
+			yield(nil, &call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")})
+			return
+		}
+		_ = yield(substrate.Usage{In: 1000, Out: 100}, nil) && yield(substrate.Text(o.model), nil) && yield(substrate.Stop, nil)
+	}
+}
+
+// A busy model is replaced by the fallback model, or else asked once more, by one process and by two. Only the turn that
+// is answered costs anything.
+func TestAFallbackModelAnswersForABusyModel(t *testing.T) {
+	const model, fallback = "claude-opus-4-6", "claude-haiku-4-5"
+	for _, isParted := range []bool{false, true} {
+		for _, tt := range []struct {
+			busy     map[string]int
+			fallback string
+			want     string // "" if the call fails
+			spent    money.Amount
+		}{
+			{nil, fallback, model, 7500},
+			{map[string]int{fallback: 9}, fallback, model, 7500},
+			{map[string]int{model: 9}, fallback, fallback, 1500},
+			{map[string]int{model: 9, fallback: 9}, fallback, "", 0},
+			{map[string]int{model: 1}, "", model, 7500},
+			{map[string]int{model: 2}, "", "", 0},
+		} {
+			p := newParted(t)
+			p.back.Resources.Substrates[substrate.KindAnthropic] = func(argument string) (substrate.Substrate, error) {
+				return overloaded{argument, tt.busy}, nil
+			}
+			if !isParted {
+				p.front = p.back
+			}
+			keep(t, p.front, "", "anthropic", "canary-of-a-key")
+			name := fmt.Sprintf("parted %t, busy %v, fallback %q", isParted, tt.busy, tt.fallback)
+			r := p.create(t, vacants.Spec{Agent: &definition.Agent{Provider: substrate.KindAnthropic, Model: model, FallbackModel: tt.fallback}})
+			text, err := p.ask(t, &r, "hi")
+			if text != tt.want || tt.want == "" && !problem.Is(err, problem.SubstrateBusy) || tt.want != "" && err != nil {
+				t.Errorf("%s: the answer = %q, %v, want %q", name, text, err, tt.want)
+			}
+			if b, err := p.back.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent != tt.spent {
+				t.Errorf("%s: %s is spent, %v, want %s", name, b.Spent, err, tt.spent)
+			}
+		}
+	}
+}
+
+// The logbook entry of an answer names the model that answered.
+func TestTheLogbookNamesTheModelThatAnswered(t *testing.T) {
+	for busy, want := range map[string]string{"none": "m", "m": "n"} {
+		c := hosttest.New(t, memory.New()).Caller()
+		c.Vacants.Resources.Substrates[substrate.KindMock] = func(argument string) (substrate.Substrate, error) {
+			return overloaded{argument, map[string]int{busy: 9}}, nil
+		}
+		_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindMock, Model: "m", FallbackModel: "n"}})
+		c.Must(err)
+		c.Call("hi")
+		row, err := c.Store.Tip(c.Ctx, store.StreamOf(store.KindLogbook, c.Demo.ID))
+		c.Must(err)
+		var last logbook.Entry
+		c.Must(last.UnmarshalBinary(row.Data))
+		i, err := logbook.ParseInference(last.Payload)
+		if err != nil || i.Model != want || i.Response != identity.Sum([]byte(want)) {
+			t.Errorf("while %s is busy, the entry is %s, %v, want the model %s", busy, last.Payload, err, want)
+		}
 	}
 }
 

@@ -375,9 +375,10 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				fold(nil, err)
 				return
 			}
-			// Another process tells what a turn costs before its model says anything.
+			// Another process reports what a turn costs before its model says anything, and reports
+			// zero tokens if its model said nothing.
 			u, isUsage := e.(substrate.Usage)
-			seen = seen || !isUsage || u.Unreported == 0
+			seen = seen || !isUsage || u.Unreported == 0 && u.In+u.Out > 0
 			if e == substrate.Event(substrate.Length) && r.used.MaxTokens > 0 {
 				e = substrate.Budget
 			}
