@@ -260,6 +260,49 @@ func TestFreeCallsAreCountedByOwner(t *testing.T) {
 	w.wantBalance(other, 100_000-2*2000)
 }
 
+// A quota of one call admits one call of each party, and a party that differs in one thing has a quota of its own.
+func TestAQuotaOfOneFreeCallAdmitsOne(t *testing.T) {
+	const here, there = "192.0.2.1/32", "192.0.2.2/32"
+	for _, tt := range []struct {
+		name    string
+		price   price.Price
+		guest   bool
+		again   string // address of the same caller's next call
+		another string // address of another caller's call
+		passes  bool   // the other caller's call is free
+	}{
+		{"a caller", price.Price{Free: 1}, false, there, here, true},
+		{"an address of callers", price.Price{Free: 9, FreeAddress: 1}, false, here, there, true},
+		{"an address of two callers", price.Price{Free: 9, FreeAddress: 1}, false, here, here, false},
+		{"an address of guests", price.Price{FreeAddress: 1}, true, here, there, true},
+		{"an address of two guests", price.Price{FreeAddress: 1}, true, here, here, false},
+		{"all callers", price.Price{Free: 9, FreeAll: 1}, false, here, there, false},
+		{"all guests", price.Price{FreeAddress: 9, FreeAll: 1}, true, here, there, false},
+	} {
+		w := newWorld(t)
+		w.price = &tt.price
+		w.price.Version, w.price.Flat = 1, 2000
+		send := func(what string, c *caller, address string, isFree bool) {
+			t.Helper()
+			e, want := c.next("hi"), problem.PaymentRequired
+			if isFree {
+				want = 0
+			}
+			out := w.host().SendWith(t.Context(), identity.ID{}, e, call.Options{Guest: tt.guest, Credential: call.Credential{Address: address}})
+			w.wantOutcome(tt.name+": "+what, out, want)
+			if isFree {
+				c.last = e
+			}
+		}
+		first := w.caller()
+		send("the first call", first, here, true)
+		send("the second call", first, tt.again, false)
+		send("a call of another", w.caller(), tt.another, tt.passes)
+		w.vacant = newKey(t)
+		send("a call to another vacant", &caller{world: w, key: first.key}, here, true)
+	}
+}
+
 func TestFreeCallsOfAllAreCountedInParts(t *testing.T) {
 	w := newWorld(t)
 	w.price = &price.Price{Version: 1, Flat: 2000, Free: 1, FreeAll: 37}
@@ -378,6 +421,8 @@ func TestATestKeyCallsItsOwnTenantsVacantsUnbilled(t *testing.T) {
 		w.tenant = tenant
 		w.wantOutcome("another's", c.say(w.host(), "hi", by), problem.TestKey)
 	}
+	nobodys := call.Credential{Payer: &call.Payer{Account: a.ID, Key: "k", Test: true}}
+	w.wantOutcome("the operator's, by a key without a tenant", c.say(w.host(), "hi", nobodys), problem.TestKey)
 	w.price = nil
 	w.wantOutcome("another's that is free", c.say(w.host(), "hi", by), problem.TestKey)
 }
