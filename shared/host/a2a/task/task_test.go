@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -538,6 +539,42 @@ func TestTheMessageOfATaskAtWorkComesAgain(t *testing.T) {
 	w.store.set(nil)
 	close(block)
 	<-worked
+}
+
+// A worker whose call was voided by others ends the task, unless another runner has begun the task's next turn since.
+func TestAWorkerEndsTheTaskOfItsOwnTurnOnly(t *testing.T) {
+	for _, isNext := range []bool{false, true} {
+		block, begun := make(chan bool), make(chan bool)
+		w := newWorld(t, agent(func(context.Context, func(string) bool) error { close(begun); <-block; return nil }))
+		turn := w.turn("hi")
+		if _, err := w.a.Start(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+		worked := make(chan error, 1)
+		message := await.Receive(t, "a message is queued", w.queue.sent)
+		go func() { worked <- w.a.Work(context.Background(), message) }()
+		await.Receive(t, "the turn runs", begun)
+		pair := call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}
+		if _, err := w.b.Calls.Void(t.Context(), pair, 1, problem.New(problem.Deadline, "it is due"), call.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		key, want := task.HeadDocs.Key(message), task.Failed
+		if isNext {
+			d := must(w.store.Store.Doc(t.Context(), key))
+			data := regexp.MustCompile(`"runner":"[0-9a-f]+"`).ReplaceAll(d.Data, []byte(`"runner":"another"`))
+			if err := w.store.Store.Commit(t.Context(), store.Put{Key: key, If: d.Version, WriteID: store.WriteID{1}, Data: data, Index: d.Index, Expires: d.Expires}); err != nil {
+				t.Fatal(err)
+			}
+			want = task.Working
+		}
+		close(block)
+		if err := await.Receive(t, "the worker returns", worked); err != nil {
+			t.Errorf("Work() = %v", err)
+		}
+		if d := must(w.store.Store.Doc(t.Context(), key)); !strings.Contains(string(d.Data), `"state":"`+string(want)+`"`) || isNext != strings.Contains(string(d.Data), "another") {
+			t.Errorf("with a next turn %t, the stored task is %s, want %s", isNext, d.Data, want)
+		}
+	}
 }
 
 // elsewhere is a ledger whose payments are made elsewhere, and stay uncertain.
