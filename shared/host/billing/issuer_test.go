@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// subjects takes secrets such as "t.ann.x" for tokens of an issuer.
+// subjects takes secrets such as "t.ann.x" for tokens of an issuer, and "t.ann.ACCOUNT.x" for tokens of an account.
 type subjects struct {
 	billing.TokensConfig
 	url string
@@ -29,14 +29,15 @@ func (subjects) Looks(secret string) bool { return strings.HasPrefix(secret, "t.
 
 func (s subjects) Check(ctx context.Context, token string, _ *http.Request) (billing.Subject, error) {
 	all, err := s.Issuers(ctx)
-	i := slices.IndexFunc(all, func(i billing.Issuer) bool { return i.Issuer == s.url })
+	words := strings.Split(token, ".")
+	i := slices.IndexFunc(all, func(i billing.Issuer) bool { return i.Issuer == s.url && (len(words) < 4 || i.Account == words[2]) })
 	if err == nil && i < 0 {
 		err = problem.New(problem.Unauthorized, "no such issuer")
 	}
 	if err != nil {
 		return billing.Subject{}, err
 	}
-	name := strings.Split(token, ".")[1]
+	name := words[1]
 	return billing.Subject{Issuer: all[i], ID: strings.Repeat("0", 32-len(name)) + strings.Repeat("a", len(name)), Name: name}, nil
 }
 
@@ -239,6 +240,34 @@ func TestCapsOfSubjectsAndOfTheirIssuerHoldAtOnce(t *testing.T) {
 	w.must(err)
 	if out := w.caller().say(host, "hi", call.Credential{Payer: p}); out.Problem != nil {
 		t.Errorf("the next day: %v", out.Problem)
+	}
+}
+
+// A person with tokens of one issuer for two accounts has caps of the day, a name and an owner in each.
+func TestAPersonOfTwoAccountsIsTwoSubjects(t *testing.T) {
+	w := newWorld(t)
+	b := w.taking()
+	host := w.hostOf(w.store, b)
+	owners := map[call.Owner]bool{}
+	for _, tenant := range []string{"acme", "other"} {
+		a := w.account(tenant, 1, 10_000)
+		_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 2000, Most: 2000, Anybody: true})
+		w.must(err)
+		p, err := b.Identify(t.Context(), withToken("ann."+a.ID))
+		w.must(err)
+		if p.Account != a.ID || p.Tenant != tenant {
+			t.Errorf("the token of %s is for account %s of %s", tenant, p.Account, p.Tenant)
+		}
+		owners[p.Owner()] = true
+		by := call.Credential{Payer: p}
+		w.wantOutcome("a call of ann of "+tenant, w.caller().say(host, "hi", by), 0)
+		w.wantOutcome("over the cap of ann of "+tenant, w.caller().say(host, "hi", by), problem.SpendCap)
+		if names, err := b.Subjects(t.Context(), a.ID); err != nil || len(names) != 1 || names[0].Account != a.ID {
+			t.Errorf("subjects of %s: %+v, %v, want ann", tenant, names, err)
+		}
+	}
+	if len(owners) != 2 {
+		t.Errorf("ann has %d owners, want one in each account", len(owners))
 	}
 }
 
