@@ -9,22 +9,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// A person who holds all streams that a sender may have takes none from others of the account.
+// A person who holds all streams that a sender may have takes none from others of the account, nor from another account.
 func TestPeopleOfAnAccountHoldStreamsOfTheirOwn(t *testing.T) {
 	h := newHeld(bound{ofSender: 1, ofVacant: 8, what: "streams open", helps: "end one"})
-	by := func(subject string, run func()) error {
-		payer := &call.Payer{Account: strings.Repeat("a", 64), Subject: subject}
-		r := &request{ResponseWriter: httptest.NewRecorder(), Request: httptest.NewRequest("POST", "/v/clerk", nil), payer: payer}
+	by := func(payer call.Payer, run func()) error {
+		r := &request{ResponseWriter: httptest.NewRecorder(), Request: httptest.NewRequest("POST", "/v/clerk", nil), payer: &payer}
 		return h.hold(r, func() error { run(); return nil })
 	}
 	const ann, bo = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	acme, other := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	ran := false
-	err := by(ann, func() {
-		if err := by(ann, func() {}); !problem.Is(err, problem.TooMany) {
+	err := by(call.Payer{Account: acme, Subject: ann, Key: "k1"}, func() {
+		if err := by(call.Payer{Account: acme, Subject: ann, Key: "k2"}, func() {}); !problem.Is(err, problem.TooMany) {
 			t.Errorf("ann's second: %v, want too many", err)
 		}
-		for who, subject := range map[string]string{"bo": bo, "a key": ""} {
-			if err := by(subject, func() {}); err != nil {
+		for who, payer := range map[string]call.Payer{
+			"bo":                     {Account: acme, Subject: bo, Key: "k1"},
+			"a key":                  {Account: acme, Key: "k1"},
+			"ann of another account": {Account: other, Subject: ann, Key: "k1"},
+			"ann by a test key":      {Account: acme, Subject: ann, Key: "k1", Test: true},
+		} {
+			if err := by(payer, func() {}); err != nil {
 				t.Errorf("%s, while ann holds all of hers: %v", who, err)
 			}
 		}
