@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -388,6 +389,36 @@ func TestCapsOfADay(t *testing.T) {
 	w.clock.Advance(12 * time.Hour)
 	w.wantOutcome("the next day", other.say(h, "b"), 0)
 	w.wantBalance(a, 100_000-5*2000)
+}
+
+// Links, keys and accounts that differ in nothing else have each a cap of the day.
+func TestCapsOfADayAreOfOneParty(t *testing.T) {
+	w := newWorld(t)
+	h := w.host()
+	acme, other := w.account("acme", 1, 100_000), w.account("other", 1, 100_000)
+	spend := func(what string, say func() call.Outcome) {
+		t.Helper()
+		w.wantOutcome(what, say(), 0)
+		w.wantOutcome(what+" again", say(), problem.SpendCap)
+	}
+	for i := range 2 {
+		link := w.linked(acme, 2000)
+		spend(fmt.Sprint("link ", i), func() call.Outcome { return link.say(h, "hi") })
+		k, _, err := w.billing.MakeKey(t.Context(), acme.ID, billing.KeyOptions{Cap: 2000})
+		w.must(err)
+		by := call.Credential{Payer: &call.Payer{Account: acme.ID, Tenant: "acme", Key: k.ID, Cap: k.Cap}}
+		spend(fmt.Sprint("key ", i), func() call.Outcome { return w.caller().say(h, "hi", by) })
+	}
+	for _, a := range []billing.Account{acme, other} {
+		_, err := w.billing.SetCap(t.Context(), a.ID, 10_000)
+		w.must(err)
+	}
+	last := w.linked(acme, 0)
+	for range 5 { // what the account has spent before is not counted in a cap that was set later
+		w.wantOutcome("acme within its cap", last.say(h, "hi"), 0)
+	}
+	w.wantOutcome("acme over its cap", last.say(h, "hi"), problem.SpendCap)
+	w.wantOutcome("the other account", w.linked(other, 0).say(h, "hi"), 0)
 }
 
 func TestSuspensionUnlinkAndRevocationCountFromTheNextCall(t *testing.T) {

@@ -242,6 +242,46 @@ func TestSubjectsOfTwoIssuersAreTwo(t *testing.T) {
 	}
 }
 
+// A key of one issuer signs no tokens of another, in a process that has read the keys of both and in a new process.
+func TestAnIssuerHasKeysOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	provider := tokenstest.New()
+	t.Cleanup(provider.Close)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider.Set(func() { provider.Keys = []any{jose.JSONWebKey{Key: key.Public(), KeyID: "ES256", Use: "sig"}} })
+	second := w.issuers[0]
+	second.ID, second.Issuer = "fedcba9876543210", provider.URL
+	w.issuers = append(w.issuers, second)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "ES256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(issuer string, isSecond bool) string {
+		claims := w.claims(map[string]any{"iss": issuer})
+		if !isSecond {
+			return sign(t, "ES256", "ES256", claims, nil)
+		}
+		body, _ := json.Marshal(claims)
+		signed, _ := signer.Sign(body)
+		compact, _ := signed.CompactSerialize()
+		return compact
+	}
+	for _, order := range [][2]string{{w.URL, provider.URL}, {provider.URL, w.URL}} {
+		w.checker = w.another()
+		for _, issuer := range order {
+			for _, isSecond := range []bool{false, true} {
+				_, err := w.check(token(issuer, isSecond))
+				if isOwn := isSecond == (issuer == provider.URL); isOwn && err != nil || !isOwn && !problem.Is(err, problem.Unauthorized) {
+					t.Errorf("after %s, a token of %s that is signed by its own key %t: %v", order[0], issuer, isOwn, err)
+				}
+			}
+		}
+	}
+}
+
 // An issuer of this machine says where its keys are, and does not choose what the host reaches.
 func TestAnIssuerLeadsToNoOtherPort(t *testing.T) {
 	w := newWorld(t)
