@@ -206,9 +206,10 @@ func TestCallersDoNotShareTheRepeatsOfACompletion(t *testing.T) {
 		"two networks of IPv6":               {own, party{"2001:db8:0:1::1", ""}, party{"2001:db8:0:2::1", ""}},
 	} {
 		for mark, header := range map[string]string{"key": "Idempotency-Key: " + name, "retry": again} {
+			vacant := tt.vacant.Name
 			ask := func(p party, headers ...string) string {
 				t.Helper()
-				got := w.post(p.address, "/v/"+tt.vacant.Name+completions, asking(name+mark, ""), append(headers, "Authorization: "+p.credential)...)
+				got := w.post(p.address, "/v/"+vacant+completions, asking(name+mark, ""), append(headers, "Authorization: "+p.credential)...)
 				return strings.TrimPrefix(at(t, got.body, "id"), "chatcmpl-")
 			}
 			first := ask(tt.one)
@@ -220,6 +221,10 @@ func TestCallersDoNotShareTheRepeatsOfACompletion(t *testing.T) {
 			}
 			if got := ask(tt.one, header); got != first {
 				t.Errorf("%s, by a %s: the same caller again has task %q, want %q", name, mark, got, first)
+			}
+			vacant = map[string]string{"own": "shared", "shared": "own"}[vacant]
+			if got := ask(tt.one, header); got == "" || got == first {
+				t.Errorf("%s, by a %s: at another vacant the task is %q, at the first %q", name, mark, got, first)
 			}
 		}
 	}
