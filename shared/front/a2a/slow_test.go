@@ -533,6 +533,8 @@ func TestASlowTurnThatWaitsOutlivesItsProcess(t *testing.T) {
 // Turns that wait or run are bounded for each vacant; one more is refused, and told why.
 func TestSlowTurnsOfAVacantAreBounded(t *testing.T) {
 	w, s, slow := slowWorld(t)
+	defer close(s.release)
+	other := w.slow("other", 5*time.Minute)
 	from := w.signer()
 	var prev identity.Hash
 	for n := range task.MaxBackground + 1 {
@@ -543,7 +545,9 @@ func TestSlowTurnsOfAVacantAreBounded(t *testing.T) {
 		}
 		prev = e.Hash()
 	}
-	close(s.release)
+	if got := w.send(from.envelope(other.ID, 1, identity.Hash{}, "hi", "", "")); at(t, got.body, "state") != "pending" {
+		t.Errorf("the first call of another vacant: %d %s", got.status, got.body)
+	}
 }
 
 // A composite does not ask a slow child that may take longer than is left, and asks it with
