@@ -600,6 +600,28 @@ func TestARepeatedConfirmIsOneBooking(t *testing.T) {
 	}
 }
 
+// Keys that send the same confirm have a booking each, by an idempotency key and by the time of the envelope.
+func TestKeysDoNotShareTheRepeatsOfAConfirm(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	_, other := n.account("other", 10*money.Dollar, billing.KeyOptions{Tier: billing.Pro})
+	keys := map[string]string{"a key": n.pro, "another key of the account": n.key(n.acme, billing.KeyOptions{Tier: billing.Pro}), "a key of another account": other}
+	for name, envelope := range map[string]string{
+		"an idempotency key": `{"from":"a","intent":"booking.confirm","payload":{"venue_slug":"warung","idempotency_key":"k"}}`,
+		"a time":             `{"from":"a","intent":"booking.confirm","timestamp":"2026-11-24T12:00:00Z","payload":{"venue_slug":"warung"}}`,
+	} {
+		made := map[string]string{}
+		for who, key := range keys {
+			first, again := n.do("POST", agp.Path, key, envelope), n.do("POST", agp.Path, key, envelope)
+			n.want(who+" with "+name, first, http.StatusOK, "")
+			if id := first.text("booking_id"); made[id] != "" || again.text("booking_id") != id {
+				t.Errorf("with %s, %s has the booking %s, which is of %q, and %s again", name, who, id, made[id], again.text("booking_id"))
+			}
+			made[first.text("booking_id")] = who
+		}
+	}
+}
+
 // TestAJobForAVacant sends a job by a booking: the venue's answer is the result, and the
 // call is in the rows of the host.
 func TestAJobForAVacant(t *testing.T) {
