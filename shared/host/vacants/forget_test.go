@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// What is forgotten of a caller or of a thread is remembered of another caller, thread and vacant.
+// The texts of other callers, threads and vacants stay.
 func TestOneThreadOfOneCallerIsForgotten(t *testing.T) {
 	callers, threads := []identity.ID{{1}, {2}}, []string{"one", "two"}
 	for name, tt := range map[string]struct {
