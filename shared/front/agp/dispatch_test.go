@@ -622,6 +622,19 @@ func TestKeysDoNotShareTheRepeatsOfAConfirm(t *testing.T) {
 	}
 }
 
+// Guests of one venue at one time take no places of another venue or time.
+func TestASlotIsOfOneVenueAndOneTime(t *testing.T) {
+	n := open(t, true)
+	for _, venue := range []string{"warung", "other"} {
+		n.venue(venue, substrate.KindMock, func(v *listing.Venue) { v.Capacity = 2 })
+		for _, hour := range []int{19, 20} {
+			const confirm = `{"venue_slug":%q,"party_size":%d,"starts_at":"2026-12-24T%d:00:00Z"}`
+			n.confirmed(n.pro, fmt.Sprintf(confirm, venue, 2, hour))
+			n.want("a third guest", n.send(n.pro, "booking.confirm", fmt.Sprintf(confirm, venue, 1, hour)), http.StatusConflict, "slot_taken")
+		}
+	}
+}
+
 // TestAJobForAVacant sends a job by a booking: the venue's answer is the result, and the
 // call is in the rows of the host.
 func TestAJobForAVacant(t *testing.T) {
