@@ -230,6 +230,34 @@ func TestSiblingsAreReadOnceASecond(t *testing.T) {
 	}
 }
 
+// A cached kinship applies to its caller and its parent only.
+func TestKinshipIsOfOneCallerAndOneParent(t *testing.T) {
+	f := newFamily(t)
+	for _, order := range [][]*identity.Key{{f.sibling, f.stranger}, {f.stranger, f.sibling}} {
+		f.store = memory.New()
+		h := f.host(t, true)
+		send := func(from *identity.Key) call.Outcome {
+			return h.Send(t.Context(), identity.ID{}, first(t, from, f.child.ID(), "hi"))
+		}
+		var refused *problem.Error // of the stranger
+		for _, from := range order {
+			o := send(from)
+			if (o.Problem == nil) != (from == f.sibling) {
+				t.Fatalf("Send() by a sibling %t = %v", from == f.sibling, o.Problem)
+			}
+			if o.Problem != nil {
+				refused = o.Problem
+			}
+		}
+		another, child := f.stranger.ID(), f.vacant
+		child.Parent = &another
+		h.Directory = call.Single(child)
+		if o := send(f.sibling); o.Problem == nil || o.Problem.Kind != refused.Kind {
+			t.Errorf("Send() by the child of another parent = %v, want %v", o.Problem, refused)
+		}
+	}
+}
+
 // Who may call an open child is public in its manifest.
 func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 	for reach, refused := range map[composite.Reachability]bool{
