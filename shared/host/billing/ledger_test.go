@@ -304,6 +304,19 @@ func TestAQuotaOfOneFreeCallAdmitsOne(t *testing.T) {
 	}
 }
 
+// A quota that is raised counts at once, also for a caller who was refused before.
+func TestARaisedQuotaOfFreeCallsCountsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	c := w.caller()
+	for free := int64(1); free <= 3; free++ {
+		w.price = &price.Price{Version: uint64(free), Flat: 2000, Free: free, FreeAll: free}
+		w.wantOutcome("a free call", c.say(w.host(), "hi"), 0)
+		for range 2 { // the second is refused from memory
+			w.wantOutcome("a call too many", c.say(w.host(), "hi"), problem.PaymentRequired)
+		}
+	}
+}
+
 func TestFreeCallsOfAllAreCountedInParts(t *testing.T) {
 	w := newWorld(t)
 	w.price = &price.Price{Version: 1, Flat: 2000, Free: 1, FreeAll: 37}
