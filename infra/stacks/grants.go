@@ -222,7 +222,7 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
 			{operations: []string{"GetItem"}}},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
-			sends: []string{functions.Tasks, functions.Pushes}},
+			sends: []string{functions.Pushes}},
 	}
 }
 
