@@ -37,7 +37,7 @@ const sealKey = "VACANCY_SEAL_KEY=arn:aws:kms:us-east-1:123456789012:key/1234abc
 
 func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) {
 	for name, wants := range map[string][]string{
-		"message":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: ", "VACANCY_MODEL_BUDGET: "},
+		"message":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: ", "VACANCY_MODEL_BUDGET: ", "VACANCY_TASKS: "},
 		"agent":        {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: ", "VACANCY_URL: ", "VACANCY_MODEL_BUDGET: ", "VACANCY_TASKS: ", "VACANCY_PUSHES: "},
 		"worker":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_MODEL_BUDGET: ", "VACANCY_TASKS: ", "VACANCY_PUSHES: ", "VACANCY_TURNS: ", "VACANCY_URL: "},
 		"think":        {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_MODEL_BUDGET: "},
