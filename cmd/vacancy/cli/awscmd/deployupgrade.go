@@ -111,13 +111,13 @@ func (u *upgrading) run(ctx context.Context) error {
 			break
 		}
 	}
-	if reserved != 0 {
+	if u.paused == nil && reserved != 0 {
 		return nil // a new stage
 	}
 	return u.resume(ctx, functions.All())
 }
 
-// invoke has the function admin upgrade what it can. It waits until the function runs again.
+// invoke runs the function admin once. It retries while the function is still paused.
 func (u *upgrading) invoke(ctx context.Context) (payload []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()

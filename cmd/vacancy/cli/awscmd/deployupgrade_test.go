@@ -109,7 +109,23 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 	}
 }
 
-// A failed deploy ends the pause if it has not changed the functions, and only then.
+// CloudFormation sets the concurrency of a function whose template has changed, and leaves the others paused.
+func TestADeployThatChangesAReservationEndsThePauseOfAllFunctions(t *testing.T) {
+	p := newPausable(t, upgrade.Current)
+	u, _ := p.plan(t, new(time.Duration))
+	if err := u.pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.reserved["agent"] = `{"ReservedConcurrentExecutions":9}`
+	if err := u.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.reserved) != 1 || !strings.Contains(p.reserved["message"], "20") {
+		t.Errorf("the reservations are %v, expected message's of the template", p.reserved)
+	}
+}
+
+// A failed deploy ends the pause unless it has changed the functions.
 func TestAFailedDeployEndsThePauseOfUnchangedFunctions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change, interrupt bool
