@@ -43,7 +43,7 @@ func TestRunsOfLimitedTimeContinueEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := run{Data: data, from: from, visited: func() {}}
+		r := run{Data: data, from: from, page: limitedPage, visited: func() {}}
 		for _, within := range ranges {
 			err = r.each(t.Context(), within, func(_ context.Context, d store.Doc) error {
 				mu.Lock()

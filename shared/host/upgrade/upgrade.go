@@ -47,10 +47,10 @@ const first = 1
 // steps are all steps, in their order.
 var steps = []Step{
 	{2, "the identity of the host", (*run).identity},
-	{3, "records of vacants", (*run).records},
-	{4, "names", (*run).names},
-	{5, "the number of venues", (*run).venues},
-	{6, "tasks of accounts", (*run).tasks},
+	{3, "tasks of accounts", (*run).tasks}, // before records, whose formats tell which program stored tasks
+	{4, "records of vacants", (*run).records},
+	{5, "names", (*run).names},
+	{6, "the number of venues", (*run).venues},
 }
 
 // Current is the version of the documents that this program reads and writes.
@@ -101,6 +101,7 @@ type run struct {
 	visited func()
 	from    Version // with the place of an earlier run of the step
 	walked  int     // number of ranges that this run has walked or passed
+	page    int     // number of documents between two checks of Until
 }
 
 // errPaused means that a run has stored its place and ends.
@@ -140,7 +141,7 @@ func Run(ctx context.Context, d Data) (Version, error) {
 			continue
 		}
 		var visited atomic.Int64
-		r := run{Data: d, from: v, visited: func() {
+		r := run{Data: d, from: v, page: limitedPage, visited: func() {
 			if n := visited.Add(1); d.Progress != nil {
 				d.Progress(s, int(n))
 			}
@@ -192,7 +193,7 @@ func (r *run) put(ctx context.Context, v Version) (Version, error) {
 // atOnce bounds the concurrent changes, which share commits to the disk.
 const atOnce = 64
 
-// limitedPage is the number of documents between two looks at Until.
+// limitedPage is run.page of a step whose documents need few reads.
 const limitedPage = 100
 
 // each calls change for the documents of a range, several at once. Damaged documents are left as they
@@ -200,7 +201,7 @@ const limitedPage = 100
 func (r *run) each(ctx context.Context, within store.Range, change func(context.Context, store.Doc) error) error {
 	n, cursor := store.MaxPage, ""
 	if !r.Until.IsZero() {
-		n = limitedPage
+		n = r.page
 	}
 	if r.walked++; r.walked <= r.from.Walked {
 		return nil
@@ -216,7 +217,10 @@ func (r *run) each(ctx context.Context, within store.Range, change func(context.
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(atOnce)
 		for _, d := range docs {
-			g.Go(func() error { return r.undamaged(ctx, change(ctx, d)) })
+			g.Go(func() error {
+				defer r.visited()
+				return r.undamaged(ctx, change(ctx, d))
+			})
 		}
 		if err := g.Wait(); err != nil {
 			return store.Problem(err)
@@ -236,7 +240,6 @@ func (r *run) each(ctx context.Context, within store.Range, change func(context.
 }
 
 func (r *run) undamaged(ctx context.Context, err error) error {
-	r.visited()
 	if problem.Is(err, problem.Damaged) {
 		r.Log.WarnContext(ctx, "a damaged document was not upgraded", "cause", err.Error())
 		return nil
@@ -320,11 +323,16 @@ func (r *run) tasks(ctx context.Context) error {
 	if len(accounts) == 0 {
 		return nil
 	}
+	r.page = max(1, limitedPage/len(accounts))
 	engine := task.New(task.Config{Store: r.Store, Texts: r.Texts, Log: r.Log, Now: r.Now, Rand: r.Rand})
 	for _, within := range hosted {
 		err := r.each(ctx, within, func(ctx context.Context, d store.Doc) error {
 			id, err := vacants.NameDocs.Parse(d)
 			if err != nil {
+				return err
+			}
+			// Programs that stored records of today's format stored tasks under their owner of today.
+			if earlier, err := vacants.HasEarlierRecord(ctx, r.Store, id); err != nil || !earlier {
 				return err
 			}
 			for _, a := range accounts {

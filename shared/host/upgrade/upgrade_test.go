@@ -11,12 +11,14 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -36,6 +38,15 @@ type tracked struct {
 	mu   sync.Mutex
 	keys map[store.Key]bool
 	left int // commits until the end; negative means no end
+	// searched counts the reads of lists of tasks.
+	searched atomic.Int64
+}
+
+func (s *tracked) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	if strings.HasPrefix(r.Partition, "tasks#") {
+		s.searched.Add(1)
+	}
+	return s.Store.Docs(ctx, r, n, cursor)
 }
 
 var errEnded = errors.New("the process was killed")
@@ -263,6 +274,21 @@ func TestAnUpgradeGoesOnAfterEachOfItsCommits(t *testing.T) {
 				t.Errorf("the upgrade has %d commits, want more", n)
 			}
 			return
+		}
+	}
+}
+
+// Tasks are searched for each vacant and account, which are many reads.
+func TestOnlyTasksOfProgramsWithFormerOwnersAreSearched(t *testing.T) {
+	for format, want := range map[int]bool{2: true, 5: false} {
+		h := newHost(t)
+		h.write(store.Doc{Key: billing.TenantDocs.Key("acme"), Data: []byte("account")})
+		h.age(format)
+		if _, err := upgrade.Run(t.Context(), h.data()); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.store.searched.Load() > 0; got != want {
+			t.Errorf("format %d: tasks were searched: %t, want %t", format, got, want)
 		}
 	}
 }

@@ -82,6 +82,16 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 	return nil
 }
 
+// HasEarlierRecord reports whether the record of a vacant has the format of an earlier program.
+func HasEarlierRecord(ctx context.Context, from store.Reader, id identity.ID) (bool, error) {
+	d, err := from.Doc(ctx, RecordKey(id))
+	if err != nil || d.Version == 0 {
+		return false, err
+	}
+	was, err := recordFormat(&d)
+	return was < format, err
+}
+
 // recordFormat returns the format of a record, and sets it to today's, which has all members that
 // formats 2 to 4 had.
 func recordFormat(d *store.Doc) (was int, err error) {
