@@ -88,7 +88,7 @@ type Function struct {
 	name    string // of the bootstrap's folder
 	cmd     *exec.Cmd
 	server  *http.Server
-	log     lockedBuffer
+	log     await.Output
 	started time.Time
 
 	next    chan invocation // to the process
@@ -99,23 +99,6 @@ type Function struct {
 	frozen  atomic.Bool
 	count   atomic.Int64
 	polled  atomic.Int64 // nanoseconds from process start to the first poll
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // Start runs a bootstrap. When the test ends, the process is resumed, killed

@@ -50,24 +50,6 @@ func clockFrom(start time.Time) func() time.Time {
 	return func() time.Time { return start.Add(time.Since(began)) }
 }
 
-// lockedBuffer collects what a program writes while the test reads it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // command runs today's program in this process.
 func (h *home) command(ctx context.Context, stdout, stderr io.Writer, key string, args ...string) int {
 	env := []string{"HOME=" + h.dir, "VACANCY_HOME=" + h.dir}
@@ -123,7 +105,7 @@ func (h *home) start(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
-	var errs lockedBuffer
+	var errs await.Output
 	ended := make(chan int, 1)
 	go func() {
 		code := h.command(ctx, w, &errs, "", "dev", "--json", "--listen", "127.0.0.1:0", "--work", "5m")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 )
@@ -47,15 +46,10 @@ func showData(a *kit.App, ctx context.Context, data string) error {
 		return err
 	}
 	path := filepath.Join(dir, standalone.DataFile)
-	client, base, err := serve.DialAdmin(dir)
-	if err == nil {
-		s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
-		if err != nil {
-			return err
-		}
+	switch s, err := runningStatus(a, ctx, data); {
+	case err == nil:
 		return a.Show(dataResult{Path: path, Stored: s.Stored, Bytes: s.DataBytes})
-	}
-	if !errors.Is(err, serve.ErrNoHost) {
+	case !errors.Is(err, serve.ErrNoHost):
 		return err
 	}
 	if !standalone.IsThere(path) {

@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
-	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -89,18 +87,10 @@ func baseOfHost(a *kit.App, ctx context.Context, w kit.Where) (string, error) {
 	if host != nil {
 		return host.Record.URL, nil
 	}
-	dir, err := a.DataDir(w.Data)
-	if err != nil {
-		return "", err
-	}
-	client, base, err := serve.DialAdmin(dir)
+	s, err := runningStatus(a, ctx, w.Data)
 	if errors.Is(err, serve.ErrNoHost) {
 		err = a.NoHost(w.Data)
 	}
-	if err != nil {
-		return "", err
-	}
-	s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
 	return s.URL, err
 }
 

@@ -45,22 +45,27 @@ the oldest texts become unreadable.`,
 }
 
 func status(a *kit.App, ctx context.Context, data string) error {
-	dir, err := a.DataDir(data)
-	if err != nil {
-		return err
-	}
-	client, base, err := serve.DialAdmin(dir)
+	s, err := runningStatus(a, ctx, data)
 	if errors.Is(err, serve.ErrNoHost) {
 		return a.NoHost(data)
 	}
 	if err != nil {
 		return err
 	}
-	s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
-	if err != nil {
-		return err
-	}
 	return a.Show(statusResult{s, a.Now(), a.Command("call")})
+}
+
+// runningStatus returns the status of the host that runs over a data directory, or serve.ErrNoHost.
+func runningStatus(a *kit.App, ctx context.Context, data string) (admin.Status, error) {
+	dir, err := a.DataDir(data)
+	if err != nil {
+		return admin.Status{}, err
+	}
+	client, base, err := serve.DialAdmin(dir)
+	if err != nil {
+		return admin.Status{}, err
+	}
+	return admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
 }
 
 // statusResult is the state of a host at a given time.
