@@ -541,7 +541,7 @@ func TestFunctionsOnACycleMayRecurse(t *testing.T) {
 			}
 		}
 		if recursive == 0 {
-			t.Error("the templates have no cycle, want that of worker and its queues")
+			t.Error("the templates have no cycle, want the cycle of worker and its queues")
 		}
 	}
 }

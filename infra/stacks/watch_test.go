@@ -28,7 +28,7 @@ func TestEveryFunctionHasALogGroupThatForgets(t *testing.T) {
 			t.Errorf("%v logs as %v, want JSON and no line of Lambda's own", f.Properties["FunctionName"], f.Properties["LoggingConfig"])
 		}
 	}
-	want = append(want, "/aws/vendedlogs/states/vacancy-dev-gate") // of the state machine
+	want = append(want, "/aws/vendedlogs/states/vacancy-dev-gate") // log group of the state machine
 	slices.Sort(want)
 	if diff := cmp.Diff(want, groups); diff != "" || len(groups) != len(table.Names())+1 {
 		t.Errorf("log groups (-named by functions +made):\n%s", diff)

@@ -20,8 +20,8 @@ type Local struct {
 	// public host refuses requests that write.
 	Free, MinFree int64
 
-	// Stored is the form of the data, and Outlook what the next start does with it: "" if it serves it
-	// as it is. Unreadable is why the data cannot be read.
+	// Stored names the form of the data. Outlook says what the next start does with the data, and is "" if
+	// they need no upgrade. Unreadable is the error of reading the form.
 	Stored, Outlook string
 	Unreadable      error
 	Newer           bool // a newer program wrote the data

@@ -284,7 +284,7 @@ func TestARetryOfAStreamThatRunsHasAllPieces(t *testing.T) {
 	w := countingWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	// begin sends the request, and returns once the second piece is there.
+	// begin sends the request, and returns when the second piece has arrived.
 	begin := func(headers ...string) (rest func() string) {
 		q, err := http.NewRequestWithContext(ctx, "POST", w.http.URL+"/v/counter"+completions, strings.NewReader(asking("pieces", `,"stream":true`)))
 		if err != nil {

@@ -637,7 +637,7 @@ func strangersKeepNobodyElseWaiting(t *testing.T, w *world, s *thinker) {
 	if got := w.send(e); at(t, got.body, "state") != "pending" {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	await.Receive(t, "the other vacant is asked", served) // its message comes after the messages of the strangers
+	await.Receive(t, "the other vacant is asked", served) // queued after the messages of the strangers
 	await.Until(t, "the strangers' turns have begun", func() bool { return s.at(slow.ID) >= 16 })
 	if n := s.at(slow.ID); n != 16 {
 		t.Errorf("%d of the strangers' turns run, want a quarter of 64", n)
@@ -679,7 +679,7 @@ func strangersLeaveRoomForAccounts(t *testing.T, w *world, s *thinker) {
 		t.Fatal(got)
 	}
 	select {
-	case <-served: // its message comes after the messages of the strangers
+	case <-served: // queued after the messages of the strangers
 	case <-time.After(20 * time.Second):
 		t.Error("the account waits for the strangers")
 	}
@@ -725,7 +725,7 @@ func TestAnAddressHasTwoTurns(t *testing.T) {
 		other := w.slow("other", 5*time.Minute)
 		served := s.watch(other.ID)
 		w.from("203.0.113.8", "other")
-		await.Receive(t, "the other vacant is asked", served) // its message is after the others
+		await.Receive(t, "the other vacant is asked", served) // queued after the other messages
 		await.Until(t, "the turns of the address have begun", func() bool { return s.at(crowded.ID) >= 2 })
 		if n := s.at(crowded.ID); n != 2 {
 			t.Errorf("%d turns of the address run, want 2", n)

@@ -46,10 +46,10 @@ type Status struct {
 
 // Stored describes the data of a host.
 type Stored struct {
-	Format    int `json:"format"`    // of the data file
+	Format    int `json:"format"`    // layout of the data file
 	Documents int `json:"documents"` // version of the documents
-	// From and At are the version of the documents before the last upgrade, 0 for a host that began
-	// with Documents, and its time. Program is the Vacancy that wrote them.
+	// From is the version of the documents before the last upgrade, or 0 for a host that began
+	// with Documents. At is the time of the upgrade, and Program the Vacancy that ran it.
 	From    int       `json:"from,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 	Program string    `json:"program,omitempty"`

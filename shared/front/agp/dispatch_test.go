@@ -207,7 +207,7 @@ func TestAVenueDecidesLater(t *testing.T) {
 	n.want("a guest asks for the venue's", n.do("GET", "/v1/bookings?venue=warung", n.pro, ""), http.StatusNotFound, "not_found")
 }
 
-// A venue that decides later has until the start. Then nobody waits for it any more, and the money comes back.
+// If a venue that decides later has not decided at the start, the booking fails and its money is released.
 func TestAVenueDecidesLaterUntilTheStart(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)

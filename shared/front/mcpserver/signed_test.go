@@ -109,7 +109,7 @@ func TestTheAccountOfAKeyPaysForASignedCall(t *testing.T) {
 		payer, code string
 		acme, other money.Amount // left
 	}{
-		{"nobody", "payment_required", 10 * money.Dollar, 10 * money.Dollar},
+		{"no key", "payment_required", 10 * money.Dollar, 10 * money.Dollar},
 		{"acme", "", 10*money.Dollar - flat, 10 * money.Dollar},
 		{"other", "", 10*money.Dollar - flat, 10*money.Dollar - flat},
 	} {

@@ -35,7 +35,7 @@ type Upgrading struct {
 
 // DataVersion describes the data of a host.
 type DataVersion struct {
-	Format int // of the data file
+	Format int // layout of the data file
 	// Documents is the version of the documents, for a file of the format that this program writes.
 	Documents int
 }

@@ -34,7 +34,7 @@ The host then refuses messages signed until five minutes from now, because it do
 know what it accepted after the backup ("vacancy restored"). At the end everything is
 verified; with --json the check is a second object.
 
-A backup of an earlier vacancy is upgraded; FILE stays as it is.`,
+A backup of an earlier vacancy is upgraded; FILE is not changed.`,
 		Example: `  vacancy restore monday.age
   vacancy restore monday.age --data /srv/vacancy --identity key.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -96,7 +96,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	return verifyHost(a, ctx, kit.Where{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
 }
 
-// checkRestorable returns an error if a host runs over a directory or has stored something there.
+// checkRestorable returns an error if a host runs over a directory, or if the directory has data of a host.
 func checkRestorable(ctx context.Context, dir string) error {
 	if _, _, err := serve.DialAdmin(dir); err == nil {
 		return problem.New(problem.Conflict, "a host is running over %s: end it first", dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 )
 
-// upgradeTime is the time of one invocation for steps. The rest of the time-out is for the documents
-// that are under way.
+// upgradeTime limits the steps of one invocation. In the rest of the time-out, the invocation completes the
+// page of documents that it has begun.
 const upgradeTime = functions.HandlerSeconds * time.Second / 2
 
 // upgrades handles functions.UpgradeEvent.

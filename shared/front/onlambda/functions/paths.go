@@ -12,8 +12,8 @@ type Path struct {
 
 // Cache policies of several paths.
 const (
-	Keyed  = "agents" // its cache key contains the caller's key: it keeps only agent cards, for a second
-	Public = "public" // it keeps what everybody may see as long as Cache-Control allows
+	Keyed  = "agents" // caches agent cards for a second, under the caller's key
+	Public = "public" // caches public answers for as long as Cache-Control allows
 )
 
 // Default gets the paths without a pattern.
