@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -52,10 +53,33 @@ const (
 // silence limits the time in which no test begins or ends. Every wait of a test has a shorter limit.
 var silence = 10 * time.Minute
 
-// goTest runs go test, prints a line per package and the whole output of
-// failures, and counts every test and subtest. It ends tests that hang, and
-// prints their goroutines.
+// detectorCrash begins the output of a process that used a bad address outside Go code. The only
+// C code in tests is the race detector's, which rarely crashes, in packages with thousands of
+// goroutines. A bad address in Go code is a panic, and prints something else.
+const detectorCrash = "SIGSEGV: segmentation violation\nPC="
+
+// goTest tests packages as testOnce does. It tests packages once more if the race detector crashed
+// in them, because their result is unknown.
 func goTest(ctx context.Context, c *counts, args ...string) error {
+	crashed, err := testOnce(ctx, c, args...)
+	if len(crashed) == 0 {
+		return err
+	}
+	fmt.Println("   the race detector crashed in these packages, which are tested once more:", strings.Join(crashed, " "))
+	flags := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !strings.HasPrefix(a, "-") })
+	again, second := testOnce(ctx, c, append(crashed, flags...)...)
+	if len(again) > 0 {
+		second = fmt.Errorf("the race detector crashed twice in %s", strings.Join(again, " "))
+		c.failed += len(again)
+	}
+	return errors.Join(err, second)
+}
+
+// testOnce runs go test, prints a line per package and the whole output of
+// failures, and counts every test and subtest. It ends tests that hang, and
+// prints their goroutines. It returns the packages in which nothing failed
+// except that the race detector crashed; err is about the others.
+func testOnce(ctx context.Context, c *counts, args ...string) (crashed []string, err error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-timeout=" + packageTimeout.String()}, args...)...)
 	cmd.Stderr = os.Stderr
 	// The group has go test, the tests, and the programs that tests start.
@@ -65,12 +89,13 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 	cmd.WaitDelay = dumpTime
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	said := map[string]*strings.Builder{} // output so far, by package and test
+	failures := map[string]int{}          // by package
 	failed := 0
 	var hung atomic.Bool
 	ended := make(chan struct{})
@@ -111,9 +136,23 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		default:
 			continue
 		}
+		if e.Action == "fail" && e.Test == "" && failures[e.Package] == 0 {
+			// The test in which the process died has no end.
+			for key, b := range said {
+				if strings.HasPrefix(key, e.Package+" ") && strings.Contains(b.String(), detectorCrash) {
+					crashed = append(crashed, e.Package)
+					fmt.Printf("   crash %s\n%s", key, text(b))
+					delete(said, key)
+				}
+			}
+			if slices.Contains(crashed, e.Package) {
+				continue
+			}
+		}
 		c.count(e)
 		if e.Action == "fail" {
 			failed++
+			failures[e.Package]++
 			fmt.Printf("--- FAIL %s\n%s", key, text(said[key]))
 		} else if e.Test == "" && e.Action == "pass" { // a package without tests reports skip
 			fmt.Printf("   ok    %s (%.1f s)\n", e.Package, e.Elapsed)
@@ -130,9 +169,12 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		if hung.Load() {
 			err = fmt.Errorf("tests hang (%w)", err)
 		}
-		return fmt.Errorf("go test: %w, %d failures", err, failed)
+		if failed == 0 && len(crashed) > 0 {
+			return crashed, nil
+		}
+		return crashed, fmt.Errorf("go test: %w, %d failures", err, failed)
 	}
-	return nil
+	return nil, nil
 }
 
 // text returns the content of b, which may be nil.

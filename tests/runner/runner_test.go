@@ -101,6 +101,29 @@ func TestTestsThatHangEndWithTheirGoroutines(t *testing.T) {
 	}
 }
 
+func TestPackagesAreTestedAgainIfTheRaceDetectorCrashed(t *testing.T) {
+	for name, tt := range map[string]struct{ crashes, fails, err, counts string }{
+		"never":            {counts: "3 passed, 0 failed, 0 skipped"},
+		"once":             {crashes: "once", counts: "4 passed, 0 failed, 0 skipped"},
+		"once, then fails": {crashes: "once", fails: "1", err: "2 failures", counts: "3 passed, 2 failed, 0 skipped"},
+		"always":           {crashes: "always", err: "crashed twice", counts: "2 passed, 1 failed, 0 skipped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.crashes == "once" {
+				tt.crashes = filepath.Join(t.TempDir(), "crashed")
+			}
+			t.Setenv("VACANCY_TEST_CRASHES", tt.crashes)
+			t.Setenv("VACANCY_TEST_FAILS", tt.fails)
+			var c counts
+			var err error
+			out := printed(t, func() { err = goTest(t.Context(), &c, "-count=1", "./testdata/crashes") })
+			if (err != nil) != (tt.err != "") || !strings.Contains(fmt.Sprint(err), tt.err) || c.String() != tt.counts {
+				t.Errorf("goTest() = %v, %s, want %q, %s\n%s", err, c, tt.err, tt.counts, out)
+			}
+		})
+	}
+}
+
 // printed returns what f prints.
 func printed(t *testing.T, f func()) string {
 	t.Helper()
