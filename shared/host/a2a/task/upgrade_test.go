@@ -119,6 +119,29 @@ func TestAQueuedTurnOfAnEarlierProgramRunsOnce(t *testing.T) {
 	}
 }
 
+// A stage's queue cannot be rewritten as the file of a server can.
+func TestAMessageThatStaysInAQueueDoesNotRun(t *testing.T) {
+	w := newWorld(t, says("hello"))
+	turn := w.ofAccount(call.FormerOwner(account), "")
+	if _, err := w.a.Start(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	w.upgrade()
+	message := <-w.queue.sent
+	if err := w.b.Work(t.Context(), message); !errors.Is(err, task.ErrAgain) {
+		t.Errorf("Work() = %v, want ErrAgain: the same message may be ahead of its task's document", err)
+	}
+	w.clock.advance(call.MaxQueued + 1)
+	turn.Owner = call.AccountOwner(account, "")
+	got := w.get(w.b, turn.Ref)
+	if got.Status.State != task.Failed || w.ran.Load() != 0 {
+		t.Errorf("after %v: %s after %d turns, want a failure and none", call.MaxQueued, summary(got), w.ran.Load())
+	}
+	if err := w.b.Work(t.Context(), message); !errors.Is(err, task.ErrAgain) || w.ran.Load() != 0 {
+		t.Errorf("later: Work() = %v after %d turns", err, w.ran.Load())
+	}
+}
+
 func TestPushConfigurationsGoWithTheirTask(t *testing.T) {
 	w := newWorld(t, says("hello"))
 	turn := w.ofAccount(call.FormerOwner(account), "")
