@@ -23,6 +23,7 @@ import (
 type Settings struct {
 	setting.Values
 	Limits    cost.Limits       // derived from WorstDay, or set explicitly
+	Stored    map[string]string // context values other than the defaults, which the stage stores
 	Variables map[string]string // environment of functions: their settings by variable; a missing variable means zero
 }
 
@@ -60,7 +61,7 @@ func Read(context map[string]any) (s Settings, err error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("context value %w", err))
 	}
-	s = Settings{Values: values, Variables: variables(texts)}
+	s = Settings{Values: values, Stored: setting.OmitDefaults(texts), Variables: variables(texts)}
 	if errs = append(errs, s.together()...); errs == nil {
 		if s.Limits, err = cost.Derive(choice); err != nil {
 			errs = append(errs, fmt.Errorf("context value %w", err))

@@ -1,6 +1,9 @@
 package stacks
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	ddb "github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // data holds the resources that must not be lost: tables, bucket and keys.
@@ -39,6 +43,10 @@ func newData(app constructs.Construct, in Input) data {
 		d.host = hostKey(d.stack, in)
 		output(d.stack, "HostKey", d.host.KeyArn(), "KMS key that is the host's identity")
 	}
+	// A first deployment that fails has only this stack. A rotation of the edge's secret does not change data.
+	stored := maps.Clone(in.Settings.Stored)
+	maps.DeleteFunc(stored, func(name, _ string) bool { return slices.Contains(setting.SetByDeploy(), name) })
+	output(d.stack, setting.StoredOutput, str(setting.FormatStored(stored)), storedDescription)
 	return d
 }
 

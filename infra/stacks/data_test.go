@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // cdk-nag does not check TableV2; this test does.
@@ -106,6 +108,27 @@ func TestASoftwareHostKeyTakesNoKeyOfKMS(t *testing.T) {
 	for id, f := range functions.of("AWS::Lambda::Function") {
 		if at(f.Properties, "Environment", "Variables", "VACANCY_HOST_KEY") != nil {
 			t.Errorf("%s is told of a key of the host", id)
+		}
+	}
+}
+
+// A deployment from another machine begins with these outputs. Every deployment rotates the edge's secret, which must not
+// change the stack of the data.
+func TestAStageStoresItsSettings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		context map[string]any
+		want    map[string]string // by stack
+	}{
+		"standard": {standard, map[string]string{"data": `{}`, "functions": `{}`}},
+		"full": {full, map[string]string{
+			"data":      `{"certificate":"` + certificate + `","domain":"vacants.example.org","email":"ops@example.org","waf":"true"}`,
+			"functions": `{"certificate":"` + certificate + `","domain":"vacants.example.org","edgeSecretBefore":"` + versionPast + `","edgeSecretVersion":"` + versionNow + `","email":"ops@example.org","waf":"true"}`,
+		}},
+	} {
+		for stack, want := range tc.want {
+			if got := at(synth(t, tc.context).template(t, stack).Outputs[setting.StoredOutput], "Value"); got != want {
+				t.Errorf("%s: stack %s stores %v, want %s", name, stack, got, want)
+			}
 		}
 	}
 }

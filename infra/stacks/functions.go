@@ -15,6 +15,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
@@ -54,6 +55,7 @@ func newFunctions(app constructs.Construct, in Input, d data) functionStack {
 		}
 	}
 	newGate(f.stack, in, made)
+	output(f.stack, setting.StoredOutput, str(setting.FormatStored(in.Settings.Stored)), storedDescription)
 	return f
 }
 

@@ -77,6 +77,9 @@ func output(s awscdk.Stack, name string, value *string, description string) {
 	o.OverrideLogicalId(str(name))
 }
 
+// storedDescription describes the output setting.StoredOutput.
+const storedDescription = "settings other than the defaults, with which the next deployment begins"
+
 // named gives a resource a readable logical id.
 func named(c constructs.Construct, id string) {
 	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(str(id))

@@ -67,6 +67,8 @@ type Values struct {
 
 	EdgeSecretVersion string // of the edge's secret; if empty, the current one
 	EdgeSecretBefore  string // an older version that is still accepted; may be empty
+
+	Changes []string // names of the settings of a deployed stage that a deployment may change, or "all"
 }
 
 // DefaultWorstDay is the worst day of a stage, in USD.
@@ -255,6 +257,11 @@ func Table() []Setting {
 			Context: "edgeSecretBefore", ByDeploy: true,
 			Help: "the version of the edge's secret that is still accepted",
 			Kind: text("a version id of the edge's secret", matching(secretVersion), func(v *Values) *string { return &v.EdgeSecretBefore }),
+		},
+		{
+			Context: "changes", ByDeploy: true,
+			Help: "the settings of the deployed stage that this deployment may change",
+			Kind: list("names of settings such as worstDay,edge, or all", matching(`[A-Za-z]+`), func(v *Values) *[]string { return &v.Changes }),
 		},
 	}
 }
