@@ -11,18 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// format names the format of a record. Records of formerFormat also have the member "swapped", which
-// is ignored: each deployment replaces the code of all functions.
+// format names the format of a record. In the former formats records always had the settings of a stage. Only the oldest
+// has the member "swapped", which is ignored: each deployment replaces the code of all functions.
 const (
-	format       = "vacancy-stage/3"
-	formerFormat = "vacancy-stage/2"
+	format       = "vacancy-stage/4"
+	formerFormat = "vacancy-stage/3"
+	oldestFormat = "vacancy-stage/2"
 )
 
 // encode returns the file content of a record.
 func (r Record) encode() ([]byte, error) {
-	if r.Context == nil {
-		r.Context = map[string]string{}
-	}
 	b, err := json.MarshalIndent(struct {
 		Format string `json:"format"`
 		Record
@@ -48,7 +46,7 @@ func parse(b []byte) (Record, error) {
 			return err
 		}
 		switch {
-		case name == "swapped" && form == formerFormat:
+		case name == "swapped" && form == oldestFormat:
 			err = d.Skip()
 		case name == "edge":
 			rec.Edge, err = d.Bool()
@@ -70,7 +68,7 @@ func parse(b []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if form != format && form != formerFormat {
+	if form != format && form != formerFormat && form != oldestFormat {
 		return Record{}, problem.New(problem.Conflict, "it has format %s, this vacancy reads %s: "+
 			"use the vacancy that wrote it, or remove the file and deploy the stage again", quoted(form), format)
 	}

@@ -80,9 +80,9 @@ type Record struct {
 	OperatorKey Key `json:"operator_key"`
 	// Edge reports whether CloudFront serves the stage.
 	Edge bool `json:"edge"`
-	// Context holds the CDK context values of the last requested deployment;
-	// the next deployment starts with them.
-	Context map[string]string `json:"context"`
+	// Context holds the CDK context values of a deployment that has not ended, or that an earlier
+	// release made. It is nil after a deployment, because the stage stores its settings.
+	Context map[string]string `json:"context,omitempty"`
 }
 
 // LogValue implements slog.LogValuer, for the same reason as Key.

@@ -36,7 +36,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	if _, err := r.Read("dev"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Read() before any = %v, want NotFound", err)
 	}
-	for _, want := range []stage.Record{record("dev"), record("prod"), {Stage: "new", Context: map[string]string{}}} {
+	for _, want := range []stage.Record{record("dev"), record("prod"), {Stage: "new"}} {
 		if err := r.Write(want); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestInvalidRecordIsRefusedAndNotShown(t *testing.T) {
 func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 	for format, text := range map[string]string{
 		`"vacancy-stage/1"`: `{"format":"vacancy-stage/1","stage":"dev","account_url":"https://x","operator_key":"` + secret + `"}`,
-		`"vacancy-stage/4"`: `{"format":"vacancy-stage/4","stage":"dev","operator_key":"` + secret + `","new":[1]}`,
+		`"vacancy-stage/5"`: `{"format":"vacancy-stage/5","stage":"dev","operator_key":"` + secret + `","new":[1]}`,
 		`""`:                `{"stage":"dev","operator_key":"` + secret + `"}`,
 	} {
 		r := records(t)
@@ -157,7 +157,7 @@ func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 		}
 		_, err := r.Read("dev")
 		if !problem.Is(err, problem.Conflict) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n") ||
-			!strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it has format "+format+", this vacancy reads vacancy-stage/3: use ") {
+			!strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it has format "+format+", this vacancy reads vacancy-stage/4: use ") {
 			t.Errorf("Read() of format %s = %v, want one line with the file and both formats", format, err)
 		}
 		if after, err := os.ReadFile(file); err != nil || string(after) != text {
@@ -166,28 +166,32 @@ func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 	}
 }
 
-func TestARecordOfFormat2IsReadAndWrittenAsFormat3(t *testing.T) {
-	r := records(t)
-	file := filepath.Join(r.Dir, "dev.json")
-	text := `{"format":"vacancy-stage/2","stage":"dev","url":"https://x","operator_key":"` + secret + `","edge":true,"swapped":true,"context":{"keep":"false"}}`
-	if err := errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	rec, err := r.Read("dev")
-	if err != nil || rec.URL != "https://x" || !rec.Edge || rec.Context["keep"] != "false" || string(rec.OperatorKey) != secret {
-		t.Fatalf("Read() = %+v, %v", rec, err)
-	}
-	if after, err := os.ReadFile(file); err != nil || string(after) != text {
-		t.Errorf("Read() changed the file to %q, %v", after, err)
-	}
-	if err := r.Write(rec); err != nil {
-		t.Fatal(err)
-	}
-	if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), `"vacancy-stage/3"`) || strings.Contains(string(after), "swapped") {
-		t.Errorf("Write() wrote %q, %v", after, err)
-	}
-	if again, err := r.Read("dev"); err != nil || again.URL != rec.URL {
-		t.Errorf("Read() = %+v, %v", again, err)
+func TestARecordOfAFormerFormatIsWrittenInTheFormatOfToday(t *testing.T) {
+	for format, swapped := range map[string]string{"vacancy-stage/2": `,"swapped":true`, "vacancy-stage/3": ""} {
+		t.Run(format, func(t *testing.T) {
+			r := records(t)
+			file := filepath.Join(r.Dir, "dev.json")
+			text := `{"format":"` + format + `","stage":"dev","url":"https://x","operator_key":"` + secret + `","edge":true` + swapped + `,"context":{"keep":"false"}}`
+			if err := errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			rec, err := r.Read("dev")
+			if err != nil || rec.URL != "https://x" || !rec.Edge || rec.Context["keep"] != "false" || string(rec.OperatorKey) != secret {
+				t.Fatalf("Read() = %+v, %v", rec, err)
+			}
+			if after, err := os.ReadFile(file); err != nil || string(after) != text {
+				t.Errorf("Read() changed the file to %q, %v", after, err)
+			}
+			if err := r.Write(rec); err != nil {
+				t.Fatal(err)
+			}
+			if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), `"vacancy-stage/4"`) || strings.Contains(string(after), "swapped") {
+				t.Errorf("Write() wrote %q, %v", after, err)
+			}
+			if again, err := r.Read("dev"); err != nil || again.URL != rec.URL || again.Context["keep"] != "false" {
+				t.Errorf("Read() = %+v, %v", again, err)
+			}
+		})
 	}
 }
 

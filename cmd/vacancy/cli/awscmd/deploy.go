@@ -54,8 +54,9 @@ host. It needs Go, Node 20 or newer with npm, and AWS credentials that may deplo
 
 A template that would replace or delete a table, a key or the bucket is refused before
 anything starts. Documents of an earlier release are upgraded; the stage is paused meanwhile,
-and the plan says for how long. What you choose by flags is remembered for the stage. --context sets
-a context value of cdk.json (domain, certificate, budget, keep and others).`,
+and the plan says for how long. The stage stores what you choose by flags, so a later deploy keeps it,
+also from another machine. --context sets a context value of cdk.json (domain, certificate, budget,
+keep and others).`,
 		Example: `  vacancy deploy
   vacancy deploy --stage prod --email ops@example.org --context budget=50
   vacancy deploy --stage try --no-edge --context keep=false --yes`,
@@ -63,7 +64,7 @@ a context value of cdk.json (domain, certificate, budget, keep and others).`,
 	}
 	fs := cmd.Flags()
 	kit.StageFlag(fs, &f.stage)
-	fs.StringVar(&f.email, "email", "", "where alarms and the budget's warnings go (asked once)")
+	fs.StringVar(&f.email, "email", "", "where alarms and the budget's warnings go (asked by the first deploy)")
 	fs.BoolVar(&f.noEdge, "no-edge", false, "no CloudFront: the Function URL is public")
 	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
 	fs.StringArrayVar(&f.context, "context", nil, "a context value, as NAME=VALUE; may be given again")
@@ -79,6 +80,8 @@ type deployment struct {
 	cdk   *cdk.CLI
 	cloud cloud.Cloud
 	rec   stage.Record // with the context values of this run
+	// stored are the settings that the stage stores; nil if it stores none.
+	stored map[string]string
 }
 
 // values are the context values in the flags. The stacks validate them.
@@ -137,13 +140,13 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if d.cdk, err = tools(a, ctx); err != nil {
 		return err
 	}
+	if err := d.quiet(ctx); err != nil { // a deploy that is under way may change the settings
+		return err
+	}
 	if err := d.choose(ctx); err != nil {
 		return err
 	}
 	if err := d.bootstrapped(ctx); err != nil {
-		return err
-	}
-	if err := d.quiet(ctx); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "vacancy-deploy-")
@@ -179,31 +182,6 @@ func tools(a *kit.App, ctx context.Context) (*cdk.CLI, error) {
 		progress = a.Err
 	}
 	return cdk.Install(ctx, dir, progress)
-}
-
-// choose determines the context values: the flags change the values of the stage's
-// last deploy. It asks once for the mail address.
-func (d *deployment) choose(ctx context.Context) error {
-	chosen := maps.Clone(d.rec.Context)
-	if chosen == nil {
-		chosen = map[string]string{}
-	}
-	// An earlier release may have remembered values that no longer exist.
-	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
-	given, err := d.flags.values()
-	if err != nil {
-		return err
-	}
-	maps.Copy(chosen, given)
-	if _, known := chosen["email"]; !known && !d.flags.yes {
-		address, err := d.AskLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
-		if err != nil {
-			return err
-		}
-		chosen["email"] = address
-	}
-	d.rec.Context = chosen
-	return nil
 }
 
 // bootstrapped makes sure that CDK's bootstrap stack is in the account and

@@ -47,7 +47,7 @@ func TestAnEmptyContextValueIsGivenOn(t *testing.T) {
 }
 
 func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
-	cloudtest.Here(t)
+	cloudtest.Here(t).Stacks()
 	for name, tc := range map[string]struct {
 		answers string
 		flags   deployFlags

@@ -68,6 +68,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err != nil {
 		return err
 	}
+	d.rec.Context = nil // the stage stores it now
 	if err := records.Write(d.rec); err != nil {
 		return err
 	}

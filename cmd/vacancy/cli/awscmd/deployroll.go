@@ -51,6 +51,9 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	if err := d.confirm(ctx, built, changes, dropped); err != nil {
 		return nil, err
 	}
+	if err := d.checkUnchanged(ctx); err != nil {
+		return nil, err
+	}
 	records, err := d.Stages()
 	if err != nil {
 		return nil, err
@@ -100,7 +103,7 @@ func contextArgs(all ...map[string]string) (args []string) {
 // synth builds the functions and the templates.
 func (d *deployment) synth(ctx context.Context, dir string, more map[string]string) (*assembly.Assembly, error) {
 	d.Note("building the functions and the templates")
-	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage}, contextArgs(d.rec.Context, more)...)
+	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage, "--context", "changes=all"}, contextArgs(d.rec.Context, more)...)
 	out, err := d.alive("building", d.cdk.Command(ctx, d.top, d.environ(), args...))
 	if ctx.Err() != nil {
 		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
@@ -276,6 +279,9 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 			parts = append(parts, name+" was taken back as a whole (ROLLBACK_COMPLETE); the next deploy rebuilds it")
 		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
 			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
+		case s.Busy(): // CDK has waited for its own change
+			parts = append(parts, name+" is "+s.Status+" by another deploy")
+			next = cmp.Or(next, "the same command again: it waits for the other deploy and keeps the settings that it chose")
 		default:
 			parts = append(parts, name+" is "+s.Status)
 		}

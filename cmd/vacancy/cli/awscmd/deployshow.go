@@ -18,6 +18,7 @@ func (d *deployment) confirm(ctx context.Context, built *assembly.Assembly, chan
 		d.Note("stack %s would be deleted: the host moves from CloudFront to its Function URL", dropped.Name)
 	}
 	if !d.JSON {
+		d.noteSettings()
 		if err := d.tellNew(built, changes); err != nil {
 			return err
 		}

@@ -97,8 +97,9 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
 	} else {
 		f = c.Examine(ctx, rec.Stage, a.Now)
 	}
-	f.Version, f.Region, f.Keep = kit.BuiltOf(), rec.Region, rec.Context["keep"] != "false"
-	f.Limits, f.Reserve = wanted(rec), rec.Context["reserve"] != "false"
+	chosen := findSettings(f, rec)
+	f.Version, f.Region, f.Keep = kit.BuiltOf(), rec.Region, chosen["keep"] != "false"
+	f.Limits, f.Reserve = wanted(chosen), chosen["reserve"] != "false"
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()
@@ -107,8 +108,8 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
 	if f.Visit.Operated() {
 		operated := &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin}
 		f.Models, f.Issuers = doctor.LookModels(ctx, operated), reachIssuers(a, ctx, operated)
-		f.Models.Unknown, f.Models.Mock = rec.Context == nil, rec.Context["mock"] == "true"
-		f.Models.Granted = strings.FieldsFunc(rec.Context["bedrockModels"], func(r rune) bool { return r == ',' })
+		f.Models.Unknown, f.Models.Mock = chosen == nil, chosen["mock"] == "true"
+		f.Models.Granted = strings.FieldsFunc(chosen["bedrockModels"], func(r rune) bool { return r == ',' })
 	}
 	return f
 }
@@ -140,10 +141,21 @@ func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	return d
 }
 
-// wanted returns the limits that the stage's context asks for. If they cannot be read,
+// findSettings returns the settings that a stage stores, or those in the record of a stage of an earlier release. They are
+// nil if neither has them.
+func findSettings(f doctor.Facts, rec stage.Record) map[string]string {
+	for _, stack := range []string{"functions", "data"} {
+		if stored, err := setting.ParseStored(f.Stacks[stack].Outputs[setting.StoredOutput]); err == nil {
+			return stored
+		}
+	}
+	return rec.Context
+}
+
+// wanted returns the limits that the stage's settings ask for. If they cannot be read,
 // which the next deploy reports, it returns the default limits.
-func wanted(rec stage.Record) cost.Limits {
-	choice, err := cost.ReadChoice(rec.Context)
+func wanted(chosen map[string]string) cost.Limits {
+	choice, err := cost.ReadChoice(chosen)
 	if err == nil {
 		if limits, err := cost.Derive(choice); err == nil {
 			return limits

@@ -1,0 +1,128 @@
+package awscmd
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// choose determines the context values: the flags change the settings that the stage stores. The first deploy of a stage
+// asks for the mail address.
+func (d *deployment) choose(ctx context.Context) error {
+	given, err := d.flags.values()
+	if err != nil {
+		return err
+	}
+	stored, isDeployed, err := cloud.ReadSettings(ctx, d.cloud, d.rec.Stage)
+	if err != nil {
+		return err
+	}
+	d.stored = stored
+	switch {
+	case stored != nil:
+		d.noteUnusedSettings()
+		d.rec.Context = stored
+	case isDeployed && d.rec.Context != nil:
+		d.Note("stage %s does not store its settings yet, so this deploy begins with those in the record on this machine: %s", d.rec.Stage, formatContext(d.rec.Context))
+	case isDeployed:
+		if err := d.acceptDefaults(ctx); err != nil {
+			return err
+		}
+	}
+	chosen := map[string]string{}
+	maps.Copy(chosen, d.rec.Context)
+	// Another release may have stored values that this release does not know, and a rotation sets its own.
+	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
+	maps.Copy(chosen, given)
+	if _, known := chosen["email"]; !known && stored == nil && !d.flags.yes {
+		address, err := d.AskLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
+		if err != nil {
+			return err
+		}
+		chosen["email"] = address
+	}
+	d.rec.Context = chosen
+	return nil
+}
+
+// formatContext formats context values for a line.
+func formatContext(context map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(context)) {
+		all = append(all, kit.Printable(name+"="+context[name]))
+	}
+	if all == nil {
+		return "the defaults"
+	}
+	return strings.Join(all, " ")
+}
+
+// acceptDefaults asks whether a stage of unknown settings may get the defaults.
+func (d *deployment) acceptDefaults(ctx context.Context) error {
+	unknown := problem.New(problem.Conflict, "the settings of stage %s are unknown: an earlier release deployed it and did not store them in the stage, and this machine has no record of the stage", d.rec.Stage)
+	if d.flags.yes {
+		return kit.WithHint(unknown, "vacancy deploy --stage %s on the machine that deployed it last, or here without --yes", d.rec.Stage)
+	}
+	d.Note("%s.\nEvery setting that you do not give by a flag becomes the default, which may remove a domain, an address for alarms or a limit.", unknown.Text())
+	if err := d.Ask(ctx, "Go on with the defaults? Type yes:", "yes"); err != nil {
+		return kit.WithHint(err, "vacancy deploy --stage %s --context NAME=VALUE for each setting", d.rec.Stage)
+	}
+	return nil
+}
+
+// noteUnusedSettings reports settings in the record on this machine that the stage does not have: another machine deployed the
+// stage since, or a deploy from here failed.
+func (d *deployment) noteUnusedSettings() {
+	if d.rec.Context == nil {
+		return
+	}
+	for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), d.storedChoices()) {
+		d.Note("the record on this machine has %s, which is not used: stage %s has %s", kit.Printable(c.Name+"="+c.From), d.rec.Stage, kit.Printable(c.Name+"="+c.To))
+	}
+}
+
+// storedChoices returns the settings that the stage stores, without those that every deploy sets.
+func (d *deployment) storedChoices() map[string]string {
+	chosen := maps.Clone(d.stored)
+	maps.DeleteFunc(chosen, func(name, _ string) bool { return slices.Contains(setting.SetByDeploy(), name) })
+	return chosen
+}
+
+// noteSettings shows which settings of the stage would change.
+func (d *deployment) noteSettings() {
+	if d.stored == nil {
+		return
+	}
+	for _, c := range setting.Compare(d.storedChoices(), d.rec.Context) {
+		d.Note("setting %s", kit.Printable(c.String()))
+	}
+}
+
+// checkUnchanged returns an error if another deploy has begun since this deploy read the stage's settings: this deploy
+// would reset the settings that the other one chose. CloudFormation refuses a deploy that begins even later.
+func (d *deployment) checkUnchanged(ctx context.Context) error {
+	conflict := func(what string) error {
+		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, what)
+		return kit.WithHint(err, "the same command again: it begins with the settings that the other deploy leaves")
+	}
+	for _, name := range kit.StackNames(d.rec.Stage) {
+		s, err := d.cloud.Stack(ctx, name)
+		if err != nil && !problem.Is(err, problem.NotFound) {
+			return err
+		}
+		if s.Busy() {
+			return conflict("is under way")
+		}
+	}
+	now, _, err := cloud.ReadSettings(ctx, d.cloud, d.rec.Stage)
+	if err == nil && !maps.Equal(now, d.stored) {
+		err = conflict("has ended meanwhile")
+	}
+	return err
+}
