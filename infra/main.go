@@ -3,9 +3,9 @@
 // the stacks: data, watch, functions, edge.
 //
 // Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which holds
-// the defaults. Package setting lists them. `vacancy deploy` also sets stage, and
-// edgeSecretVersion and edgeSecretBefore: the versions of the edge's secret that
-// are sent, and still accepted.
+// the defaults. Package setting lists them. `vacancy deploy` also sets stage, changes
+// (see package stored), and edgeSecretVersion and edgeSecretBefore: the versions of the
+// edge's secret that are sent, and still accepted.
 package main
 
 import (
@@ -20,9 +20,11 @@ import (
 
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/infra/bundle"
 	"github.com/vacancy-host/vacancy/infra/settings"
 	"github.com/vacancy-host/vacancy/infra/stacks"
+	"github.com/vacancy-host/vacancy/infra/stored"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
@@ -48,6 +50,9 @@ func run(ctx context.Context) (err error) {
 	}
 	region := cmp.Or(os.Getenv("CDK_DEFAULT_REGION"), os.Getenv("AWS_REGION"), "us-east-1") // the CDK's own fallback
 	if err := chosen.InRegion(region); err != nil {
+		return err
+	}
+	if err := stored.Check(ctx, chosen, region, os.Getenv("CDK_DEFAULT_ACCOUNT"), awscloud.Open, os.Stderr); err != nil {
 		return err
 	}
 	top, err := bundle.Top(".")
