@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // neighbourStage is a stage beside the main one: it keeps its data and has the
@@ -127,7 +128,7 @@ func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
 	for _, part := range []string{"data", "functions"} {
 		a, b := one.outputs(t, part), two.outputs(t, part)
 		for key, value := range a {
-			if key != "Version" && b[key] == value {
+			if key != "Version" && key != setting.StoredOutput && b[key] == value {
 				t.Errorf("output %s of %s is %q in both stages", key, part, value)
 			}
 		}
@@ -165,6 +166,33 @@ func TestASecondDeploymentWithoutAChangeChangesNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, s.condition(t)); diff != "" {
 		t.Errorf("what a second deployment changed (-before +after):\n%s\n%s", diff, out)
+	}
+}
+
+// The stage stores its settings, so a home that never deployed it needs no flags.
+func TestADeploymentFromAnotherHomeKeepsTheSettings(t *testing.T) {
+	s := secondStage(t)
+	before := s.condition(t)
+	cmd, err := command(t.Context(), s.aws, checkout(t), t.TempDir(), "deploy", "--stage", s.Stage, "--yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, "VACANCY_OPERATOR_KEY="+string(s.OperatorKey))
+	out, err := timed("deployment of stage next from another home", cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, s.condition(t)); diff != "" {
+		t.Errorf("what a deployment from another home changed (-before +after):\n%s\n%s", diff, out)
+	}
+	reset, err := plainly(t.Context(), s.aws, checkout(t), s.Stage, []string{"--all"}, "arch="+runtime.GOARCH)
+	for _, want := range []string{"edge: from false to true", "worstDay: from 200 to 20", "To keep them, add: --context edge=false --context worstDay=200"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("cdk deploy without the settings = %v, want an error that says %q\n%s", err, want, reset)
+		}
+	}
+	if diff := cmp.Diff(before, s.condition(t)); diff != "" {
+		t.Errorf("what the refused deployment changed (-before +after):\n%s", diff)
 	}
 }
 

@@ -129,7 +129,7 @@ func timed(what string, cmd *exec.Cmd) (string, error) {
 	return string(out), nil
 }
 
-// plainly deploys a stage with plain CDK, from a checkout.
+// plainly deploys a stage with plain CDK, from a checkout. The CDK app compares the settings with the settings that the stage stores.
 func plainly(ctx context.Context, aws *server.Server, checkout, name string, stacks []string, context ...string) (string, error) {
 	tool, err := bootstrapped()
 	if err != nil {
