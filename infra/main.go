@@ -44,11 +44,11 @@ func run(ctx context.Context) (err error) {
 	}()
 	app := stacks.NewApp("")
 	given, _ := app.Node().GetAllContext(nil).(map[string]any)
-	chosen, err := settings.Read(given)
+	region := cmp.Or(os.Getenv("CDK_DEFAULT_REGION"), os.Getenv("AWS_REGION"), "us-east-1") // the CDK's own fallback
+	chosen, err := settings.Read(given, region)
 	if err != nil {
 		return err
 	}
-	region := cmp.Or(os.Getenv("CDK_DEFAULT_REGION"), os.Getenv("AWS_REGION"), "us-east-1") // the CDK's own fallback
 	if err := chosen.InRegion(region); err != nil {
 		return err
 	}

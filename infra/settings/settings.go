@@ -35,8 +35,9 @@ func Names() []string {
 // Read parses a context: values from cdk.json or, as strings, from the command
 // line. Other tools keep values in the same context under names with characters
 // other than letters; an unknown name with letters only is refused as a
-// misspelling. The error names every wrong value.
-func Read(context map[string]any) (s Settings, err error) {
+// misspelling. The Region of the stacks determines the prices of worstDay. The error
+// names every wrong value.
+func Read(context map[string]any, region string) (s Settings, err error) {
 	var errs []error
 	wrong := func(name, want, got string) {
 		errs = append(errs, fmt.Errorf("context value %s: expected %s, got %s", name, want, got))
@@ -57,7 +58,7 @@ func Read(context map[string]any) (s Settings, err error) {
 	for _, w := range refused {
 		wrong(w.Context, w.Expects(), fmt.Sprintf("%.80q", w.Text))
 	}
-	choice, err := cost.ChoiceOf(values)
+	choice, err := cost.ChoiceOf(values, region)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("context value %w", err))
 	}

@@ -22,7 +22,7 @@ const (
 )
 
 func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
-	got, err := settings.Read(nil)
+	got, err := settings.Read(nil, "us-east-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 		"budget": "7", "modelBudget": "0.5", "mock": "true", "fee": "250", "bookingPrice": "1.5", "keyPrefix": "acme", "agpKeyPrefix": "agp", "bedrockModels": "eu.amazon.nova-lite-v1:0,amazon.nova-lite-v1:0,amazon.nova-lite-v1:0", "tenantFunctions": "acme=" + function + "," + function,
 		"keep": "false", "hostKey": "software", "indexSeconds": "5", "dashboard": "false", "retentionDays": "7",
 		"edgeSecretVersion": version, "edgeSecretBefore": version, "@aws-cdk/core:flag": true, "cli-telemetry": false,
-	})
+	}, "us-east-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func indented(t *testing.T, s settings.Settings) string {
 // A text such as 0 is a value, while the number 0 is the zero value of a setting.
 func TestTextThatLooksLikeZeroReachesFunctions(t *testing.T) {
 	for _, text := range []string{"0", "false"} {
-		s, err := settings.Read(map[string]any{"keyPrefix": text, "fee": "0", "mock": "false"})
+		s, err := settings.Read(map[string]any{"keyPrefix": text, "fee": "0", "mock": "false"}, "us-east-1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 11, because the least limits of such a stage let a day cost $10.64, got 4`},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 11, because the least limits of such a stage in us-east-1 let a day cost $10.70, got 4`},
 		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 17, because`},
 		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
 		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},
@@ -174,7 +174,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"a slip", map[string]any{"edeg": false}, "context value edeg: expected one of " + strings.Join(settings.Names(), ", ")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := settings.Read(test.context)
+			_, err := settings.Read(test.context, "us-east-1")
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Read(%v) = %v, want %s", test.context, err, test.want)
 			}
@@ -183,7 +183,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 }
 
 func TestAllWrongValuesAreNamedAtOnce(t *testing.T) {
-	_, err := settings.Read(map[string]any{"stage": "", "arch": "", "budget": ""})
+	_, err := settings.Read(map[string]any{"stage": "", "arch": "", "budget": ""}, "us-east-1")
 	for _, name := range []string{"stage", "arch", "budget"} {
 		if err == nil || !strings.Contains(err.Error(), "context value "+name+": ") {
 			t.Errorf("Read() = %v, want a word on %s", err, name)
@@ -210,7 +210,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add("edeg", "\xff")
 	f.Fuzz(func(t *testing.T, name, value string) {
-		s, err := settings.Read(map[string]any{name: value})
+		s, err := settings.Read(map[string]any{name: value}, "us-east-1")
 		if err == nil && (len(s.Stage) == 0 || len(s.Stage) > 20 || s.Limits[cost.RowsWrites] < 1) {
 			t.Errorf("Read({%q: %q}) = %+v, want no settings that cannot be deployed", name, value, s)
 		}

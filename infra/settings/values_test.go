@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the golden file again")
 
 func TestWhatAContextValueMayBe(t *testing.T) {
 	got := settingtest.Table(settings.Names(), func(name, text string) error {
-		_, err := settings.Read(map[string]any{name: text})
+		_, err := settings.Read(map[string]any{name: text}, "us-east-1")
 		return err
 	})
 	golden(t, "context.golden", got)

@@ -23,7 +23,7 @@ func TestASecondSynthesisIsTheSame(t *testing.T) {
 
 func TestArmAndAmdDifferInArchitecturesAndAssetsOnly(t *testing.T) {
 	// Their prices differ, so the limits would.
-	chosen, err := settings.Read(standard)
+	chosen, err := settings.Read(standard, "us-east-1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func synth(t *testing.T, context map[string]any) assembly {
 
 func freshly(t *testing.T, context map[string]any) assembly {
 	t.Helper()
-	chosen, err := settings.Read(context)
+	chosen, err := settings.Read(context, "us-east-1")
 	if err != nil {
 		t.Fatal(err)
 	}

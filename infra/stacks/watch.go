@@ -247,6 +247,8 @@ func budget(s awscdk.Stack, in Input) {
 	b := awsbudgets.NewCfnBudget(s, str("Budget"), &awsbudgets.CfnBudgetProps{
 		Budget: &awsbudgets.CfnBudget_BudgetDataProperty{
 			BudgetName: str(in.Settings.Name("day")), BudgetType: str("COST"), TimeUnit: str("DAILY"),
+			// Credits and refunds would hide the cost of a new account.
+			CostTypes:   &awsbudgets.CfnBudget_CostTypesProperty{IncludeCredit: flag(false), IncludeRefund: flag(false)},
 			BudgetLimit: &awsbudgets.CfnBudget_SpendProperty{Amount: num(in.Settings.Budget), Unit: str("USD")},
 		},
 		NotificationsWithSubscribers: []any{&awsbudgets.CfnBudget_NotificationWithSubscribersProperty{

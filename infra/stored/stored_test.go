@@ -55,7 +55,7 @@ func TestADeploymentThatWouldResetASettingIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := cloudtest.Here(t)
 			server.Stacks(tc.stacks...)
-			s, err := settings.Read(tc.context)
+			s, err := settings.Read(tc.context, "us-east-1")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -100,6 +100,9 @@ type Cloud interface {
 	// if the stage is not deployed.
 	Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
 
+	// Mail returns who gets the messages of a topic by mail. It records a failure as Err.
+	Mail(ctx context.Context, topic string) doctor.Mail
+
 	// Groups lists the log groups whose names begin with prefix.
 	Groups(ctx context.Context, prefix string) ([]string, error)
 	// Tail reads the lines of log groups since from.

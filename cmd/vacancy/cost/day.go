@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/queue"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
@@ -80,6 +81,10 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 	}
 	d.gate(s, l, b)
 	d.data(s, l, b)
+	d.blobs(s, l)
+	if s.Keys > 0 {
+		d.Lines = append(d.Lines, keyRequests(s, l, "tables and logs", float64(len(s.Functions))*keyPeriods))
+	}
 	for _, line := range Month(s, l) {
 		line.What, line.Formula = line.What+", a day's share", line.Formula+fmt.Sprintf(" / %v days", aMonth)
 		line.Units, line.USD = line.Units/aMonth, line.USD/aMonth
@@ -270,6 +275,43 @@ func (d *Day) data(s Shape, l List, b Bounds) {
 	}
 }
 
+// keyPeriods are the periods of a day in which a service asks KMS once for a key that it uses.
+const keyPeriods = aDay / 300
+
+// keyRequests prices the requests by which DynamoDB and CloudWatch Logs ask for the key of the tables and of a function's log,
+// in so many periods of all functions together.
+func keyRequests(s Shape, l List, what string, periods float64) Line {
+	tables := 0
+	for _, t := range s.Tables {
+		if !t.Index {
+			tables++
+		}
+	}
+	return l.line(what+": requests for their key", KMSRequests, periods*float64(tables+1), "a service asks every five minutes for each function that runs",
+		"%s x (%d tables + 1 log)", number(periods), tables)
+}
+
+// Requests to the bucket of a run of indexer. An archive and a manifest are written, and old archives are listed.
+const (
+	blobWritesOfIndex = 3
+	blobReadsOfIndex  = 1
+)
+
+// blobs prices the requests to the bucket.
+func (d *Day) blobs(s Shape, l List) {
+	if f, ok := s.Function(functions.Search.Name); ok && f.Reserved != nil {
+		d.Lines = append(d.Lines, l.line("search: requests to the bucket", BlobReads, float64(*f.Reserved)*aDay/snapshot.CheckEvery.Seconds(),
+			"each instance asks whether there is a newer index", "%d instances x 86,400 s / %s s", *f.Reserved, number(snapshot.CheckEvery.Seconds())))
+	}
+	if _, ok := s.Function(functions.Indexer.Name); ok {
+		const indexes = aDay / 300
+		assumes := "a new index every 300 seconds, the default of context value indexSeconds"
+		d.Lines = append(d.Lines,
+			l.line("indexer: writes to the bucket", BlobWrites, indexes*blobWritesOfIndex, assumes, "%d x %d", indexes, blobWritesOfIndex),
+			l.line("indexer: reads of the bucket", BlobReads, indexes*blobReadsOfIndex, assumes, "%d x %d", indexes, blobReadsOfIndex))
+	}
+}
+
 func round(f float64) float64 { return float64(int(f*100+0.5)) / 100 }
 
 // open lists what no template bounds.
@@ -290,5 +332,6 @@ func (d *Day) open(s Shape, l List) {
 	d.Unbounded = append(d.Unbounded,
 		"DynamoDB keeps its ceilings as targets: bursts of saved-up capacity may pass them for minutes",
 		"every month after: rows are never deleted, so storage and backup grow with every accepted call",
+		fmt.Sprintf("usage of the day before: two files in the bucket for each account that was used, at %s", l.Prices[BlobWrites].words()),
 		"the cost of the vacants' programs and functions, and of the operator's reads and exports")
 }

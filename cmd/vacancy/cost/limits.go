@@ -31,6 +31,7 @@ const (
 // Choice determines a stage's limits.
 type Choice struct {
 	WorstDay float64 // USD that the limits let one day cost
+	Region   string  // of whose prices; see PricesIn
 	Set      Limits  // limits that are not derived
 
 	Edge, WAF, Dashboard, X86, SoftwareKey bool
@@ -121,17 +122,17 @@ func isCeiling(name string) bool {
 	return strings.HasSuffix(name, "Reads") || strings.HasSuffix(name, "Writes")
 }
 
-// Derive divides c.WorstDay, by list prices. The error, of kind Invalid, says
-// the least that a stage needs.
+// Derive divides c.WorstDay, by the prices of c.Region. The error, of kind Invalid,
+// says the least that a stage needs.
 func Derive(c Choice) (Limits, error) {
-	prices, of := ListPrices(), map[string]int{}
+	prices, of := PricesIn(c.Region), map[string]int{}
 	for _, s := range shares() {
 		of[s.name] = s.least
 	}
 	day := func() float64 { return WorstDay(c.planned(c.limits(of)), prices, DefaultBounds()).USD }
 	least := day()
 	if c.WorstDay < least {
-		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage let a day cost $%.2f", math.Ceil(least), least),
+		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage in %s let a day cost $%.2f", math.Ceil(least), prices.Region, least),
 			fmt.Sprint(c.WorstDay))
 	}
 	const many = 100 // ceilings are rounded, so a single call has no exact price
@@ -279,28 +280,28 @@ func ReadLimits(text string) (Limits, error) {
 	return set, errors.Join(errs...)
 }
 
-// ReadChoice reads the choice in a stage's context values, of which those
-// missing have their defaults.
-func ReadChoice(context map[string]string) (Choice, error) {
+// ReadChoice reads the choice in the context values of a stage in a Region. Missing
+// values have their defaults.
+func ReadChoice(context map[string]string, region string) (Choice, error) {
 	v, wrong := setting.ReadContext(context)
 	if len(wrong) > 0 {
 		return Choice{}, problem.Invalid("context value "+wrong[0].Context, wrong[0].Expects(), fmt.Sprintf("%.40q", wrong[0].Text))
 	}
-	c, err := ChoiceOf(v)
+	c, err := ChoiceOf(v, region)
 	if err != nil {
 		return Choice{}, problem.Wrap(problem.Malformed, err, "context value %s", err)
 	}
 	return c, nil
 }
 
-// ChoiceOf is the choice in a stage's settings.
-func ChoiceOf(v setting.Values) (Choice, error) {
+// ChoiceOf is the choice in the settings of a stage in a Region.
+func ChoiceOf(v setting.Values, region string) (Choice, error) {
 	set, err := ReadLimits(v.SetLimits)
 	if err != nil {
 		return Choice{}, fmt.Errorf("limits: %w", err)
 	}
 	return Choice{
-		WorstDay: float64(v.WorstDay), Set: set,
+		WorstDay: float64(v.WorstDay), Region: region, Set: set,
 		Edge: v.Edge, WAF: v.WAF, Dashboard: v.Dashboard, X86: v.Arch == "amd64", SoftwareKey: v.HostKey == "software",
 	}, nil
 }

@@ -109,15 +109,15 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 }
 
 func TestTheChoiceIsReadFromTheContext(t *testing.T) {
-	c, err := cost.ReadChoice(map[string]string{"worstDay": "50", "edge": "false", "hostKey": "software", "arch": "amd64", "waf": "true", "dashboard": "false", "limits": "search:4"})
+	c, err := cost.ReadChoice(map[string]string{"worstDay": "50", "edge": "false", "hostKey": "software", "arch": "amd64", "waf": "true", "dashboard": "false", "limits": "search:4"}, "eu-west-1")
 	if err != nil || c.WorstDay != 50 || c.Edge || !c.SoftwareKey || !c.X86 || !c.WAF || c.Dashboard || c.Set["search"] != 4 {
 		t.Errorf("ReadChoice() = %+v, %v", c, err)
 	}
-	if c, err = cost.ReadChoice(nil); err != nil || c.WorstDay != setting.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
+	if c, err = cost.ReadChoice(nil, "eu-west-1"); err != nil || c.WorstDay != setting.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
 		t.Errorf("ReadChoice(nil) = %+v, %v; want the defaults", c, err)
 	}
 	for _, bad := range []map[string]string{{"worstDay": "much"}, {"limits": "search"}, {"limits": "rowsReads:40001"}} {
-		if _, err := cost.ReadChoice(bad); !problem.Is(err, problem.Malformed) {
+		if _, err := cost.ReadChoice(bad, "eu-west-1"); !problem.Is(err, problem.Malformed) {
 			t.Errorf("ReadChoice(%v) = %v, want Malformed", bad, err)
 		}
 	}
@@ -165,6 +165,52 @@ func TestNotificationsSendNoMoreThanTheWorstDaySays(t *testing.T) {
 		sent := float64(push.BytesOfTask(size))
 		if got := sent / (float64(size)/1024 + unitsOfTry*sent/float64(2*size)); got > most {
 			t.Fatalf("a task of %d bytes sends %.0f bytes a unit, want at most %.0f", size, got, most)
+		}
+	}
+}
+
+// A dearer Region gets lower limits for the same money, and a Region without a row the lowest.
+func TestTheWorstDayIsThatOfTheRegion(t *testing.T) {
+	chosen := func(region string) cost.Choice {
+		return cost.Choice{WorstDay: 100, Region: region, Edge: true, Dashboard: true}
+	}
+	calls := map[string]int{}
+	for _, region := range []string{"us-east-1", "us-west-2", "eu-central-1", "sa-east-1", "mx-central-1"} {
+		l, err := cost.Derive(chosen(region))
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls[region] = l[cost.RowsWrites]
+	}
+	if calls["us-west-2"] != calls["us-east-1"] || calls["eu-central-1"] >= calls["us-east-1"] || calls["sa-east-1"] >= calls["eu-central-1"] || calls["mx-central-1"] > calls["sa-east-1"] {
+		t.Errorf("write units of rows that $100 a day buy = %v", calls)
+	}
+	c := chosen("mx-central-1")
+	c.WorstDay = 11
+	if _, err := cost.Derive(c); err == nil || !strings.Contains(err.Error(), "in mx-central-1 let a day cost $") {
+		t.Errorf("Derive($11 in mx-central-1) = %v, want a refusal that names the Region", err)
+	}
+}
+
+func TestPricesOfAnotherRegionAreMarkedAsDerived(t *testing.T) {
+	list := cost.ListPrices()
+	for region, tt := range map[string]struct {
+		basis         string
+		writes, edges float64
+	}{
+		"":             {"", 0.625, 0.01},
+		"us-east-1":    {"", 0.625, 0.01},
+		"eu-central-1": {"with the surcharge of eu-central-1", 0.625 * 1.22, 0.01},
+		"mx-central-1": {"the surcharge of mx-central-1 is not known", 0.625 * 1.5, 0.01},
+	} {
+		got := cost.PricesIn(region)
+		if (got.Basis == "") != (tt.basis == "") || !strings.Contains(got.Basis, tt.basis) || got.Prices[cost.WriteUnits].USD != tt.writes || got.Prices[cost.EdgeRequests].USD != tt.edges {
+			t.Errorf("PricesIn(%q) = %q, write units $%v, requests to CloudFront $%v", region, got.Basis, got.Prices[cost.WriteUnits].USD, got.Prices[cost.EdgeRequests].USD)
+		}
+		for item, p := range got.Prices {
+			if p.USD < list.Prices[item].USD || p.USD > 1.8*list.Prices[item].USD {
+				t.Errorf("PricesIn(%q) of %s = $%v, in us-east-1 $%v", region, item, p.USD, list.Prices[item].USD)
+			}
 		}
 	}
 }

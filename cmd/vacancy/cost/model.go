@@ -131,6 +131,10 @@ func Month(s Shape, l List) []Line {
 		lines = append(lines, l.line("queues without messages", QueueRequests, float64(s.Queues*pollsAMinute*60*24)*aMonth, "Lambda polls each queue all the time",
 			"%d x %d a minute x %v days", s.Queues, pollsAMinute, aMonth))
 	}
+	if n := len(s.Functions); n > 0 {
+		lines = append(lines, l.line("zips of a deploy", BlobStorage, float64(n)*zipBytes/gib, "in the CDK's bucket, which never deletes them: each deploy of changed code adds as much",
+			"%d x %s bytes / 2^30", n, number(zipBytes)))
+	}
 	if handlers := s.publicFunctions(); handlers > 0 {
 		lines = append(lines, l.line("metrics", Metrics, float64(handlers*metricsPerFunction+metricsOfMessage+metricsOfTamper),
 			"billed by the hour in which a function logs a call: this is a month in which every handler is used every hour",
@@ -138,6 +142,9 @@ func Month(s Shape, l List) []Line {
 	}
 	return lines
 }
+
+// zipBytes is the mean size of the zip of a function. tests/lambda bounds each size.
+const zipBytes = 8 << 20
 
 // pollsAMinute is the number of times a minute that Lambda asks an empty queue: five
 // pollers, each for 20 seconds.

@@ -33,6 +33,8 @@ const (
 	KMSRequests       Item = "kms-requests"
 	Secrets           Item = "secrets"
 	BlobStorage       Item = "s3-storage"
+	BlobReads         Item = "s3-reads"
+	BlobWrites        Item = "s3-writes" // and listings
 	TransferOut       Item = "transfer-out"
 	EdgeRequests      Item = "cloudfront-requests"
 	EdgeTransferOut   Item = "cloudfront-transfer-out"
@@ -56,6 +58,7 @@ type Price struct {
 type List struct {
 	Region string         `json:"region"`
 	Taken  string         `json:"taken"` // year and month of the prices
+	Basis  string         `json:"-"`     // how the prices were derived from us-east-1; "" for us-east-1
 	Prices map[Item]Price `json:"prices"`
 }
 
@@ -90,6 +93,8 @@ func ListPrices() List {
 		KMSRequests:       {0.03, 10_000, "requests"},
 		Secrets:           {0.40, 1, "secrets"},
 		BlobStorage:       {0.023, 1, "GB-months"},
+		BlobReads:         {0.40, million, "requests"},
+		BlobWrites:        {5.00, million, "requests"},
 		TransferOut:       {0.09, 1, "GB"},
 		EdgeRequests:      {0.0100, 10_000, "requests"},
 		EdgeTransferOut:   {0.085, 1, "GB"},

@@ -6,6 +6,7 @@ type Report struct {
 	From   string `json:"from"` // where the templates were read
 	Region string `json:"region"`
 	Taken  string `json:"prices_taken"`
+	Basis  string `json:"prices_derived_from,omitempty"`
 	Model  Model  `json:"model"`
 	Shape  Shape  `json:"shape"`
 
@@ -43,7 +44,7 @@ func sum(lines []Line) Lines { return Lines{Lines: lines, USD: Sum(lines)} }
 func Estimate(s Shape, l List, n float64, real *Real) Report {
 	m := DefaultModel()
 	r := Report{
-		Region: l.Region, Taken: l.Taken, Model: m, Shape: s, CallCount: n,
+		Region: l.Region, Taken: l.Taken, Basis: l.Basis, Model: m, Shape: s, CallCount: n,
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
 		Thinking: sum(DefaultThinking().Calls(s, l, 1000)),
 		Slow:     sum(DefaultSlow().Calls(s, l, 1000)),

@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
@@ -57,4 +60,41 @@ func (f Facts) quota() Check {
 	default:
 		return ok("%d of %d concurrent executions are not reserved; the stage wants %d", q.Unreserved, q.Limit, wanted)
 	}
+}
+
+func (f Facts) alarmMail() Check {
+	m := f.Mail
+	if m.Err != nil {
+		return unread(m.Err)
+	}
+	if m.Topic == "" {
+		return none("needs the stack watch")
+	}
+	if waiting := m.Unconfirmed(f.Email); len(waiting) > 0 {
+		return warn(ConfirmMail(m.Topic, waiting[0]), "%s has not confirmed its subscription, so alarms do not reach it", strings.Join(waiting, ", "))
+	}
+	if len(m.Subscribers) == 0 {
+		return none("the stage has no mail address for alarms: %s --email ADDRESS", f.deploy())
+	}
+	return ok("alarms are mailed to %s", strings.Join(slices.Sorted(maps.Keys(m.Subscribers)), ", "))
+}
+
+// Unconfirmed lists the addresses that have not confirmed their subscription. An expected address, which may be "", is one
+// of them if it is missing, because AWS removes a subscription that is not confirmed within days.
+func (m Mail) Unconfirmed(expected string) []string {
+	waiting := map[string]bool{}
+	if expected != "" && !m.Subscribers[expected] {
+		waiting[expected] = true
+	}
+	for address, confirmed := range m.Subscribers {
+		if !confirmed {
+			waiting[address] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(waiting))
+}
+
+// ConfirmMail says how to confirm the subscription of an address to the topic of alarms.
+func ConfirmMail(topic, address string) string {
+	return fmt.Sprintf("aws sns subscribe --topic-arn %s --protocol email --notification-endpoint %s    # sends the mail again; open the link in it", topic, address)
 }

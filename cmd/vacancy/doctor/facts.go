@@ -23,6 +23,8 @@ type Facts struct {
 	Reserve bool
 	// Region is the Region that the stage was deployed to from here, or "".
 	Region string
+	// Email is the address that the stage's context gives for alarms, or "".
+	Email string
 
 	Tools     []Tool
 	Account   Account
@@ -34,6 +36,7 @@ type Facts struct {
 	Docs      Table
 	Seal      Key
 	Tampered  Tampered
+	Mail      Mail
 	Watch     Feed           // of the tamper detector
 	Jobs      map[string]Job // by the names of functions that nobody waits for
 	Gate      Gate
@@ -134,6 +137,14 @@ type Key struct {
 	ID     string
 	State  string // Enabled, Disabled, PendingDeletion …
 	Err    error
+}
+
+// Mail describes who gets alarms by mail.
+type Mail struct {
+	Topic string // ARN; "" if the stage has none
+	// Subscribers are mail addresses. The value is false until the address has confirmed its subscription.
+	Subscribers map[string]bool
+	Err         error
 }
 
 // Tampered counts the changed or removed rows that the tamper detector saw.

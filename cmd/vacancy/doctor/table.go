@@ -31,7 +31,7 @@ func table() []row {
 	for _, short := range stage.Stacks() {
 		rows = append(rows, row{"stack " + short, Facts.blind, func(f Facts) Check { return f.stack(short) }})
 	}
-	rows = append(rows, row{"version", Facts.blind, Facts.versions})
+	rows = append(rows, row{"version", Facts.blind, Facts.versions}, row{"alarm mail", Facts.blind, Facts.alarmMail})
 	rows = append(rows, tableRows(RowsTable, func(f Facts) Table { return f.Rows })...)
 	rows = append(rows, tableRows(DocsTable, func(f Facts) Table { return f.Docs })...)
 	rows = append(rows,

@@ -120,7 +120,7 @@ func Table() []Setting {
 		},
 		{
 			Context: "worstDay", Default: strconv.Itoa(DefaultWorstDay),
-			Help: "the most that one day may cost, in USD; the limits are derived from it",
+			Help: "the most USD that a day may cost at the Region's prices, without CloudFront, models and bursts of DynamoDB",
 			Kind: number(1, 1000000, func(v *Values) *int { return &v.WorstDay }),
 		},
 		{

@@ -1,6 +1,7 @@
 package awscmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ func costCommand(a *kit.App) *cobra.Command {
 		Use:   "cost",
 		Short: "List what AWS charges, or estimate the cost of a stage and its worst day",
 		Long: `List the prices by which AWS charges a stage, in us-east-1 without free tiers. A host on
-this machine costs nothing at AWS.
+this machine costs nothing at AWS. For a stage in another Region its surcharge is added.
 
 With --host aws it estimates the cost of a stage's calls, line by line, by Function URL and
 through CloudFront; the cost of a graduation, and of a month in which nobody calls; and the
@@ -88,13 +89,13 @@ func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
 			return nil, kit.WithHint(problem.New(problem.Usage, "--%s goes with --host aws or --templates", name), "%s", a.AgainWith("--host", kit.HostAWS))
 		}
 	}
-	list, err := f.priceList()
+	list, err := f.priceList("")
 	return pricesResult(list), err
 }
 
-// priceList returns the list prices. Prices of --price-list replace them.
-func (f *costFlags) priceList() (cost.List, error) {
-	list := cost.ListPrices()
+// priceList returns the prices of a Region. Prices of --price-list replace them.
+func (f *costFlags) priceList(region string) (cost.List, error) {
+	list := cost.PricesIn(region)
 	if f.prices == "" {
 		return list, nil
 	}
@@ -124,23 +125,24 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 	if err != nil {
 		return costResult{}, err
 	}
-	list, err := f.priceList()
-	if err != nil {
-		return costResult{}, err
-	}
 	r := costResult{}
+	region := cmp.Or(rec.Region, a.Env["AWS_REGION"])
 	templates, real := [][]byte(nil), (*cost.Real)(nil)
 	if f.templates != "" {
 		r.From = f.templates
 		templates, err = readTemplates(f.templates, rec.Stage)
 	} else {
 		r.From = "the deployed templates"
-		templates, real, r.More, err = deployed(a, ctx, rec, f.since)
+		templates, real, r.More, region, err = deployed(a, ctx, rec, f.since)
 	}
 	if err != nil {
 		return costResult{}, err
 	}
 	shape, err := cost.ReadTemplates(templates...)
+	if err != nil {
+		return costResult{}, err
+	}
+	list, err := f.priceList(region)
 	if err != nil {
 		return costResult{}, err
 	}
@@ -176,20 +178,20 @@ func synthesis(name string) string {
 	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
 }
 
-// deployed reads templates and real calls from AWS.
-func deployed(a *kit.App, ctx context.Context, rec stage.Record, since time.Duration) (templates [][]byte, real *cost.Real, more bool, err error) {
+// deployed reads templates and real calls from AWS, and returns the stage's Region.
+func deployed(a *kit.App, ctx context.Context, rec stage.Record, since time.Duration) (templates [][]byte, real *cost.Real, more bool, region string, err error) {
 	c, err := a.OpenCloud(ctx, rec.Region)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, nil, false, "", err
 	}
 	if templates, err = cloud.Templates(ctx, c, rec.Stage); err != nil {
 		if problem.Is(err, problem.NotFound) {
 			err = kit.WithHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
 		}
-		return nil, nil, false, err
+		return nil, nil, false, "", err
 	}
 	read, more, err := c.CallLines(ctx, rec.Stage, a.Now().Add(-since), mostLines)
-	return templates, &read, more, err
+	return templates, &read, more, c.Region(), err
 }
 
 type costResult struct {
@@ -198,7 +200,10 @@ type costResult struct {
 }
 
 func (r costResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "stage %s, by %s; list prices of %s, %s, without free tiers\n", r.Stage, kit.Printable(r.From), r.Region, r.Taken)
+	fmt.Fprintf(w, "stage %s, by %s; list prices of %s, %s, without free tiers\n", r.Stage, kit.Printable(r.From), kit.Printable(r.Region), kit.Printable(r.Taken))
+	if r.Basis != "" {
+		fmt.Fprintf(w, "they are %s; --price-list FILE has others\n", kit.Printable(r.Basis))
+	}
 	for _, part := range []struct {
 		title string
 		lines cost.Lines
@@ -216,7 +221,7 @@ func (r costResult) Print(w io.Writer) {
 		{"what a paid model adds to 1,000 calls of one turn", r.Thinking, ", and the provider's price of their tokens"},
 		{"a child that graduates", r.Graduated, ""},
 		{"a month in which nobody calls", r.Month, ""},
-		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ""},
+		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
 	} {
 		if len(part.lines.Lines) == 0 {
 			continue // a stage without a gate

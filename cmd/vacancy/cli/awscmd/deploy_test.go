@@ -312,3 +312,49 @@ func TestALineWithoutAStatusIsFoundByItsVerdict(t *testing.T) {
 		}
 	}
 }
+
+// AWS sends no alarm to an address until its owner has opened the link in AWS's mail.
+func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
+	server := cloudtest.Here(t)
+	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-watch", Status: "CREATE_COMPLETE", Outputs: map[string]string{"AlarmTopic": "arn:aws:sns:eu-west-1:123456789012:alarms"}})
+	member := func(protocol, address, arn string) string {
+		return "<member><TopicArn>t</TopicArn><Protocol>" + protocol + "</Protocol><Endpoint>" + address + "</Endpoint><SubscriptionArn>" + arn + "</SubscriptionArn></member>"
+	}
+	for name, tc := range map[string]struct {
+		subscriptions string
+		want          []string
+	}{
+		"never confirmed":         {member("email", "ops@example.org", "PendingConfirmation"), []string{"ops@example.org"}},
+		"removed by AWS":          {"", []string{"ops@example.org"}},
+		"unsubscribed":            {member("email", "ops@example.org", "Deleted"), []string{"ops@example.org"}},
+		"confirmed":               {member("email", "ops@example.org", "arn:aws:sns:eu-west-1:123456789012:alarms:1"), nil},
+		"confirmed, and again":    {member("email", "ops@example.org", "arn:1") + member("email", "ops@example.org", "PendingConfirmation"), nil},
+		"another address as well": {member("email", "ops@example.org", "arn:1") + member("email", "b@example.org", "PendingConfirmation") + member("https", "https://x.example", "PendingConfirmation"), []string{"b@example.org"}},
+	} {
+		server.Always("ListSubscriptionsByTopic", "<ListSubscriptionsByTopicResponse><ListSubscriptionsByTopicResult><Subscriptions>"+tc.subscriptions+"</Subscriptions></ListSubscriptionsByTopicResult></ListSubscriptionsByTopicResponse>")
+		d, _ := deploying(t, "", deployFlags{})
+		d.rec.Context["email"] = "ops@example.org"
+		got, err := d.unconfirmedMail(t.Context())
+		if err != nil || (got == nil) != (tc.want == nil) {
+			t.Fatalf("%s: unconfirmedMail() = %+v, %v, want %q", name, got, err, tc.want)
+		}
+		if got == nil {
+			continue
+		}
+		fix := "aws sns subscribe --topic-arn arn:aws:sns:eu-west-1:123456789012:alarms --protocol email --notification-endpoint " + tc.want[0]
+		var printed bytes.Buffer
+		deployResult{Stage: "dev", URL: "https://dev.example", Mail: got, NoCall: "x"}.Print(&printed)
+		if diff := gocmp.Diff(tc.want, got.Addresses); diff != "" || !strings.Contains(printed.String(), "alarms do not reach "+tc.want[0]+" yet: open the link") || !strings.Contains(printed.String(), fix) {
+			t.Errorf("%s: unconfirmedMail() (-want +got):\n%s\nprinted %s", name, diff, &printed)
+		}
+	}
+	server.Fails("ListSubscriptionsByTopic", "AuthorizationError", "User is not authorized to perform: SNS:ListSubscriptionsByTopic")
+	d, _ := deploying(t, "", deployFlags{})
+	if got, err := d.unconfirmedMail(t.Context()); got != nil || err != nil {
+		t.Errorf("unconfirmedMail() without an address = %+v, %v, want AWS not asked", got, err)
+	}
+	d.rec.Context["email"] = "ops@example.org"
+	if got, err := d.unconfirmedMail(t.Context()); got != nil || !problem.Is(err, problem.Forbidden) {
+		t.Errorf("unconfirmedMail() without the right to list = %+v, %v, want Forbidden", got, err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/callcmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
@@ -39,6 +40,7 @@ type deployResult struct {
 	Key     *keyResult          `json:"operator_key,omitempty"` // created by this deploy
 	Call    *callcmd.CallResult `json:"call,omitempty"`
 	NoCall  string              `json:"no_call,omitempty"` // why the host was not called
+	Mail    *mailResult         `json:"unconfirmed_mail,omitempty"`
 
 	seq  int64
 	next []string // commands
@@ -49,6 +51,10 @@ func (r deployResult) Print(w io.Writer) {
 		r.Key.Print(w)
 	}
 	fmt.Fprintf(w, "stage %s is at %s\n", r.Stage, r.URL)
+	if r.Mail != nil {
+		fmt.Fprintf(w, "alarms do not reach %s yet: open the link in AWS's mail to confirm the subscription\n  %s\n",
+			kit.Printable(strings.Join(r.Mail.Addresses, ", ")), kit.Printable(r.Mail.Fix))
+	}
 	if r.Call == nil {
 		fmt.Fprintf(w, "not called: %s\n", r.NoCall)
 		return
@@ -56,6 +62,12 @@ func (r deployResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "called %s: it answered %q\nverified: its signature, its chain, and that it answers this request (call %d, %.0f ms)\n",
 		helloName, kit.Printable(*r.Call.Text), r.seq, r.Call.Timing.WireMS)
 	fmt.Fprintf(w, "next:\n  %s\n", strings.Join(r.next, "\n  "))
+}
+
+// mailResult lists the addresses that have not confirmed their subscription to alarms.
+type mailResult struct {
+	Addresses []string `json:"addresses"`
+	Fix       string   `json:"fix"` // a command
 }
 
 // finish turns deployed stacks into a usable host: record, operator key, URL,
@@ -80,6 +92,9 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if r.Key, err = d.operatorKey(ctx); err != nil {
 		return err
 	}
+	if r.Mail, err = d.unconfirmedMail(ctx); err != nil {
+		d.Note("Whether the subscription to alarms is confirmed could not be read: %s", problem.Of(err).Text())
+	}
 	if err := d.greet(ctx, &r); err != nil {
 		// Print the key even if a later step fails: it is shown only once.
 		if r.Key != nil && !d.JSON {
@@ -88,6 +103,23 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 		return err
 	}
 	return d.Show(r)
+}
+
+// unconfirmedMail returns nil if all addresses get alarms.
+func (d *deployment) unconfirmedMail(ctx context.Context) (*mailResult, error) {
+	if d.rec.Context["email"] == "" {
+		return nil, nil
+	}
+	s, err := d.cloud.Stack(ctx, stage.Whole(d.rec.Stage, "watch"))
+	if err != nil {
+		return nil, err
+	}
+	m := d.cloud.Mail(ctx, s.Outputs["AlarmTopic"])
+	waiting := m.Unconfirmed(d.rec.Context["email"])
+	if m.Err != nil || len(waiting) == 0 {
+		return nil, m.Err
+	}
+	return &mailResult{waiting, doctor.ConfirmMail(m.Topic, waiting[0])}, nil
 }
 
 // learnURLs reads the URLs of a stage's handlers from its stacks. Behind an

@@ -98,8 +98,8 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
 		f = c.Examine(ctx, rec.Stage, a.Now)
 	}
 	chosen := findSettings(f, rec)
-	f.Version, f.Region, f.Keep = kit.BuiltOf(), rec.Region, chosen["keep"] != "false"
-	f.Limits, f.Reserve = wanted(chosen), chosen["reserve"] != "false"
+	f.Version, f.Region, f.Keep, f.Email = kit.BuiltOf(), rec.Region, chosen["keep"] != "false", chosen["email"]
+	f.Limits, f.Reserve = wanted(chosen, cmp.Or(rec.Region, f.Account.Region)), chosen["reserve"] != "false"
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()
@@ -152,16 +152,16 @@ func findSettings(f doctor.Facts, rec stage.Record) map[string]string {
 	return rec.Context
 }
 
-// wanted returns the limits that the stage's settings ask for. If they cannot be read,
+// wanted returns the limits that a stage's settings ask for in a Region. If they cannot be read,
 // which the next deploy reports, it returns the default limits.
-func wanted(chosen map[string]string) cost.Limits {
-	choice, err := cost.ReadChoice(chosen)
+func wanted(chosen map[string]string, region string) cost.Limits {
+	choice, err := cost.ReadChoice(chosen, region)
 	if err == nil {
 		if limits, err := cost.Derive(choice); err == nil {
 			return limits
 		}
 	}
-	limits, _ := cost.Derive(cost.Choice{WorstDay: setting.DefaultWorstDay, Edge: true, Dashboard: true}) // a test derives them
+	limits, _ := cost.Derive(cost.Choice{WorstDay: setting.DefaultWorstDay, Region: region, Edge: true, Dashboard: true}) // a test derives them
 	return limits
 }
 

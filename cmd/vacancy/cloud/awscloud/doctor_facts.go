@@ -38,6 +38,9 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 	data := f.Stacks["data"].Outputs
 	var wg sync.WaitGroup
 	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
+	if topic := f.Stacks["watch"].Outputs["AlarmTopic"]; topic != "" {
+		wg.Go(func() { f.Mail = c.Mail(ctx, topic) })
+	}
 	wg.Go(func() { f.Quota = c.quotaFacts(ctx, name, f.Stacks["functions"]) })
 	wg.Go(func() { f.Rows = c.tableFacts(ctx, data["Rows"]) })
 	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })

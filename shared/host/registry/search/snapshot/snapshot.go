@@ -23,13 +23,14 @@ const Prefix = "search/"
 
 const manifestKey = Prefix + "manifest.json"
 
+// CheckEvery is the interval at which Newer reads the manifest: a request a
+// second from thousands of processes would cost more than the index.
+const CheckEvery = 10 * time.Second
+
 const (
 	// orphanAge is the age at which an unreferenced archive is removed. A loader reads the
 	// archive within one download after the manifest.
 	orphanAge = time.Hour
-	// checkEvery is the interval at which Newer reads the manifest: a request a
-	// second from thousands of processes would cost more than the index.
-	checkEvery = 10 * time.Second
 	// tries at conflicts and unknown outcomes.
 	tries = 4
 )

@@ -29,7 +29,7 @@ func (w *watch) saw(tag string, at time.Time) {
 func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 	now := s.cfg.Now()
 	s.watch.mu.Lock()
-	if since := now.Sub(s.watch.at); since >= 0 && since < checkEvery {
+	if since := now.Sub(s.watch.at); since >= 0 && since < CheckEvery {
 		defer s.watch.mu.Unlock()
 		return s.watch.tag != "" && s.watch.tag != held.Tag, nil
 	}

@@ -1,0 +1,74 @@
+package cost
+
+import (
+	"fmt"
+	"maps"
+)
+
+// surcharge is a Region's factors on the prices of us-east-1.
+type surcharge struct {
+	compute  float64 // Lambda
+	requests float64 // requests to other services, and storage
+	logs     float64
+	transfer float64 // to the Internet
+}
+
+// surcharges has the common Regions, as of November 2025, rounded up. The factors for logs in eu-central-1 and
+// ap-northeast-1 and for tables in eu-west-2 were compared with published prices. The other factors were not compared.
+var surcharges = map[string]surcharge{
+	"us-east-1":      {1, 1, 1, 1},
+	"us-east-2":      {1, 1, 1, 1},
+	"us-west-1":      {1, 1.12, 1.34, 1},
+	"us-west-2":      {1, 1, 1, 1},
+	"ca-central-1":   {1, 1.1, 1.1, 1},
+	"eu-central-1":   {1, 1.22, 1.26, 1},
+	"eu-north-1":     {1, 1.08, 1.08, 1},
+	"eu-west-1":      {1, 1.14, 1.14, 1},
+	"eu-west-2":      {1, 1.19, 1.2, 1},
+	"eu-west-3":      {1, 1.19, 1.2, 1},
+	"ap-northeast-1": {1, 1.15, 1.52, 1.27},
+	"ap-northeast-2": {1, 1.09, 1.52, 1.4},
+	"ap-south-1":     {1, 1.14, 1.34, 1.22},
+	"ap-southeast-1": {1, 1.14, 1.4, 1.34},
+	"ap-southeast-2": {1, 1.22, 1.34, 1.27},
+	"sa-east-1":      {1, 1.5, 1.8, 1.67},
+}
+
+// highestSurcharge is for all other Regions. Published prices of compute there are up to 1.39 times as high.
+var highestSurcharge = surcharge{1.4, 1.5, 1.8, 1.72}
+
+// PricesIn returns ListPrices with the surcharge of a Region, or with the highest surcharge if the Region has no row.
+// If region is empty, it returns the prices of us-east-1.
+func PricesIn(region string) List {
+	l := ListPrices()
+	if region == "" || region == l.Region {
+		return l
+	}
+	more, known := surcharges[region]
+	l.Basis = "the prices of us-east-1 with the surcharge of " + region
+	if !known {
+		more, l.Basis = highestSurcharge, fmt.Sprintf("the prices of us-east-1 with the highest surcharge of any Region, because the surcharge of %s is not known", region)
+	}
+	l.Region, l.Prices = region, maps.Clone(l.Prices)
+	for item, p := range l.Prices {
+		p.USD *= more.of(item)
+		l.Prices[item] = p
+	}
+	return l
+}
+
+// of returns the factor of an item. CloudFront and WAF have the same prices in all Regions of AWS, and so do keys, secrets,
+// metrics, alarms and dashboards.
+func (s surcharge) of(item Item) float64 {
+	switch item {
+	case LambdaRequests, LambdaArm, LambdaX86:
+		return s.compute
+	case WriteUnits, ReadUnits, TableStorage, TableBackups, StreamReads, StreamRequests, BlobStorage, BlobReads, BlobWrites, Transitions, QueueRequests, FairRequests:
+		return s.requests
+	case LogBytes, LogStorage:
+		return s.logs
+	case TransferOut:
+		return s.transfer
+	}
+	return 1
+}
