@@ -84,6 +84,7 @@ func stacksToDestroy(server *cloudtest.AWS) (deleted *[]string) {
 		objects = false
 		return cloudtest.Reply{Body: "<DeleteResult></DeleteResult>"}
 	})
+	server.Always("GetResources", `{"ResourceTagMappingList":[{"ResourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/rows-1"},{"ResourceARN":"arn:aws:s3:::blobs-1"}]}`)
 	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
 	server.On("DeleteStack", func(r cloudtest.Request) cloudtest.Reply {
 		name := strings.TrimPrefix(r.Form.Get("StackName"), "arn:")
@@ -127,8 +128,48 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 	if standalone.IsThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record of the stage is still there")
 	}
+	server.Always("GetResources", `{"ResourceTagMappingList":[]}`)
 	if code, out, _ := s.run("", "destroy", "--stage", "dev"); code != 0 || out != "stage dev had no stacks\n" {
 		t.Errorf("destroy of nothing = exit %d, %q", code, out)
+	}
+}
+
+// Kept tables and the data of a first deploy that failed belong to no stack.
+func TestDestroyListsOrphans(t *testing.T) {
+	s, server := onAWS(t)
+	stacksToDestroy(server)
+	pages := []string{
+		`{"PaginationToken":"more","ResourceTagMappingList":[{"ResourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/rows-1"},{"ResourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/rows-0"}]}`,
+		`{"PaginationToken":"","ResourceTagMappingList":[{"ResourceARN":"arn:aws:kms:eu-west-1:123456789012:key/key-0"},{"ResourceARN":"arn:aws:kms:eu-west-1:123456789012:key/dying"},{"ResourceARN":"arn:aws:s3:::blobs-0"},{"ResourceARN":"arn:aws:s3:::blobs-1"}]}`,
+	}
+	server.On("GetResources", func(r cloudtest.Request) cloudtest.Reply {
+		if !strings.Contains(string(r.Body), `"Key":"vacancy-stage","Values":["dev"]`) {
+			t.Errorf("GetResources was asked %s", r.Body)
+		}
+		if r.JSON["PaginationToken"] == "more" {
+			return cloudtest.Reply{Body: pages[1]}
+		}
+		return cloudtest.Reply{Body: pages[0]}
+	})
+	server.On("DescribeKey", func(r cloudtest.Request) cloudtest.Reply {
+		state := "Enabled"
+		if r.JSON["KeyId"] == "dying" {
+			state = "PendingDeletion"
+		}
+		return cloudtest.Reply{Body: `{"KeyMetadata":{"KeyId":"k","KeyState":"` + state + `"}}`}
+	})
+	const orphans = "orphan  AWS::DynamoDB::GlobalTable  rows-0\norphan  AWS::KMS::Key  key-0\norphan  AWS::S3::Bucket  blobs-0\norphans are data of earlier deploys that no stack owns"
+	code, out, errs := s.run("", "destroy", "--stage", "dev", "--yes")
+	if code != 0 || !strings.Contains(out, orphans) || strings.Contains(out, "orphan  AWS::DynamoDB::GlobalTable  rows-1") {
+		t.Errorf("destroy = exit %d, %q, %q; want %q", code, out, errs, orphans)
+	}
+	// The stage is gone; what was kept is an orphan now.
+	if code, out, _ := s.run("", "destroy", "--stage", "dev"); code != 0 || !strings.Contains(out, "stage dev had no stacks\norphan  AWS::DynamoDB::GlobalTable  rows-1\n") {
+		t.Errorf("destroy of nothing = exit %d, %q; want the kept table", code, out)
+	}
+	server.Fails("GetResources", "AccessDeniedException", "User is not authorized to perform: tag:GetResources")
+	if code, out, errs := s.run("", "destroy", "--stage", "dev"); code != 0 || out != "stage dev had no stacks\n" || !strings.Contains(errs, "Data of earlier deploys could not be listed") {
+		t.Errorf("destroy without the right to list = exit %d, %q, %q; want it to go on", code, out, errs)
 	}
 }
 

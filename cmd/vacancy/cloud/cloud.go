@@ -60,6 +60,9 @@ type Cloud interface {
 	Template(ctx context.Context, stack string) ([]byte, error)
 	// Resources lists the existing resources of a stack.
 	Resources(ctx context.Context, stack string) ([]Resource, error)
+	// Tagged lists the tables, keys and buckets with the tag of a stage, whether a stack owns them or not. Keys that
+	// are to be deleted are left out.
+	Tagged(ctx context.Context, stage string) ([]Resource, error)
 	// Delete starts the deletion of a stack. AwaitStack follows it.
 	Delete(ctx context.Context, stack string) error
 	// Watch watches stacks, by name or ARN, from their latest event on.

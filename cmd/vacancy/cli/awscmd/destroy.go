@@ -26,7 +26,10 @@ func destroyCommand(a *kit.App) *cobra.Command {
 By default (context keep=true) the tables, the bucket and the keys stay in the account.
 With keep=false they are deleted with their contents; the bucket is emptied first. Nothing
 is deleted before the command has shown what goes and what stays, and you have typed the
-stage's name.`,
+stage's name.
+
+It also lists orphans: tables, buckets and keys of earlier deploys of the stage that no
+stack owns, and that cost money. It deletes none of them.`,
 		Example: `  vacancy destroy --stage try
   vacancy destroy --stage try --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +56,8 @@ type destroyResult struct {
 	Stage  string       `json:"stage"`
 	Stacks []string     `json:"stacks"` // deleted, in this order
 	Kept   []keptResult `json:"kept"`
+	// Orphans are tables, buckets and keys of earlier deploys.
+	Orphans []keptResult `json:"orphans"`
 }
 
 type keptResult struct {
@@ -63,14 +68,20 @@ type keptResult struct {
 func (r destroyResult) Print(w io.Writer) {
 	if len(r.Stacks) == 0 {
 		fmt.Fprintf(w, "stage %s had no stacks\n", r.Stage)
-		return
+	} else {
+		fmt.Fprintf(w, "stage %s is gone: %s\n", r.Stage, strings.Join(r.Stacks, ", "))
 	}
-	fmt.Fprintf(w, "stage %s is gone: %s\n", r.Stage, strings.Join(r.Stacks, ", "))
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "kept  %s  %s\n", k.Type, k.Name)
 	}
 	if len(r.Kept) > 0 {
 		fmt.Fprintln(w, "a new stage of this name does not use what was kept: it gets tables, a bucket and keys of its own")
+	}
+	for _, o := range r.Orphans {
+		fmt.Fprintf(w, "orphan  %s  %s\n", o.Type, o.Name)
+	}
+	if len(r.Orphans) > 0 {
+		fmt.Fprintln(w, "orphans are data of earlier deploys that no stack owns: infra/README.md tells how to delete them, below \"When something goes wrong\"")
 	}
 }
 
@@ -87,7 +98,14 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 	if err != nil {
 		return err
 	}
-	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}}
+	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}, Orphans: []keptResult{}}
+	orphans, err := orphansOf(ctx, c, name, plan)
+	if err != nil { // these rights are not needed to remove the stage
+		a.Note("Data of earlier deploys could not be listed: %s", problem.Of(err).Text())
+	}
+	for _, o := range orphans {
+		r.Orphans = append(r.Orphans, keptResult{o.Type, o.Physical})
+	}
 	if len(plan) > 0 {
 		full, err := hasData(ctx, c, plan)
 		if err != nil {
@@ -159,6 +177,19 @@ func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed
 		plan = append(plan, d)
 	}
 	return plan, nil
+}
+
+// orphansOf lists the data of a stage that is in none of the planned stacks.
+func orphansOf(ctx context.Context, c cloud.Cloud, stageName string, plan []doomed) ([]cloud.Resource, error) {
+	tagged, err := c.Tagged(ctx, stageName)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(tagged, func(r cloud.Resource) bool {
+		return slices.ContainsFunc(plan, func(d doomed) bool {
+			return slices.ContainsFunc(slices.Concat(d.goes, d.stays), func(owned cloud.Resource) bool { return owned.Physical == r.Physical })
+		})
+	}), nil
 }
 
 // Types of resources whose content is checked and emptied.

@@ -1,0 +1,40 @@
+package awscloud
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
+	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi/types"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+)
+
+// Tagged implements cloud.Cloud.
+func (c *Cloud) Tagged(ctx context.Context, stageName string) ([]cloud.Resource, error) {
+	var found []cloud.Resource
+	pages := resourcegroupstaggingapi.NewGetResourcesPaginator(resourcegroupstaggingapi.NewFromConfig(c.cfg), &resourcegroupstaggingapi.GetResourcesInput{
+		TagFilters:          []types.TagFilter{{Key: aws.String("vacancy-stage"), Values: []string{stageName}}},
+		ResourceTypeFilters: []string{"dynamodb:table", "kms:key", "s3"},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, Problem(err)
+		}
+		for _, m := range page.ResourceTagMappingList {
+			arn := aws.ToString(m.ResourceARN)
+			_, id, _ := strings.Cut(arn[strings.LastIndex(arn, ":")+1:], "/")
+			switch {
+			case strings.Contains(arn, ":s3:::"):
+				found = append(found, cloud.Resource{Type: "AWS::S3::Bucket", Physical: arn[strings.LastIndex(arn, ":")+1:]})
+			case strings.Contains(arn, ":dynamodb:"):
+				found = append(found, cloud.Resource{Type: "AWS::DynamoDB::GlobalTable", Physical: id})
+			case strings.Contains(arn, ":kms:") && c.keyFacts(ctx, id).State != "PendingDeletion": // as the keys of a stage with keep=false are, for a week
+				found = append(found, cloud.Resource{Type: "AWS::KMS::Key", Physical: id})
+			}
+		}
+	}
+	return found, nil
+}
