@@ -184,11 +184,11 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 }
 
 // infra is vetted, linted and tested apart from the other packages.
-func infra(ctx context.Context, c *counts, _ depth) error {
+func infra(ctx context.Context, c *counts, d depth) error {
 	return errors.Join(
 		c.one(command(ctx, nil, "go", "vet", "./infra/...")),
 		c.one(command(ctx, nil, staticcheckPath(), "./infra/...")),
-		goTest(ctx, c, "./infra/..."),
+		goTest(ctx, c, d.args("./infra/...")...),
 	)
 }
 

@@ -1,0 +1,190 @@
+// Package policies has the policies of the functions' roles, as the golden files of package stacks show them, and the calls
+// that the roles must allow and deny.
+//
+// Invariant: it imports nothing of the CDK.
+package policies
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+//go:embed *.json
+var files embed.FS
+
+// Functions lists the functions.
+func Functions() []string {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".json")
+	}
+	return names
+}
+
+// Document returns the policy of a function's role, with names in place of the ARNs of other resources.
+func Document(function string) ([]byte, error) { return files.ReadFile(function + ".json") }
+
+// Place is an account and Region with the resources of a policy.
+type Place struct{ Partition, Region, Account string }
+
+// Fill puts an ARN in place of each name of a resource in a policy or of a [Call]. The names in the ARNs are
+// not the names of a stage, because tables and keys have generated names. The label of a stream is short, because parliament
+// knows no label with colons.
+func (p Place) Fill(text string) string {
+	aws, at := "arn:"+p.Partition+":", p.Region+":"+p.Account
+	return strings.NewReplacer(
+		"data.Rows.StreamArn", aws+"dynamodb:"+at+":table/rows/stream/2026",
+		"data.Docs.StreamArn", aws+"dynamodb:"+at+":table/docs/stream/2026",
+		"data.Rows.Arn", aws+"dynamodb:"+at+":table/rows", "data.Docs.Arn", aws+"dynamodb:"+at+":table/docs",
+		"data.Blobs.Arn", aws+"s3:::vacancy-dev-blobs",
+		"data.SealKey.Arn", aws+"kms:"+at+":key/11111111-1111-1111-1111-111111111111", "data.HostKey.Arn", aws+"kms:"+at+":key/22222222-2222-2222-2222-222222222222",
+		"functions.Tasks.Arn", aws+"sqs:"+at+":vacancy-dev-tasks", "functions.Pushes.Arn", aws+"sqs:"+at+":vacancy-dev-pushes", "functions.Lost.Arn", aws+"sqs:"+at+":vacancy-dev-lost",
+		"${AWS::Partition}", p.Partition, ":us-east-1:${AWS::AccountId}", ":"+at,
+	).Replace(text)
+}
+
+// Call is one or more actions on a resource that a role must allow or deny in the same way.
+type Call struct {
+	Function string
+	Actions  []string
+	Resource string              // name or ARN; see [Place.Fill]
+	Keys     map[string][]string // values by condition key
+	Denied   bool
+}
+
+// String returns the call as calls.txt shows it.
+func (c Call) String() string {
+	line := fmt.Sprintf("%-12s  %s on %s", c.Function, strings.Join(c.Actions, " "), c.Resource)
+	for _, key := range slices.Sorted(maps.Keys(c.Keys)) {
+		line += fmt.Sprintf("  %s=%s", key, strings.Join(c.Keys[key], ","))
+	}
+	return strings.ReplaceAll(line, example, "*")
+}
+
+// example stands in a key for what the policies have as *.
+const example = "example"
+
+// Calls returns the calls of a function. Each is allowed with all keys of its statement at once, as a transaction may have
+// them, and denied with another key and without keys. Calls that a statement denies are denied with every key.
+func Calls(function string) ([]Call, error) {
+	doc, err := Document(function)
+	if err != nil {
+		return nil, err
+	}
+	var policy struct{ Statement []statement }
+	if err := json.Unmarshal(doc, &policy); err != nil {
+		return nil, fmt.Errorf("policy of %s: %w", function, err)
+	}
+	var all []Call
+	for _, s := range policy.Statement {
+		for _, resource := range s.Resource {
+			call := Call{Function: function, Actions: s.Action, Resource: strings.ReplaceAll(resource, "*", example), Denied: s.Effect == "Deny"}
+			if resource == "*" {
+				call.Resource = "*"
+			}
+			for _, keys := range s.keys() {
+				call.Keys = keys
+				all = append(all, call)
+			}
+			if s.Effect == "Deny" {
+				continue
+			}
+			call.Denied = true
+			for _, keys := range s.foreign() {
+				call.Keys = keys
+				all = append(all, call)
+			}
+		}
+	}
+	return all, nil
+}
+
+type statement struct {
+	Effect           string
+	Action, Resource list
+	Condition        map[string]map[string]list // by operator and key
+}
+
+// list is a value or a list of values. The policy language has both.
+type list []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *list) UnmarshalJSON(b []byte) error {
+	if strings.HasPrefix(string(b), "[") {
+		return json.Unmarshal(b, (*[]string)(l))
+	}
+	*l = make(list, 1)
+	return json.Unmarshal(b, &(*l)[0])
+}
+
+// isMulti reports whether an operator compares all values of a key in a request.
+func isMulti(operator string) bool { return strings.HasPrefix(operator, "For") }
+
+// keys returns the keys of requests that meet the conditions. A key with one value per request has a request for each value.
+func (s statement) keys() []map[string][]string {
+	required := map[string][]string{}
+	for key := range s.Condition["Null"] { // the policies only have "false": the key must be present
+		required[key] = []string{example}
+	}
+	all := []map[string][]string{required}
+	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
+		if operator == "Null" {
+			continue
+		}
+		for key, patterns := range s.Condition[operator] {
+			values := make([]string, len(patterns))
+			for i, p := range patterns {
+				values[i] = strings.ReplaceAll(p, "*", example)
+			}
+			var next []map[string][]string
+			for _, keys := range all {
+				if isMulti(operator) {
+					next = append(next, with(keys, key, values))
+					continue
+				}
+				for _, v := range values {
+					next = append(next, with(keys, key, []string{v}))
+				}
+			}
+			all = next
+		}
+	}
+	return all
+}
+
+// foreign returns the keys of requests that each break one condition.
+func (s statement) foreign() (all []map[string][]string) {
+	keys := s.keys()[0]
+	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
+		for key := range s.Condition[operator] {
+			if operator == "Null" || !isMulti(operator) && !strings.HasSuffix(operator, "IfExists") {
+				all = append(all, with(keys, key, nil))
+			}
+			if operator == "Null" {
+				continue
+			}
+			values := []string{"other#" + example}
+			if isMulti(operator) {
+				values = append(values, keys[key]...)
+			}
+			all = append(all, with(keys, key, values))
+		}
+	}
+	return all
+}
+
+func with(keys map[string][]string, key string, values []string) map[string][]string {
+	keys = maps.Clone(keys)
+	if keys[key] = values; values == nil {
+		delete(keys, key)
+	}
+	return keys
+}
