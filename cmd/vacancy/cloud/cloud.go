@@ -115,6 +115,9 @@ type Cloud interface {
 	// calls.
 	CallLines(ctx context.Context, stage string, since time.Time, most int) (r cost.Real, more bool, err error)
 
+	// Simulate asks AWS to decide the calls in infra/policies/calls.txt by the policies of this release. It deploys nothing,
+	// and needs no stage.
+	Simulate(ctx context.Context) *doctor.Simulation
 	// Examine collects the facts about a stage. Facts that cannot be read are
 	// recorded as errors.
 	Examine(ctx context.Context, stage string, now func() time.Time) doctor.Facts

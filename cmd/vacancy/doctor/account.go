@@ -98,3 +98,15 @@ func (m Mail) Unconfirmed(expected string) []string {
 func ConfirmMail(topic, address string) string {
 	return fmt.Sprintf("aws sns subscribe --topic-arn %s --protocol email --notification-endpoint %s    # sends the mail again; open the link in it", topic, address)
 }
+
+// roles compares the decisions of AWS's policy simulator with those that this project's tests expect.
+func (f Facts) roles() Check {
+	switch s := f.Roles; {
+	case s.Err != nil:
+		return fail("aws iam simulate-custom-policy help    # these credentials need iam:SimulateCustomPolicy", "AWS cannot be asked: %s", s.Err)
+	case len(s.Wrong) > 0:
+		return fail("report it: a role of this release is wrong", "AWS decides %d of %d calls otherwise, such as %s", len(s.Wrong), s.Calls, s.Wrong[0])
+	default:
+		return ok("AWS decides all %d calls as the roles of this release intend", s.Calls)
+	}
+}

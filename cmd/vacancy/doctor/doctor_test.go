@@ -114,6 +114,7 @@ func well() doctor.Facts {
 		Bootstrap: doctor.Bootstrap{Version: 28},
 		Quota:     doctor.Quota{Limit: 1000, Unreserved: 1000},
 		Watch:     doctor.Feed{State: "Enabled", Result: "No records processed"},
+		Roles:     &doctor.Simulation{Calls: 400},
 		Email:     "ops@example.org", Mail: doctor.Mail{Topic: "arn:aws:sns:us-east-1:111122223333:alarms", Subscribers: map[string]bool{"ops@example.org": true}},
 		Stacks: map[string]doctor.Stack{
 			"data": stack(map[string]string{"Rows": "rows-1"}), "watch": stack(map[string]string{}),
@@ -189,6 +190,11 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"another address never confirmed", "alarm mail", doctor.Warn, "--notification-endpoint b@example.org", func(f *doctor.Facts) { f.Mail.Subscribers["b@example.org"] = false }},
 		{"nobody gets mail", "alarm mail", doctor.NotApplicable, "", func(f *doctor.Facts) { f.Email, f.Mail.Subscribers = "", nil }},
 		{"subscriptions unknown", "alarm mail", doctor.Fail, "aws sts", func(f *doctor.Facts) { f.Mail.Err = errors.New("denied") }},
+		{"a role that AWS decides otherwise", "roles", doctor.Fail, "report it", func(f *doctor.Facts) {
+			f.Roles.Wrong = []string{"worker dynamodb:PutItem on data.Docs.Arn: implicitDeny"}
+		}},
+		{"roles that AWS does not decide", "roles", doctor.Fail, "iam:SimulateCustomPolicy", func(f *doctor.Facts) { f.Roles.Err = errors.New("denied") }},
+		{"no simulation", "roles", doctor.NotApplicable, "", func(f *doctor.Facts) { f.Roles = nil }},
 		{"wrong keys", "rows: keys", doctor.Fail, "--stage OTHER", func(f *doctor.Facts) { f.Rows.Keys[0] = "pk S HASH" }},
 		{"no index", "docs: keys", doctor.Fail, "--stage OTHER", func(f *doctor.Facts) { f.Docs.Indexes = nil }},
 		{"no backups", "rows: backups", doctor.Fail, "update-continuous-backups --table-name rows-1", func(f *doctor.Facts) { f.Rows.PITR = false }},

@@ -37,6 +37,7 @@ type Facts struct {
 	Seal      Key
 	Tampered  Tampered
 	Mail      Mail
+	Roles     *Simulation    // nil if not asked for
 	Watch     Feed           // of the tamper detector
 	Jobs      map[string]Job // by the names of functions that nobody waits for
 	Gate      Gate
@@ -145,6 +146,13 @@ type Mail struct {
 	// Subscribers are mail addresses. The value is false until the address has confirmed its subscription.
 	Subscribers map[string]bool
 	Err         error
+}
+
+// Simulation has the decisions of AWS's policy simulator on the calls of all functions.
+type Simulation struct {
+	Calls int
+	Wrong []string // calls that AWS decides otherwise, with its decision
+	Err   error
 }
 
 // Tampered counts the changed or removed rows that the tamper detector saw.

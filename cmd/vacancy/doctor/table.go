@@ -31,7 +31,7 @@ func table() []row {
 	for _, short := range stage.Stacks() {
 		rows = append(rows, row{"stack " + short, Facts.blind, func(f Facts) Check { return f.stack(short) }})
 	}
-	rows = append(rows, row{"version", Facts.blind, Facts.versions}, row{"alarm mail", Facts.blind, Facts.alarmMail})
+	rows = append(rows, row{"version", Facts.blind, Facts.versions}, row{"alarm mail", Facts.blind, Facts.alarmMail}, row{"roles", Facts.unsimulated, Facts.roles})
 	rows = append(rows, tableRows(RowsTable, func(f Facts) Table { return f.Rows })...)
 	rows = append(rows, tableRows(DocsTable, func(f Facts) Table { return f.Docs })...)
 	rows = append(rows,
@@ -86,6 +86,17 @@ func tableRows(short string, of func(Facts) Table) []row {
 func (f Facts) blind() string {
 	if f.Account.Trouble != NoTrouble {
 		return "needs AWS credentials and a Region"
+	}
+	return ""
+}
+
+// unsimulated is why AWS did not decide the calls of the roles; "" if it did.
+func (f Facts) unsimulated() string {
+	if why := f.blind(); why != "" {
+		return why
+	}
+	if f.Roles == nil {
+		return "needs --simulate"
 	}
 	return ""
 }

@@ -19,10 +19,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func doctorCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
+	var simulate bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the host on this machine, or a stage on AWS and the tools to deploy one",
@@ -33,7 +35,12 @@ each.
 With --host aws it checks what a deployment needs (tools, credentials, Region, clock,
 bootstrap, quotas) and the state of a stage: its stacks, the settings of its tables,
 versions, the edge, the host's answers, the operator key, the host's keys, what agents need
-(secrets, models at Bedrock), and whether a row was changed by hand.
+(secrets, models at Bedrock), the subscription to alarms by mail, and whether a row was
+changed by hand.
+
+With --simulate it also asks AWS's policy simulator whether the roles of this release allow
+each call that their functions make, and deny others. This takes a minute or two, needs
+iam:SimulateCustomPolicy and no stage, and deploys nothing.
 
 Each check prints one line: ok, warn, FAIL, or n/a if it does not apply; checks that do
 not apply for the same reason share a line. A warning or failure comes with its cause
@@ -42,9 +49,10 @@ and the command that fixes it. Doctor changes nothing.
 It runs every check and exits with 1 if one says FAIL.`,
 		Example: `  vacancy doctor
   vacancy doctor --data /srv/vacancy
-  vacancy doctor --host aws --stage prod --json`,
+  vacancy doctor --host aws --stage prod --json
+  vacancy doctor --host aws --simulate`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := examine(a, cmd.Context(), w)
+			r, err := examine(a, cmd.Context(), w, simulate)
 			if err != nil {
 				return err
 			}
@@ -59,14 +67,18 @@ It runs every check and exits with 1 if one says FAIL.`,
 	}
 	kit.MachineFlags(cmd.Flags(), &w)
 	kit.CAFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&simulate, "simulate", false, "ask AWS's policy simulator about the roles of the functions")
 	return cmd
 }
 
 // examine makes the report of a stage or of a local host.
-func examine(a *kit.App, ctx context.Context, w kit.Where) (doctorResult, error) {
+func examine(a *kit.App, ctx context.Context, w kit.Where, simulate bool) (doctorResult, error) {
 	onAWS, err := w.IsAWS(a)
 	if err != nil {
 		return doctorResult{}, err
+	}
+	if !onAWS && simulate {
+		return doctorResult{}, kit.WithHint(problem.New(problem.Usage, "--simulate goes with --host aws"), "%s", a.AgainWith("--host", kit.HostAWS))
 	}
 	if !onAWS {
 		l, err := localFacts(a, ctx, w.Data)
@@ -79,14 +91,14 @@ func examine(a *kit.App, ctx context.Context, w kit.Where) (doctorResult, error)
 	if err != nil {
 		return doctorResult{}, err
 	}
-	return doctorResult{doctor.Examine(facts(a, ctx, rec))}, nil
+	return doctorResult{doctor.Examine(facts(a, ctx, rec, simulate))}, nil
 }
 
 // visitTime bounds a host's answer.
 const visitTime = 20 * time.Second
 
 // facts collects the facts of a stage.
-func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
+func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doctor.Facts {
 	var f doctor.Facts
 	c, err := a.OpenCloud(ctx, "")
 	if err != nil && rec.Region != "" {
@@ -96,6 +108,9 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
 		f = cloud.Blind(rec.Stage, err)
 	} else {
 		f = c.Examine(ctx, rec.Stage, a.Now)
+		if simulate && f.Account.Trouble == doctor.NoTrouble {
+			f.Roles = c.Simulate(ctx)
+		}
 	}
 	chosen := findSettings(f, rec)
 	f.Version, f.Region, f.Keep, f.Email = kit.BuiltOf(), rec.Region, chosen["keep"] != "false", chosen["email"]
