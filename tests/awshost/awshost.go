@@ -4,6 +4,7 @@
 package awshost
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"io"
@@ -36,7 +37,11 @@ type Host struct {
 	Vault    custody.Vault
 	Queues   *sqslocal.Server // "tasks" and "pushes"
 
+	// Identity is the host's identity in KMS. If it is nil, the host has a software identity.
+	Identity func(context.Context) (identity.Signer, error)
+
 	sealKey string
+	keys    []string // environment of a host in KMS
 }
 
 // New creates tables that are deleted when the test ends.
@@ -64,12 +69,12 @@ const Gate = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-test-ga
 // Env is the environment of all functions, with DynamoDB at endpoint: the
 // server's own, or a proxy's. Each function reads only its own variables.
 func (h *Host) Env(endpoint string) []string {
-	return []string{
+	return append([]string{
 		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
 		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
 		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey, "VACANCY_GATE=" + Gate, "VACANCY_MODEL_BUDGET=5",
 		"AWS_ENDPOINT_URL_SQS=" + h.Queues.URL, "VACANCY_TASKS=" + h.Queues.Queue("tasks"), "VACANCY_PUSHES=" + h.Queues.Queue("pushes"), "VACANCY_TURNS=64",
-	}
+	}, h.keys...)
 }
 
 // Stream gives the table of rows a stream and returns its ARN, which meter needs.
@@ -99,7 +104,7 @@ func (h *Host) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.S
 func (h *Host) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.Server {
 	tb.Helper()
 	server, err := serve.Config{
-		Store: s, Vault: h.Vault, Substrates: kinds, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader, Elsewhere: true, Charges: true,
+		Store: s, Vault: h.Vault, Substrates: kinds, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader, Elsewhere: true, Charges: true, Identity: h.Identity,
 	}.Open()
 	if err != nil {
 		tb.Fatal(err)

@@ -5,6 +5,7 @@ package lambda
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,6 +42,10 @@ func TestMain(m *testing.M) {
 		})
 	}
 	code := m.Run()
+	if left := unusedGrants(); code == 0 && flag.Lookup("test.run").Value.String() == "" && len(left) > 0 {
+		fmt.Printf("no test used the grants %q, and tests/integration relies on it\n", left)
+		code = 1
+	}
 	os.RemoveAll(buildDir)
 	os.Exit(code)
 }
@@ -57,7 +62,7 @@ func bootstrap(tb testing.TB, name string) string {
 // run starts a function over a host's tables, with additional environment variables.
 func run(tb testing.TB, name string, host *awshost.Host, more ...string) *Function {
 	tb.Helper()
-	return Start(tb, bootstrap(tb, name), Options{Env: append(host.Env(judge(tb, name, host)), more...), Recursive: isRecursive(tb, name)})
+	return Start(tb, bootstrap(tb, name), Options{Env: judge(tb, name, host, append(host.Env(host.Endpoint), more...)), Recursive: isRecursive(tb, name)})
 }
 
 // lines ends f and reads its log.

@@ -25,10 +25,10 @@ func (threes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// operated is a host with the samples' operator key.
+// operated is a host in KMS with the samples' operator key.
 func operated(t *testing.T) *awshost.Host {
 	t.Helper()
-	host := awshost.New(t)
+	host := awshost.NewInKMS(t)
 	if got := host.OperatorKey(t, threes{}); got != sampleOperator {
 		t.Fatalf("OperatorKey() = %s, want that of the samples, %s", got, sampleOperator)
 	}
@@ -67,7 +67,7 @@ func TestAccountAnswersTheSampleEvents(t *testing.T) {
 		{"admin-show.json", 200, `"state":"LOCAL"`},
 		{"admin-pause.json", 200, `"state":"HIBERNATING"`},
 		{"admin-list.json", 200, `"state":"HIBERNATING"`},
-		{"admin-host.json", 200, `"key":"software","url":"` + awshost.URL + `"`},
+		{"admin-host.json", 200, `"key":"kms","url":"` + awshost.URL + `"`},
 		{"admin-url.json", 200, `"cards_signed":0`},
 	})
 	if strings.Contains(strings.Join([]string{f.Log()}, ""), sampleOperator) {

@@ -33,7 +33,7 @@ func refusing(t *testing.T, code string) string {
 }
 
 // sealKey is a KMS key that does not exist.
-const sealKey = "VACANCY_SEAL_KEY=arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+const sealKey = "VACANCY_SEAL_KEY=" + awshost.SealKey
 
 func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) {
 	for name, wants := range map[string][]string{

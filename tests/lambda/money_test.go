@@ -178,7 +178,9 @@ func TestACallIsChargedSweptAndMetered(t *testing.T) {
 		t.Errorf("a stranger gets the receipt: %d", status)
 	}
 
-	// Two folds, of which the second finds nothing.
+	// Two folds, of which the second finds nothing. A run before them was killed between the two files of the day.
+	day := "usage/" + past().UTC().Format(time.DateOnly) + "/" + s.account
+	kept.kept[day+".csv"] = object3{body: []byte("written before"), at: time.Now()}
 	s.invoke(meter)
 	s.invoke(meter)
 	used := s.must(s.gateway, "GET", "/v1/usage?by=vacant", s.key, "")
@@ -192,7 +194,6 @@ func TestACallIsChargedSweptAndMetered(t *testing.T) {
 		t.Errorf("usage of the operator's vacants %v, want its fee of 10 %%", owned)
 	}
 
-	day := "usage/" + past().UTC().Format(time.DateOnly) + "/" + s.account
 	if diff := cmp.Diff([]string{day + ".csv", day + ".jsonl"}, kept.keys()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
