@@ -333,8 +333,7 @@ func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
 	} {
 		server.Always("ListSubscriptionsByTopic", "<ListSubscriptionsByTopicResponse><ListSubscriptionsByTopicResult><Subscriptions>"+tc.subscriptions+"</Subscriptions></ListSubscriptionsByTopicResult></ListSubscriptionsByTopicResponse>")
 		d, _ := deploying(t, "", deployFlags{})
-		d.rec.Context["email"] = "ops@example.org"
-		got, err := d.unconfirmedMail(t.Context())
+		got, err := d.unconfirmedMail(t.Context(), "ops@example.org")
 		if err != nil || (got == nil) != (tc.want == nil) {
 			t.Fatalf("%s: unconfirmedMail() = %+v, %v, want %q", name, got, err, tc.want)
 		}
@@ -350,11 +349,10 @@ func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
 	}
 	server.Fails("ListSubscriptionsByTopic", "AuthorizationError", "User is not authorized to perform: SNS:ListSubscriptionsByTopic")
 	d, _ := deploying(t, "", deployFlags{})
-	if got, err := d.unconfirmedMail(t.Context()); got != nil || err != nil {
+	if got, err := d.unconfirmedMail(t.Context(), ""); got != nil || err != nil {
 		t.Errorf("unconfirmedMail() without an address = %+v, %v, want AWS not asked", got, err)
 	}
-	d.rec.Context["email"] = "ops@example.org"
-	if got, err := d.unconfirmedMail(t.Context()); got != nil || !problem.Is(err, problem.Forbidden) {
+	if got, err := d.unconfirmedMail(t.Context(), "ops@example.org"); got != nil || !problem.Is(err, problem.Forbidden) {
 		t.Errorf("unconfirmedMail() without the right to list = %+v, %v, want Forbidden", got, err)
 	}
 }

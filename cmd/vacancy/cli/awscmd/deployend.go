@@ -80,6 +80,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err != nil {
 		return err
 	}
+	email := d.rec.Context["email"]
 	d.rec.Context = nil // the stage stores it now
 	if err := records.Write(d.rec); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if r.Key, err = d.operatorKey(ctx); err != nil {
 		return err
 	}
-	if r.Mail, err = d.unconfirmedMail(ctx); err != nil {
+	if r.Mail, err = d.unconfirmedMail(ctx, email); err != nil {
 		d.Note("Whether the subscription to alarms is confirmed could not be read: %s", problem.Of(err).Text())
 	}
 	if err := d.greet(ctx, &r); err != nil {
@@ -106,8 +107,8 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 }
 
 // unconfirmedMail returns nil if all addresses get alarms.
-func (d *deployment) unconfirmedMail(ctx context.Context) (*mailResult, error) {
-	if d.rec.Context["email"] == "" {
+func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailResult, error) {
+	if email == "" {
 		return nil, nil
 	}
 	s, err := d.cloud.Stack(ctx, stage.Whole(d.rec.Stage, "watch"))
@@ -115,7 +116,7 @@ func (d *deployment) unconfirmedMail(ctx context.Context) (*mailResult, error) {
 		return nil, err
 	}
 	m := d.cloud.Mail(ctx, s.Outputs["AlarmTopic"])
-	waiting := m.Unconfirmed(d.rec.Context["email"])
+	waiting := m.Unconfirmed(email)
 	if m.Err != nil || len(waiting) == 0 {
 		return nil, m.Err
 	}
