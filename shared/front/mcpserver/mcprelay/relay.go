@@ -25,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/network/sse"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -352,22 +353,17 @@ func (s *session) post(ctx context.Context, header http.Header, message []byte) 
 
 // follow reads an answer that is a stream, and passes progress on.
 func (s *session) follow(c *call, stream io.Reader) []byte {
-	lines := bufio.NewScanner(stream)
-	lines.Buffer(make([]byte, 0, 16<<10), maxAnswer)
-	var data []byte
-	for lines.Scan() {
-		line := lines.Bytes()
-		if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			data = append(data, rest...)
+	for e, err := range sse.Events(stream, maxAnswer) {
+		if err != nil {
+			break
 		}
-		if len(line) > 0 || len(data) == 0 {
+		if e.IsNoise() {
 			continue
 		}
-		if answer := s.answer(c, data); answer != nil {
+		if answer := s.answer(c, e.Data); answer != nil {
 			return answer
 		}
-		s.progress(c, data)
-		data = nil
+		s.progress(c, e.Data)
 	}
 	return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
 }
@@ -416,6 +412,7 @@ func idOrNull(id json.RawMessage) []byte {
 // progress learns the task of a question, and passes other progress on.
 func (s *session) progress(c *call, b []byte) {
 	var m struct {
+		Method string
 		Params struct {
 			Meta map[string]json.RawMessage `json:"_meta"`
 		} `json:"params"`
@@ -432,7 +429,7 @@ func (s *session) progress(c *call, b []byte) {
 		return
 	}
 	var line bytes.Buffer
-	if c.shown && !c.isCanceled() && json.Compact(&line, b) == nil {
+	if c.shown && m.Method != "" && !c.isCanceled() && json.Compact(&line, b) == nil {
 		s.write(line.Bytes())
 	}
 }

@@ -19,7 +19,7 @@ type server struct{}
 func (server) Open(_ context.Context, r outbound.Request) (*http.Response, error) {
 	media, body := "application/json", `{"jsonrpc":"2.0","id":null,"result":{}}`
 	if bytes.Contains(r.Body, []byte("progressToken")) {
-		media, body = "text/event-stream", "event: message\ndata: {\"method\":\"notifications/progress\",\"params\":{}}\n\ndata: "+body+"\n\n"
+		media, body = "text/event-stream", "data: [DONE]\n\nevent: ping\ndata: 12:00\n\nevent: ping\ndata: {\"time\":1}\n\nevent: message\ndata: {\"method\":\"notifications/progress\",\"params\":{}}\n\ndata: "+body+"\n\n"
 	}
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }

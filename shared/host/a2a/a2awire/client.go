@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -422,7 +423,7 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 		switch key {
 		case "id":
 			b, err := r.Raw()
-			got = strings.TrimSuffix(strings.Trim(string(b), `"`), ".0") // some send 7 back as "7" or 7.0
+			got = string(b)
 			return err
 		case "result":
 			result, err = r.Raw()
@@ -438,12 +439,20 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 		return nil, err
 	case fault != nil:
 		return nil, fault
-	case got != id:
+	case !isID(got, id):
 		return nil, problem.Invalid("id", id, clip(got))
 	case result == nil:
 		return nil, problem.Invalid("result", "a result or an error", "neither")
 	}
 	return result, nil
+}
+
+// isID reports whether an agent's id is the id of a request, a number. Agents send 7 as "7" or 7.0,
+// or leave it out, which harms nothing: a reply by HTTP answers its request.
+func isID(got, id string) bool {
+	got = strings.Trim(got, `"`)
+	n, err := strconv.ParseFloat(got, 64)
+	return got == "" || got == "null" || err == nil && strconv.FormatFloat(n, 'f', -1, 64) == id
 }
 
 // fault reads an error of an agent, of any form. It returns nil for null.

@@ -8,8 +8,7 @@
 package agents
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/network/sse"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -272,30 +272,42 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 		}
 		return answerError(r.StatusCode, body, err)
 	}
-	events := newEvents(r.Body)
-	for ended := op == a2awire.Subscribe; ; { // servers bound how long a task is followed
-		data, err := events.next()
-		if errors.Is(err, io.EOF) && !ended {
-			return problem.Wrap(problem.Deadline, ErrStreamCutOff, "the agent's stream ends before its answer")
+	var odd error // the first event of an unknown kind
+	some, ended := false, false
+	for e, err := range sse.Events(r.Body, maxEvent) {
+		var answer a2awire.Answer
+		switch {
+		case errors.Is(err, sse.ErrTooLong):
+			err = problem.Wrap(problem.Untrusted, ErrSSELineTooLong, "an event of the agent's stream has more than %d bytes", maxEvent)
+		case err != nil:
+			err = problem.Wrap(problem.Deadline, err, "the agent's stream breaks off")
+		case e.IsNoise():
+			continue
+		default:
+			answer, err = a.element(e.Data, id)
 		}
-		if errors.Is(err, io.EOF) {
+		if ended && err != nil {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		answer, known, err := a.element(data, id)
-		if err != nil {
-			return err
-		}
-		if !known {
+		if errors.Is(err, a2awire.ErrUnknownAnswer) {
+			odd = cmp.Or(odd, err)
 			continue
 		}
-		ended = ended || ends(&answer)
+		if err != nil {
+			return err
+		}
+		some, ended = true, ended || ends(&answer)
 		if !take(answer) {
 			return nil
 		}
 	}
+	switch {
+	case !some && odd != nil:
+		return odd
+	case ended, op == a2awire.Subscribe: // servers bound how long a task is followed
+		return nil
+	}
+	return problem.Wrap(problem.Deadline, ErrStreamCutOff, "the agent's stream ends before its answer")
 }
 
 // ends reports whether nothing needs to follow in a stream: a message, or a task that
@@ -314,75 +326,19 @@ func ends(a *a2awire.Answer) bool {
 }
 
 // element reads an element of a stream: a response of JSON-RPC, or, as some agents send,
-// only its result. A response of an unknown kind is not an error.
-func (a *Agent) element(data []byte, id string) (answer a2awire.Answer, known bool, err error) {
+// only its result. The error is ErrUnknownAnswer for an element of an unknown kind.
+func (a *Agent) element(data []byte, id string) (answer a2awire.Answer, err error) {
 	result, err := a2awire.ReadResponse(data, id)
 	var fault *a2awire.RPCError
 	if errors.As(err, &fault) {
-		return answer, false, answerError(http.StatusOK, data, err)
+		return answer, answerError(http.StatusOK, data, err)
 	}
 	if err != nil {
 		result = data
 	}
 	answer, bad := a2awire.ReadAnswer(a.dialect, result)
-	if err == nil && errors.Is(bad, a2awire.ErrUnknownAnswer) {
-		return answer, false, nil
-	}
 	if bad != nil {
-		return answer, false, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.Of(bad).Text())
+		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.Of(bad).Text())
 	}
-	return answer, true, nil
-}
-
-// events reads server-sent events.
-type events struct{ r *bufio.Reader }
-
-func newEvents(r io.Reader) *events { return &events{bufio.NewReaderSize(r, 32<<10)} }
-
-// next returns the data of the next event that has any; io.EOF at the end.
-func (e *events) next() ([]byte, error) {
-	var data []byte
-	some := false
-	for size := 0; ; {
-		line, err := e.line(maxEvent - size)
-		if err != nil {
-			return nil, err // text without a blank line after it is not an event
-		}
-		size += len(line)
-		switch name, value, _ := bytes.Cut(line, []byte(":")); {
-		case len(line) == 0 && len(data) > 0:
-			return data, nil
-		case len(line) == 0:
-			some, size = false, 0
-		case string(name) == "data":
-			if some {
-				data = append(data, '\n')
-			}
-			data, some = append(data, bytes.TrimPrefix(value, []byte(" "))...), true
-		}
-	}
-}
-
-// line reads a line of at most so many bytes, which ends with LF, CR or both.
-func (e *events) line(most int) ([]byte, error) {
-	var line []byte
-	for {
-		c, err := e.r.ReadByte()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil, io.EOF
-		case err != nil:
-			return nil, problem.Wrap(problem.Deadline, err, "the agent's stream breaks off")
-		case c == '\n':
-			return line, nil
-		case c == '\r':
-			if next, err := e.r.Peek(1); err == nil && next[0] == '\n' {
-				_, _ = e.r.Discard(1)
-			}
-			return line, nil
-		case len(line) >= most:
-			return nil, problem.Wrap(problem.Untrusted, ErrSSELineTooLong, "an event of the agent's stream has more than %d bytes", maxEvent)
-		}
-		line = append(line, c)
-	}
+	return answer, nil
 }

@@ -175,60 +175,56 @@ func TestSignaturesOfStockSDKsFit(t *testing.T) {
 	}
 }
 
-func TestServerSentEvents(t *testing.T) {
-	for stream, want := range map[string]string{
-		"data: a\n\ndata: b\n\n":                            "a|b",
-		"data:a\r\ndata: b\r\n\r\n":                         "a\nb",
-		"data: a\rdata:  b\r\r":                             "a\n b",
-		": comment\nid: 7\nevent: x\ndata: a\nretry: 1\n\n": "a",
-		"\n\n\ndata\n\ndata:\n\ndata: a\n\n":                "a",
-		"data:\n\n":                                         "none",
-		"data: a\n\ndata: cut":                              "a",
-		"data: a\n":                                         "none",
-		"":                                                  "none",
-	} {
-		e := newEvents(strings.NewReader(stream))
-		var got []string
-		for {
-			data, err := e.next()
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					t.Errorf("%q: %v", stream, err)
-				}
-				break
+// What is not an answer costs none, wherever it comes in a stream, and whatever comes after the end.
+func TestNoiseCostsNoAnswer(t *testing.T) {
+	const (
+		working  = `data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}` + "\n\n"
+		artifact = `data: {"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":"t","artifact":{"parts":[{"text":"hello"}]}}}}` + "\n\n"
+		end      = `data: {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_COMPLETED"}}}}` + "\n\n"
+	)
+	read := func(stream string) (text string, err error) {
+		a := agentOf(t, "1.0", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, stream)
+		})
+		err = a.Stream(t.Context(), a2awire.SendRequest{}, func(one a2awire.Answer) bool {
+			if one.Artifact != nil {
+				text += one.Artifact.Artifact.Parts[0].Text
 			}
-			got = append(got, string(data))
-		}
-		all := strings.Join(got, "|")
-		if got == nil {
-			all = "none"
-		}
-		if all != want {
-			t.Errorf("%q: %q, want %q", stream, all, want)
-		}
+			return true
+		})
+		return text, err
 	}
-	for name, stream := range map[string]io.Reader{
-		"a line":     io.MultiReader(strings.NewReader("data: "), endless('x')),
-		"many lines": endless2("data: 0123456789\n"),
+	for _, noise := range []string{
+		"data: [DONE]\n\n", "data: {}\n\n", "data: null\n\n", "data\n\n", "data: ping\n\n", "event: close\ndata: bye\n\n", "event: close\ndata: {}\n\n", ": ping\n\n", "\uFEFF\n",
+		"event: heartbeat\ndata: {\"time\":1}\n\n", "data: {\"type\":\"heartbeat\"}\n\n", `data: {"jsonrpc":"2.0","id":null,"result":{}}` + "\n\n", `data: {"jsonrpc":"2.0","id":2,"result":{}}` + "\n\n", "event: ping\nid: 7\nretry: 5\n\n",
 	} {
-		if _, err := newEvents(stream).next(); !errors.Is(err, ErrSSELineTooLong) {
-			t.Errorf("%s without an end: %v", name, err)
+		for _, stream := range []string{noise + working + artifact + end, working + noise + artifact + end, working + artifact + noise + end, working + artifact + end + noise} {
+			if text, err := read(stream); text != "hello" || err != nil {
+				t.Errorf("%q: %q, %v", stream, text, err)
+			}
 		}
 	}
-}
-
-type endless byte
-
-func (e endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = byte(e)
+	for _, after := range []string{"data: {\n\n", "event: error\ndata: no\n\n", `data: {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}` + "\n\n", "data: " + strings.Repeat("x", maxEvent+1)} {
+		if text, err := read(working + artifact + end + after); text != "hello" || err != nil {
+			t.Errorf("%.80q after the end: %q, %v", after, text, err)
+		}
+		if _, err := read(working + artifact + after + end); err == nil {
+			t.Errorf("%.80q before the end is not noticed", after)
+		}
 	}
-	return len(p), nil
+	if _, err := read(working + "data: " + strings.Repeat("x", maxEvent+1)); !errors.Is(err, ErrSSELineTooLong) {
+		t.Errorf("an event that is too long: %v", err)
+	}
+	for _, id := range []string{"null", `"1"`, "1.0", "1e0"} {
+		if text, err := read(strings.ReplaceAll(working+artifact+end, `"id":1,`, `"id":`+id+",")); text != "hello" || err != nil {
+			t.Errorf("the id %s: %q, %v", id, text, err)
+		}
+	}
+	if text, err := read(strings.ReplaceAll(working+artifact+end, "\n\n", "\n") + "\n"); text != "hello" || err != nil {
+		t.Errorf("one newline between events: %q, %v", text, err)
+	}
 }
-
-type endless2 string
-
-func (e endless2) Read(p []byte) (int, error) { return copy(p, e), nil }
 
 // agentOf is an agent of the tests: a server that answers requests by f.
 func agentOf(t *testing.T, version string, f http.HandlerFunc) *Agent {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -113,6 +114,9 @@ func (a *answerReader) apply(d *delta) (events []substrate.Event, err error) {
 		events = append(events, substrate.Thought(thought))
 	}
 	events = append(events, a.Say(d.Content.text)...)
+	if f := d.FunctionCall.Value; f != nil {
+		d.ToolCalls = append(d.ToolCalls, piece{Function: *f})
+	}
 	for i := range d.ToolCalls {
 		if err := a.add(&d.ToolCalls[i]); err != nil {
 			return events, err
@@ -303,27 +307,34 @@ type delta struct {
 	Refusal lax.Of[string]
 	// The model's thoughts. OpenAI has no member for them, and servers have two names.
 	Reasoning        lax.Of[string]
-	ReasoningContent lax.Of[string] `json:"reasoning_content"`
-	ToolCalls        []piece        `json:"tool_calls"`
+	ReasoningContent lax.Of[string]          `json:"reasoning_content"`
+	ToolCalls        []piece                 `json:"tool_calls"`
+	FunctionCall     lax.Of[*calledFunction] `json:"function_call"` // a call of servers from before tool_calls
 }
 
 // piece is a piece of a call.
 type piece struct {
 	Index    lax.Of[*int]
 	ID       lax.Of[string]
-	Function struct {
-		Name      string
-		Arguments json.RawMessage
-	}
+	Function calledFunction
 }
 
-// content is a model's text, or a list of parts, some of which are its thoughts
+type calledFunction struct {
+	Name      string
+	Arguments json.RawMessage
+}
+
+// content is a model's text, or a part, or a list of parts, some of which are its thoughts
 // (Mistral's reasoning models).
 type content struct{ text, thought string }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *content) UnmarshalJSON(data []byte) error {
-	if data[0] != '[' {
+	switch data[0] {
+	case '[':
+	case '{':
+		data = slices.Concat([]byte("["), data, []byte("]"))
+	default:
 		return json.Unmarshal(data, &c.text)
 	}
 	var parts []struct {

@@ -101,6 +101,18 @@ func TestToolCallsComeInPieces(t *testing.T) {
 	}
 }
 
+// Servers from before tool_calls stream one call as function_call.
+func TestAFunctionCallIsACall(t *testing.T) {
+	old := func(function any) string { return chunk(map[string]any{"function_call": function}, nil) }
+	s := model().Serve(t, substratetest.Stream(chunk(map[string]any{"content": "hm", "function_call": nil}, nil), old(map[string]any{"name": "look", "arguments": ""}),
+		old(map[string]any{"arguments": `{"for":`}), old("odd"), old(map[string]any{"arguments": `"a"}`}), chunk(map[string]any{}, "function_call"), done))
+	got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+	want := substrate.Answer{Text: "hm", Why: substrate.Called, Calls: []substrate.ToolCall{{ID: "call_0", Name: "look", Arguments: `{"for":"a"}`}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
+	}
+}
+
 // Servers differ in how they tell the pieces of calls apart.
 func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 	const whole = `"arguments":"{\"for\":\"a\"}"`
@@ -137,6 +149,7 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 			[]substrate.ToolCall{look("a")}},
 		"a name that is repeated": {[]string{`{"index":0,"function":{"name":"look","arguments":"{\"for\":"}}`, `{"index":0,"function":{"name":"look","arguments":"\"a\"}"}}`},
 			[]substrate.ToolCall{look("call_0")}},
+		"a function of null": {[]string{`{"index":0,"id":"a","function":{"name":"look"}}`, `{"index":0,"id":null,"function":null}`, `{"index":0,"function":{` + whole + `}}`}, []substrate.ToolCall{look("a")}},
 		"a name in pieces": {[]string{`{"index":0,"id":"a","function":{"name":"lo"}}`, `{"index":0,"function":{"name":"ok"}}`, `{"index":0,"function":{` + whole + `}}`},
 			[]substrate.ToolCall{look("a")}},
 		"two calls by turns": {[]string{`{"index":0,"id":"a","function":{"name":"look","arguments":"{\"for\":"}},{"index":1,"id":"b","function":{"name":"list","arguments":"{\"for\":"}}`, `{"index":0,"function":{"arguments":"\"a\"}"}},{"index":1,"function":{"arguments":"\"a\"}"}}`},

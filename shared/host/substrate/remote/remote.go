@@ -15,14 +15,15 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/network/sse"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/lax"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -71,7 +72,7 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 		var document []byte
 		for e, err := range ask(ctx, client, r, q, &document) {
 			var events []substrate.Event
-			closed = err == nil && string(e.Data) == done
+			closed = err == nil && string(e.Data) == sse.Done
 			if err == nil && !closed {
 				if said, failed := findError(&e); failed {
 					err = Failed(said)
@@ -101,9 +102,6 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 	}
 }
 
-// done is the data of the last event of many streams.
-const done = "[DONE]"
-
 // GiveEnd yields the end of an answer, if it has one. Otherwise it yields err, which says why
 // nothing follows, or for nil the error of the end. A refusal counts even after an end.
 func GiveEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] {
@@ -124,8 +122,7 @@ func GiveEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] 
 	}
 }
 
-// ask sends the request, and yields each event of the answer. Events without data
-// are skipped. A JSON document in place of a stream is kept in document; it is one event, or an
+// ask sends the request, and yields each event of the answer. Noise is skipped. A JSON document in place of a stream is kept in document; it is one event, or an
 // event for each element of its array, and its end marks the end of the answer.
 func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, document *[]byte) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
@@ -151,7 +148,7 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 				yield(sse.Event{}, failure(err))
 				return
 			}
-			if e.Data = bytes.TrimSpace(e.Data); len(e.Data) == 0 {
+			if e.Data = bytes.TrimSpace(e.Data); e.IsNoise() && string(e.Data) != sse.Done {
 				continue
 			}
 			some = true
@@ -159,20 +156,21 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 				return
 			}
 		}
-		if said := began.Said; !some && len(said) > 0 && !isStream(said) {
-			yield(sse.Event{}, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(said), Unreadable()))
+		if said := began.Said; !some && len(said) > 0 {
+			err := Unreadable()
+			if isStream(said) {
+				err = CutOff()
+			}
+			yield(sse.Event{}, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(said), err))
 		}
 	}
 }
 
 // isStream reports whether a body begins as a stream of events does.
 func isStream(said []byte) bool {
-	for _, field := range []string{":", "data", "event", "id", "retry"} {
-		if bytes.HasPrefix(said, []byte(field)) {
-			return true
-		}
-	}
-	return false
+	line, _, _ := bytes.Cut(bytes.TrimLeft(said, "\r\n"), []byte("\n"))
+	field, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
+	return slices.Contains([]string{"", "data", "event", "id", "retry"}, string(field))
 }
 
 // firstByte returns the first byte that is neither white space nor a byte order mark,
@@ -206,7 +204,7 @@ func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error]
 				return
 			}
 		}
-		yield(sse.Event{Data: []byte(done)}, nil)
+		yield(sse.Event{Data: []byte(sse.Done)}, nil)
 	}
 }
 
@@ -294,7 +292,7 @@ func findError(e *sse.Event) (said json.RawMessage, ok bool) {
 	}]
 	_ = json.Unmarshal(e.Data, &is) // data of another form has none of them
 	switch string(is.Value.Error) {
-	case "", "null", "{}", `""`, "false": // servers may send a member without an error
+	case "", "null", "{}", "[]", `""`, "false", "0": // servers may send a member without an error
 	default:
 		return is.Value.Error, true
 	}

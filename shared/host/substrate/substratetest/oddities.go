@@ -133,6 +133,10 @@ func (w Wire) table() []odd {
 		odd{what: "an error with a status", body: w.Begin + sent(`{"type":"error","error":{"message":"too many","code":"429"}}`), fails: problem.SubstrateBusy, says: "too many"},
 		odd{what: "an error of another form", body: w.Begin + sent(`{"type":"error","error":"out of memory"}`), fails: problem.SubstrateUnavailable, says: "out of memory"},
 		odd{what: "nothing", body: "", fails: problem.SubstrateUnavailable},
+		odd{what: "one newline between events", body: strings.ReplaceAll(hm+w.Text("!")+w.Ends(w.Stop), "\n\n", "\n") + "\n", want: said("hm!", substrate.Stop)},
+		odd{what: "noise alone", body: "data: ping\n\n", fails: problem.SubstrateUnavailable, says: "data: ping"},
+		odd{what: "a page that begins as a field does", body: "database unavailable", fails: problem.SubstrateMisconfigured, says: "database unavailable"},
+		odd{what: "a line of text in place of an event", body: "data: base unavailable", fails: problem.SubstrateUnavailable, says: "base unavailable"},
 		odd{what: "comments alone", body: ": ping\n\n: ping\n\n", fails: problem.SubstrateUnavailable},
 		odd{what: "a byte order mark", body: "\uFEFF" + hm + w.Ends(w.Stop), want: said("hm", substrate.Stop)},
 		odd{what: "CRLF", body: strings.ReplaceAll(hm+w.Ends(w.Stop), "\n", "\r\n"), want: said("hm", substrate.Stop)},
@@ -235,7 +239,7 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	t.Run("noise", func(t *testing.T) {
 		noise := []string{w.Usage("10")}
 		if w.Edit == nil {
-			noise = append(noise, ": PROCESSING\n\n", "data:\n\n", "data: \n\n", "data\n\n", "data:  \n\n", "data: null\n\n", "data: {}\n\n", "data: {\"error\":null}\n\n", "data: {\"error\":{}}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+			noise = append(noise, ": PROCESSING\n\n", "data:\n\n", "data: \n\n", "data\n\n", "data:  \n\n", "data: null\n\n", "data: 7\n\n", "data: ping\n\n", "event: ping\ndata: 12:00\n\n", "data: {}\n\n", "data: {\"error\":null}\n\n", "data: {\"error\":{}}\n\n", "data: {\"error\":0}\n\n", "data: {\"error\":[]}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n",
 				"event: of_tomorrow\ndata: {\"type\":\"of_tomorrow\",\"delta\":7,\"message\":[],\"content_block\":\"x\",\"index\":\"y\"}\n\n", "id: 7\n\n", "retry: 5\n\n", "\n\n")
 		}
 		for at := range len(events) + 1 {
