@@ -28,6 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // Options are settings from outside the file.
@@ -128,7 +129,7 @@ func asText(err error) error {
 
 // split parts the front matter from the body.
 func split(doc []byte) (front, body []byte, err error) {
-	doc = bytes.ReplaceAll(bytes.TrimPrefix(doc, []byte("\uFEFF")), []byte("\r\n"), []byte("\n"))
+	doc = bytes.ReplaceAll(canon.TrimMark(doc), []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(doc, []byte("---\n"))
 	if ok {
 		// The line that ends it may be the first or the last one.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // Entry describes a server.
@@ -235,17 +236,24 @@ func (c *Client) Text(e Entry) string {
 
 // Merge returns a file with the entry in place of an entry of the same name. replaced tells whether there was
 // one. The error is of kind Usage, and names the line that it is about.
-func (c *Client) Merge(old []byte, e Entry) (merged []byte, replaced bool, err error) {
+// A byte order mark stays.
+func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
+	old := canon.TrimMark(whole)
 	if len(strings.TrimSpace(string(old))) == 0 {
 		return []byte(c.Text(e)), false, nil
 	}
 	if err := checkDepth(old); err != nil {
 		return nil, false, err
 	}
+	merge := c.mergeJSON
 	if c.TOML {
-		return c.mergeTOML(old, e)
+		merge = c.mergeTOML
 	}
-	return c.mergeJSON(old, e)
+	if merged, replaced, err = merge(old, e); err != nil {
+		return nil, false, err
+	}
+	mark := whole[: len(whole)-len(old) : len(whole)-len(old)]
+	return append(mark, merged...), replaced, nil
 }
 
 // maxDepth bounds the brackets that are open in a file, because parsers are recursive.

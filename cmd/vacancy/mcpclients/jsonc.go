@@ -16,8 +16,6 @@ import (
 // unit is the indentation of a file that has none.
 const unit = "  "
 
-var bom = []byte("\xef\xbb\xbf")
-
 // document is a whole file with the entry.
 func (c *Client) document(e Entry) []byte {
 	l := layout{newline: "\n", unit: unit}
@@ -76,8 +74,7 @@ func apply(b []byte, changes ...change) (out []byte) {
 	return append(out, b[at:]...)
 }
 
-func (c *Client) mergeJSON(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
-	old := bytes.TrimPrefix(whole, bom)
+func (c *Client) mergeJSON(old []byte, e Entry) (merged []byte, replaced bool, err error) {
 	root, err := hujson.Parse(old)
 	if err != nil {
 		return nil, false, problem.New(problem.Usage, "%s", strings.TrimPrefix(err.Error(), "hujson: "))
@@ -121,7 +118,7 @@ func (c *Client) mergeJSON(whole []byte, e Entry) (merged []byte, replaced bool,
 	if err := c.check(old, merged, e); err != nil {
 		return nil, false, err
 	}
-	return append(whole[:len(whole)-len(old):len(whole)-len(old)], merged...), replaced, nil
+	return merged, replaced, nil
 }
 
 // layoutOf returns the layout of a file by its first member.

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // Max is the largest document in bytes.
@@ -23,6 +24,7 @@ const Max = 1 << 20
 // byte for byte: the receiver checks it. Of YAML only what JSON has too is
 // allowed: no aliases, no tags, one document; a date is a string.
 func JSON(doc []byte) (json.RawMessage, error) {
+	doc = canon.TrimMark(doc)
 	if json.Valid(doc) {
 		return doc, nil
 	}

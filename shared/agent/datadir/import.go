@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
@@ -167,5 +168,6 @@ func ReadInput(path string, stdin io.Reader) ([]byte, error) {
 	if path == stdinName {
 		return readAll("standard input", stdin)
 	}
-	return readSmall(path)
+	b, err := readSmall(path)
+	return canon.TrimMark(b), err
 }

@@ -33,7 +33,7 @@ var refusals = []struct {
 	{"version 1.0", `{"jsonrpc":"1.0","id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},
 	{"a number as version", `{"jsonrpc":2.0,"id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},
 	{"an object as id", `{"jsonrpc":"2.0","id":{},"method":"GetTask"}`, "-32600", "expected a string or a number"},
-	{"a member twice", `{"jsonrpc":"2.0","id":1,"method":"GetTask","method":"GetTask"}`, "-32700", "method: expected the key once"},
+	{"a member twice", `{"jsonrpc":"2.0","id":1,"method":"GetTask","method":"GetTask"}`, "-32600", "method: expected the key once"},
 	{"no method", `{"jsonrpc":"2.0","id":1}`, "-32600", "method: expected a string"},
 	{"a number as method", `{"jsonrpc":"2.0","id":1,"method":7}`, "-32601", "method: expected a string"},
 	{"an unknown method", `{"jsonrpc":"2.0","id":1,"method":"tasks/gets"}`, "-32601", `"tasks/gets" does not exist`},
@@ -87,6 +87,40 @@ func send(params string) string {
 
 func send03(params string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"message/send","params":` + params + `}`
+}
+
+// A detail that decides nothing costs no answer, and a client finds its answer by the bytes of its id.
+func TestDetailsCostNoAnswer(t *testing.T) {
+	w := newWorld(t)
+	const details = `"odd":"\ud800","odd":{"a":1,"a":1e999},`
+	message1 := `{"message":{` + details + `"messageId":"%s","contextId":null,"role":"ROLE_USER","parts":[{"text":"a",` + details + `"metadata":null}]},"configuration":{"historyLength":1.0,"acceptedOutputModes":null},"metadata":null}`
+	message03 := `{"message":{` + details + `"messageId":"%s","role":"user","parts":[{"kind":"text","text":"a"}]},"configuration":{"historyLength":1e0,"blocking":null}}`
+	for i, id := range []string{"1732796400123456789", "9223372036854775808", "1.0", "1e2", "-0", `"\u00e9"`, "null"} {
+		for method, message := range map[string]string{"SendMessage": message1, "SendStreamingMessage": message1, "message/send": message03, "message/stream": message03, "GetTask": `{"id":"none%s"}`} {
+			got := w.do("POST", "/v/echo", `{`+details+`"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":`+fmt.Sprintf(message, fmt.Sprint(method, i))+`}`)
+			if !strings.Contains(got.body, `{"jsonrpc":"2.0","id":`+id+`,`) || strings.Contains(got.body, `"error"`) != (method == "GetTask") || method == "SendMessage" && strings.Count(got.body, `"messageId"`) < 1 {
+				t.Errorf("%s with the id %s: %d %s", method, id, got.status, got.body)
+			}
+		}
+	}
+	if got := w.do("POST", "/v/echo/message:send", fmt.Sprintf("{"+details+message1[1:], "rest")); got.status != 200 || !strings.Contains(got.body, "TASK_STATE_COMPLETED") {
+		t.Errorf("REST: %d %s", got.status, got.body)
+	}
+	if got := w.do("POST", "/v/echo/tasks/none:cancel", `{"odd":"\ud800","metadata":null}`); got.status != 404 {
+		t.Errorf("REST with a task: %d %s", got.status, got.body)
+	}
+	for body, want := range map[string]string{
+		`{"message":{"role":"ROLE_USER","parts":[{"text":"a"}],"metadata":{"a":"\ud800"}}}`:             "whole characters",
+		`{"message":{"role":"ROLE_USER","parts":[{"text":"a"}],"metadata":{"a":1,"a":2}}}`:              "the key once",
+		`{"message":{"role":"ROLE_USER","parts":[{"text":"\ud800"}]}}`:                                  "whole characters",
+		`{"message":{"role":"ROLE_USER","role":"ROLE_USER","parts":[{"text":"a"}]}}`:                    "one spelling",
+		`{"message":{"role":"ROLE_USER","parts":[{"text":"a"}]},"configuration":{"historyLength":1.5}}`: "expected an integer",
+		"\uFEFF" + `{"message":{"role":"ROLE_USER","parts":[{"text":"a"}]}}`:                            "",
+	} {
+		if got := w.do("POST", "/v/echo/message:send", body); got.status != 400 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d %s, want %q", body, got.status, got.body, want)
+		}
+	}
 }
 
 func TestEachBadRequestIsRefusedWithItsReason(t *testing.T) {

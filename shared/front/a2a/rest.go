@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -125,19 +126,25 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 		if err := r.read(); err != nil {
 			return nil, nil, err
 		}
-		v, err := canon.Parse(r.body, a2awire.Limits())
-		switch {
+		d := canon.NewDecoder(r.body, a2awire.Limits())
+		isObject := d.Kind() == canon.Object
+		key := "id"
+		if route.op == a2awire.CreatePushConfig {
+			key = "taskId"
+		}
+		switch err := errors.Join(d.Skip(), d.End()); {
 		case err != nil:
 			return nil, faultf(parseError, "the body does not decode: "+textOf(err)), nil
 		case route.id == "":
 			return r.body, nil, nil
-		case v.Kind() != canon.Object:
+		case !isObject:
 			return nil, faultf(invalidParams, "the body: expected an object"), nil
-		case route.op == a2awire.CreatePushConfig:
-			return withTask(v, "taskId", route.id), nil, nil
-		default:
-			return withTask(v, "id", route.id), nil, nil
 		}
+		b, err := withTask(r.body, key, route.id)
+		if err != nil {
+			return nil, faultf(invalidParams, textOf(err)), nil
+		}
+		return b, nil, nil
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -176,13 +183,18 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 	return b, nil, err
 }
 
-// withTask returns the members of a body with the id of the task that is in the path.
-func withTask(v canon.Value, key, id string) []byte {
-	members := []canon.Member{{Key: key, Value: canon.NewString(id)}}
-	for _, m := range v.Members() {
-		if m.Key != key && m.Key != "task_id" {
-			members = append(members, m)
+// withTask returns a body, an object, with the id of the task that is in the path.
+func withTask(body []byte, key, id string) ([]byte, error) {
+	b := append(canon.AppendString([]byte{'{'}, key), ':')
+	b = canon.AppendString(b, id)
+	d := canon.NewDecoder(body, a2awire.Limits())
+	err := d.Object(func(name string) error {
+		if name == key || name == "task_id" {
+			return d.Skip()
 		}
-	}
-	return canon.NewObject(members...).AppendCJ(nil)
+		value, err := d.Span()
+		b = append(append(canon.AppendString(append(b, ','), name), ':'), value...)
+		return err
+	})
+	return append(b, '}'), err
 }

@@ -126,7 +126,7 @@ func (r *request) parse() (q rpcCall, f *fault) {
 			seen = true
 			switch d.Kind() {
 			case canon.String, canon.Int, canon.Float, canon.Null:
-				r.id, err = d.Raw()
+				r.id, err = d.Span()
 			default:
 				err = d.Mismatch("a string or a number")
 			}
@@ -140,7 +140,7 @@ func (r *request) parse() (q rpcCall, f *fault) {
 			if d.Kind() == canon.Null {
 				return d.Null()
 			}
-			q.params, err = d.Raw()
+			q.params, err = d.Span()
 		default:
 			err = d.Skip()
 		}

@@ -406,5 +406,13 @@ func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
 // Limits returns the limits of a body of at most some bytes.
 func Limits(bytes int) canon.Limits { return canon.Limits{Bytes: bytes, Depth: 32, Keys: 4096} }
 
+// ProtocolLimits returns Limits for a body in a protocol of others, whose details are read
+// leniently. In the host's own APIs null may be meant as a change, so it is refused.
+func ProtocolLimits(bytes int) canon.Limits {
+	l := Limits(bytes)
+	l.Lenient = true
+	return l
+}
+
 // Clip quotes untrusted text for an error, 80 characters at most.
 func Clip(s string) string { return fmt.Sprintf("%.80q", strings.ToValidUTF8(s, "\uFFFD")) }

@@ -49,7 +49,8 @@ type posted struct {
 	version  string
 	batch    bool
 	messages []rpc
-	unknown  string // a method that is not served, unless it is a notification
+	ids      []json.RawMessage // of the messages that the library answers
+	unknown  string            // a method that is not served, unless it is a notification
 }
 
 // rpc is a message of JSON-RPC.
@@ -57,7 +58,7 @@ type rpc struct {
 	method string
 	id     json.RawMessage // nil for a notification
 	tool   string          // of tools/call
-	token  bool            // the client wants progress
+	token  json.RawMessage // of progress; nil if the client wants none
 	answer bool            // the message is a response
 }
 
@@ -90,7 +91,7 @@ var streamed = []string{"ask", "ask_agent", "get_task"}
 
 // streams reports whether the answer is a stream: the client wants progress, and the tool makes some.
 func (p *posted) streams() bool {
-	return !p.batch && len(p.messages) == 1 && p.messages[0].token && slices.Contains(streamed, p.messages[0].tool)
+	return !p.batch && len(p.messages) == 1 && p.messages[0].token != nil && slices.Contains(streamed, p.messages[0].tool)
 }
 
 // parse reads the headers and the outer form of a body, and refuses what the library would take.
@@ -98,11 +99,11 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	if err := checkAccept(h); err != nil {
 		return p, err
 	}
-	d := canon.NewDecoder(body, httpapi.Limits(maxBody))
+	d := canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
 		return p, refusal{problem.New(problem.Malformed, "the body does not decode: %s", problem.Of(err).Text()), codeParse, nil}
 	}
-	d = canon.NewDecoder(body, httpapi.Limits(maxBody))
+	d = canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
 	if p.batch = d.Kind() == canon.Array; p.batch {
 		err = d.Array(func(int) error {
 			if len(p.messages) == maxBatch {
@@ -135,11 +136,10 @@ func (p *posted) message(d *canon.Decoder) error {
 			version, err = text(d)
 		case "id":
 			switch d.Kind() {
-			case canon.String, canon.Int:
-				m.id, err = d.Raw()
-				m.id = bytes.Clone(m.id)
+			case canon.String, canon.Int, canon.Float:
+				m.id, err = d.Span()
 			default:
-				err = problem.Invalid("id", "a text or a whole number", d.Kind().String())
+				err = problem.Invalid("id", "a text or a number", d.Kind().String())
 			}
 		case "method":
 			m.method, err = text(d)
@@ -182,9 +182,10 @@ func (m *rpc) params(d *canon.Decoder) error {
 			m.tool, err = d.String()
 			return err
 		case key == "_meta" && d.Kind() == canon.Object:
-			return d.Object(func(key string) error {
-				if key == "progressToken" {
-					m.token = d.Kind() == canon.String || d.Kind() == canon.Int
+			return d.Object(func(key string) (err error) {
+				if k := d.Kind(); key == "progressToken" && (k == canon.String || k == canon.Int || k == canon.Float) {
+					m.token, err = d.Span()
+					return err
 				}
 				return d.Skip()
 			})

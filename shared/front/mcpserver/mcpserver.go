@@ -9,6 +9,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -183,6 +185,7 @@ func (d *api) serve(r *request, about mcptool.About) error {
 		return d.unknownMethod(r)
 	}
 	r.server = d.server(about)
+	body, r.posted.ids = mcptool.ReplaceIDs(body)
 	r.setBody(body)
 	if !r.posted.streams() {
 		w := &writer{request: r}
@@ -191,7 +194,7 @@ func (d *api) serve(r *request, about mcptool.About) error {
 		return d.served(w)
 	}
 	w := &writer{request: r}
-	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r))
+	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r), r.posted.messages[0].token)
 	err = r.hold(func() {
 		c := http.NewResponseController(r.ResponseWriter)
 		_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
@@ -368,7 +371,16 @@ func (w *writer) Write(b []byte) (int, error) {
 		w.text = append(w.text, b[:min(len(b), maxText-len(w.text))]...)
 		return len(b), nil
 	}
-	return w.ResponseWriter.Write(b)
+	// The library writes a whole answer, or a whole event.
+	before, data, isEvent := bytes.Cut(b, []byte("data: "))
+	if !isEvent || !w.posted.streams() {
+		before, data = nil, b
+	} else {
+		before = b[:len(before)+len("data: ")]
+	}
+	message := bytes.TrimRight(data, "\n")
+	_, err := w.ResponseWriter.Write(slices.Concat(before, mcptool.RestoreIDs(message, w.posted.ids), data[len(message):]))
+	return len(b), err
 }
 
 // maxText bounds the text of an error of the library.

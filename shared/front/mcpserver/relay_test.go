@@ -185,10 +185,10 @@ func TestTheRelayAnswersBadInputAndBadHosts(t *testing.T) {
 	w.must(err)
 	for _, tt := range []struct{ name, url, key, line, id, want string }{
 		{"no JSON", "/v/echo/mcp", "", `{"jsonrpc":`, "", "the message does not decode"},
-		{"a member twice", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, "", "the message does not decode"},
+		{"a member twice", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, "", "id: expected the key once"},
 		{"other JSON", "/v/echo/mcp", "", `7`, "", "expected a message of JSON-RPC"},
 		{"a long line", "/v/echo/mcp", "", `"` + strings.Repeat("x", 512<<10) + `"`, "", "at most 524288 bytes"},
-		{"an id of another type", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, "", "id: expected a text or a whole number"},
+		{"an id of another type", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, "", "id: expected a text or a number"},
 		{"an unknown method", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`, "1", `prompts/list`},
 		{"a name that no header takes", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ü","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, "1", `there is no "ü"`},
 		{"an unknown vacant", "/v/nobody/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "1", "no such server"},

@@ -41,7 +41,7 @@ func TestWhatIsNotMCPIsRefusedInJSONRPC(t *testing.T) {
 		{"no JSON by name", "POST", list, []string{accepts, "Content-Type: text/plain"}, 415, "unsupported content-type"},
 		{"compressed", "POST", list, []string{accepts, "Content-Encoding: gzip"}, 415, "unsupported content-encoding"},
 		{"no JSON", "POST", "{", []string{accepts}, 400, `"code":-32700`},
-		{"twice the method", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}`, []string{accepts}, 400, `"code":-32700`},
+		{"twice the method", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}`, []string{accepts}, 400, `"code":-32600,"message":"method: expected the key once`},
 		{"a text", "POST", `"hi"`, []string{accepts}, 400, "the body: expected a request of JSON-RPC"},
 		{"no version of JSON-RPC", "POST", `{"id":1,"method":"tools/list"}`, []string{accepts}, 400, "jsonrpc: expected"},
 		{"no method", "POST", `{"jsonrpc":"2.0","id":1}`, []string{accepts}, 400, "method: expected a text"},
@@ -99,6 +99,70 @@ func TestWhatIsNotMCPIsRefusedInJSONRPC(t *testing.T) {
 	}
 	if got := w.do("OPTIONS", "/v/echo/mcp", "", "Origin: "+w.http.URL, "Access-Control-Request-Method: POST"); got.status != 204 || got.header.Get("Allow") != "OPTIONS, POST" || got.header.Get("Access-Control-Allow-Methods") != "" {
 		t.Errorf("OPTIONS: %d %v", got.status, got.header)
+	}
+}
+
+// A client finds its answer by the bytes of its id.
+func TestIDsComeBackByteForByte(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"0", "-7", "1732796400123456789", "9223372036854775807", "123456789012345678901234567890", "1.0", "1.50", "1e2", `"7"`, `""`, `"\u00e9<&>\u2028"`, `"\ud800"`} {
+		for name, params := range map[string]string{
+			"an answer": `{"name":"ask","arguments":{"message":"id\":1,"}}`, "progress": `{"name":"ask","arguments":{"message":"hi"},"_meta":{"progressToken":` + id + `}}`,
+			"a refusal": `{"name":"tea"}`, "odd parameters": `{"name":7}`,
+		} {
+			got := w.do("POST", "/v/echo/mcp", `{"params":`+params+`,"method":"tools/call","id":`+id+`,"jsonrpc":"2.0"}`, accepts, legacy)
+			if !strings.Contains(got.body, `{"jsonrpc":"2.0","id":`+id+`,`) || strings.Count(got.body, `"id":`+id+`,`) != 1 {
+				t.Errorf("%s, id %s: %s", name, id, got.body)
+			}
+			if streams := name == "progress"; strings.Contains(got.body, `"progressToken":`+id+`,`) != streams {
+				t.Errorf("%s, progress token %s: %s", name, id, got.body)
+			}
+		}
+		for _, method := range []string{"ping", "make/tea"} {
+			if got := w.do("POST", "/v/echo/mcp", `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`"}`, accepts, legacy); !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":`+id+`,`) {
+				t.Errorf("%s, id %s: %s", method, id, got.body)
+			}
+		}
+		got := w.do("POST", "/v/echo/mcp", `[{"jsonrpc":"2.0","id":`+id+`,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":`+id+`,"method":"tools/list"}]`, accepts)
+		if strings.Count(got.body, `{"jsonrpc":"2.0","id":`+id+`,"result":`) != 2 {
+			t.Errorf("a batch, id %s: %s", id, got.body)
+		}
+	}
+}
+
+// A detail that decides nothing costs no answer; what decides it is read strictly.
+func TestDetailsCostNoAnswer(t *testing.T) {
+	w := newWorld(t)
+	for arguments, want := range map[string]string{
+		`{"message":"hi","context":null,"max_price":null}`: `"finish":"stop"`,
+		`{"message":"hi","max_price":1e3}`:                 `"finish":"stop"`,
+		`{"message":"hi","max_price":5.0}`:                 `"finish":"stop"`,
+		`{"message":"hi","max_price":5.5}`:                 "max_price: expected",
+		`{"message":null}`:                                 "message: expected a string, got null",
+		`{"message":"hi","message":"ho"}`:                  "message: expected the key once",
+		`{"message":"hi","tea":null}`:                      "tea: expected",
+	} {
+		for _, body := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":%s}}`,
+			`{"odd":"\ud800","jsonrpc":"2.0","id":1,"odd":1e999,"method":"tools/call","params":{"name":"ask","odd":{"a":1,"a":"\udfff"},"arguments":%s}}`,
+		} {
+			if got := w.do("POST", "/v/echo/mcp", fmt.Sprintf(body, arguments), accepts, legacy); !strings.Contains(got.body, want) {
+				t.Errorf("%s: %s, want %s", arguments, got.body, want)
+			}
+		}
+	}
+	if got := w.rpc("/mcp", "tools/call", `{"name":"search_agents","arguments":{"query":null,"tag":null,"max_price":null,"limit":null,"cursor":null}}`); !strings.Contains(got.body, `"agents"`) || strings.Contains(got.body, `"isError"`) {
+		t.Errorf("search_agents: %s", got.body)
+	}
+	for _, params := range []string{`{"protocolVersion":1,"capabilities":{},"clientInfo":{"name":"x","version":"1"}}`, `{"protocolVersion":"2025-06-18","capabilities":7}`, `[]`, `7`} {
+		if got := w.rpc("/v/echo/mcp", "initialize", params); !strings.Contains(got.body, `"code":-32602`) || strings.Contains(got.body, "mcp.") {
+			t.Errorf("initialize with %s: %d %s", params, got.status, got.body)
+		}
+	}
+	for method, params := range map[string]string{"tools/call": `{"name":7}`, "tools/list": `{"cursor":7}`, "resources/read": `{"uri":7}`} {
+		if got := w.rpc("/v/echo/mcp", method, params); !strings.Contains(got.body, `"code":-32602`) || strings.Contains(got.body, "mcp.") {
+			t.Errorf("%s with %s: %d %s", method, params, got.status, got.body)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func Decode(body []byte) (*Request, error) {
 	sum := sha256.Sum256(body)
 	q := &Request{Came: hex.EncodeToString(sum[:]), Told: []Said{}}
 	limits := canon.DefaultLimits()
-	limits.Bytes = len(body) // who read it has bounded it
+	limits.Bytes, limits.Lenient = len(body), true // who read it has bounded it
 	d := canon.NewDecoder(body, limits)
 	table := Members()
 	var all []Said

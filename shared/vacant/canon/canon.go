@@ -4,8 +4,11 @@
 //
 // Invariants: everything the decoder accepts has exactly one reading (no
 // duplicate keys, no lone surrogates, no number outside float64), and its
-// canonical form is accepted and is its own canonical form.
+// canonical form is accepted and is its own canonical form. A lenient decoder keeps the
+// invariant for what it reads, but not for what it skips (Limits.Lenient).
 package canon
+
+import "bytes"
 
 // Limits bound a JSON document, so that a foreign body costs at most one pass
 // over its bytes.
@@ -13,7 +16,19 @@ type Limits struct {
 	Bytes int // of the whole document
 	Depth int // nesting of arrays and objects
 	Keys  int // of one object
+	// Lenient decoders read what others send, where a detail that decides nothing must not cost
+	// the rest: Skip and Span check only the grammar of JSON, a skipped member may come twice, a
+	// number such as 1.0 is an integer, and Unmarshal takes null for an optional member as
+	// absent. Signed bytes and what is stored are decoded by strict decoders.
+	Lenient bool
 }
+
+// ByteOrderMark is what editors and shells put before a text.
+const ByteOrderMark = "\uFEFF"
+
+// TrimMark returns b without a byte order mark. It is for local input and the answers of
+// agents; decoders refuse the mark.
+func TrimMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(ByteOrderMark)) }
 
 // maxDigits is the longest number literal in bytes, the reference's limit
 // (PROTOCOL §2).

@@ -2,6 +2,7 @@ package canon
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,10 @@ type Decoder struct {
 	depth  int
 	keys   []string // keys of the open objects, innermost last
 	err    error    // error for the document as a whole
-	room   [24]string
+
+	unchecked int // values under way whose content is not checked
+	skipped   int // end of the last value that was not checked
+	room      [24]string
 }
 
 // NewDecoder returns a decoder of data. data must not change while the decoder
@@ -151,6 +155,9 @@ func (d *Decoder) Object(f func(key string) error) error {
 		if err := f(key); err != nil {
 			return err
 		}
+		if d.unchecked > 0 || d.skipped == d.pos {
+			d.keys = d.keys[:len(d.keys)-1] // it may come again
+		}
 		if more, err = d.another('}'); err != nil {
 			return err
 		}
@@ -263,14 +270,30 @@ func (d *Decoder) String() (string, error) {
 	return d.quoted()
 }
 
-// Int64 reads an Int. Values outside int64 are refused.
+// isInteger reports whether Int64 may read the next value.
+func (d *Decoder) isInteger() bool {
+	k := d.Kind()
+	return k == Int || k == Float && d.limits.Lenient
+}
+
+// Int64 reads an Int, or in a lenient decoder a Float that is an integer. Values outside int64,
+// and Floats that float64 does not distinguish, are refused.
 func (d *Decoder) Int64() (int64, error) {
-	if d.Kind() != Int {
+	if !d.isInteger() {
 		return 0, d.Mismatch(Int.String())
 	}
+	isFloat := d.Kind() == Float
 	lit, err := d.numberText()
 	if err != nil {
 		return 0, err
+	}
+	if isFloat {
+		const exact = 1 << 53
+		if f, err := strconv.ParseFloat(lit, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < exact {
+			return int64(f), nil
+		}
+		d.pos -= len(lit)
+		return 0, d.Mismatch(Int.String())
 	}
 	n, err := strconv.ParseInt(lit, 10, 64)
 	if err != nil {
@@ -320,14 +343,25 @@ func (d *Decoder) Null() error {
 	return d.word("null")
 }
 
-// Skip reads the next value of any kind and checks it as strictly as the other
-// methods.
-func (d *Decoder) Skip() (err error) {
+// Skip reads the next value of any kind and checks it as strictly as the other methods. A
+// lenient decoder checks only its grammar and its depth.
+func (d *Decoder) Skip() error {
+	if !d.limits.Lenient {
+		return d.skip()
+	}
+	d.unchecked++
+	err := d.skip()
+	d.unchecked--
+	d.skipped = d.pos
+	return err
+}
+
+func (d *Decoder) skip() (err error) {
 	switch d.Kind() {
 	case Object:
-		return d.Object(func(string) error { return d.Skip() })
+		return d.Object(func(string) error { return d.skip() })
 	case Array:
-		return d.Array(func(int) error { return d.Skip() })
+		return d.Array(func(int) error { return d.skip() })
 	case String:
 		_, err = d.quoted()
 	case Int, Float:
@@ -342,11 +376,21 @@ func (d *Decoder) Skip() (err error) {
 	return err
 }
 
-// Raw reads the next value and returns its bytes, which alias the document.
-func (d *Decoder) Raw() ([]byte, error) {
+// Raw reads the next value, checks it and returns its bytes, which alias the document.
+func (d *Decoder) Raw() ([]byte, error) { return d.bytesOf(d.skip) }
+
+// Span is Raw for a value that another decoder reads, or that is only passed on: like Skip, a
+// lenient decoder checks only its grammar.
+func (d *Decoder) Span() ([]byte, error) {
+	raw, err := d.bytesOf(d.Skip)
+	d.skipped = 0
+	return raw, err
+}
+
+func (d *Decoder) bytesOf(read func() error) ([]byte, error) {
 	d.next()
 	start := d.pos
-	if err := d.Skip(); err != nil {
+	if err := read(); err != nil {
 		return nil, err
 	}
 	return d.src[start:d.pos:d.pos], nil

@@ -19,7 +19,7 @@ import (
 // what was expected and what came. Only the meaning of the values is left to the caller.
 //
 // A member that the document lacks leaves its field as it is, so v holds the defaults. null
-// is refused, unless the tag says otherwise. Options stand in a tag of their own,
+// is refused, unless the tag or Limits.Lenient says otherwise. Options stand in a tag of their own,
 // `canon:"required,max=80"`:
 //
 //   - required: the member must be there
@@ -163,8 +163,10 @@ func (u *unmarshaler) object(to reflect.Value) error {
 
 // member reads the value of a field.
 func (u *unmarshaler) member(to reflect.Value, o options) error {
-	if o.null && u.d.Kind() == Null {
-		to.SetZero()
+	if u.d.Kind() == Null && (o.null || u.d.limits.Lenient && !o.required) {
+		if o.null {
+			to.SetZero()
+		}
 		return u.d.Null()
 	}
 	return u.value(to, o)
@@ -288,7 +290,7 @@ func (u *unmarshaler) text(o options, want string, set func(string) error) error
 }
 
 func (u *unmarshaler) integer(o options, want string) (int64, error) {
-	if u.d.Kind() != Int {
+	if !u.d.isInteger() {
 		return 0, u.mismatch(o, want)
 	}
 	n, err := u.d.Int64()

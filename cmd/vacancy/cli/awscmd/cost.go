@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 type costFlags struct {
@@ -103,7 +104,7 @@ func (f *costFlags) priceList(region string) (cost.List, error) {
 	if err != nil {
 		return list, err
 	}
-	return cost.ReadPrices(b, list)
+	return cost.ReadPrices(canon.TrimMark(b), list)
 }
 
 // pricesResult is a price list.

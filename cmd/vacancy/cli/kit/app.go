@@ -34,6 +34,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // App is the state that all commands of one run share.
@@ -64,6 +65,27 @@ type App struct {
 	Seams Seams
 }
 
+// unmarked is standard input without the byte order mark that shells put before it.
+type unmarked struct {
+	io.Reader
+	began bool
+}
+
+// Read implements io.Reader. p has room for the mark.
+func (u *unmarked) Read(p []byte) (n int, err error) {
+	n, err = u.Reader.Read(p)
+	for err == nil && !u.began && n < len(canon.ByteOrderMark) && strings.HasPrefix(canon.ByteOrderMark, string(p[:n])) {
+		var more int
+		more, err = u.Reader.Read(p[n:])
+		n += more
+	}
+	if !u.began {
+		u.began = true
+		n = copy(p, canon.TrimMark(p[:n]))
+	}
+	return n, err
+}
+
 // Start runs a command line of the commands below root.
 func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	if s.Now == nil {
@@ -74,7 +96,7 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	// After the first interrupt signals get their default effect, so that a
 	// second one ends a command that hangs.
 	context.AfterFunc(ctx, stop)
-	a := &App{Piped: piped(stdin), In: bufio.NewReader(stdin), Out: stdout, Err: stderr, Env: environment(env), envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
+	a := &App{Piped: piped(stdin), In: bufio.NewReader(&unmarked{Reader: stdin}), Out: stdout, Err: stderr, Env: environment(env), envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
 	if s.Program != "" {
 		a.program = cmp.Or(a.Env[programEnv], a.thisProcess(s.Program).typed())
 	}

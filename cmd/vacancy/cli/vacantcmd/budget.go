@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 func budgetCommand(a *kit.App) *cobra.Command {
@@ -107,6 +108,7 @@ the version that priced them.`,
 			if err != nil {
 				return in, problem.Wrap(problem.NotFound, err, "read %s", q.Args[0])
 			}
+			file = canon.TrimMark(file)
 			if _, err := models.Parse(file); err != nil {
 				return in, problem.Within(problem.Usage, q.Args[0], err)
 			}

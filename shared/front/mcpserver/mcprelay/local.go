@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -34,7 +35,8 @@ func Canceled(ctx context.Context) <-chan struct{} {
 func (l local) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
 	// The answer is not waited for after a cancellation, and the tool keeps its own time.
 	ctx, canceled := context.WithValue(context.WithoutCancel(ctx), requestKey{}, ctx.Done()), ctx.Done()
-	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	body, ids := mcptool.ReplaceIDs(r.Body)
+	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
@@ -44,7 +46,7 @@ func (l local) Open(ctx context.Context, r outbound.Request) (*http.Response, er
 	go func() { defer close(served); l.handler.ServeHTTP(w, q) }()
 	select {
 	case <-served:
-		return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body)}, nil
+		return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(bytes.NewReader(mcptool.RestoreIDs(w.body.Bytes(), ids)))}, nil
 	case <-canceled:
 		return nil, problem.New(problem.Canceled, "the request was canceled")
 	}

@@ -180,7 +180,7 @@ type envelope struct {
 
 // take handles one message of the client.
 func (s *session) take(ctx context.Context, line []byte) {
-	d := canon.NewDecoder(line, httpapi.Limits(maxLine))
+	d := canon.NewDecoder(line, httpapi.ProtocolLimits(maxLine))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
 		s.fail(nil, codeParse, "the message does not decode: "+problem.Of(err).Text())
 		return
@@ -190,16 +190,30 @@ func (s *session) take(ctx context.Context, line []byte) {
 		return
 	}
 	var m envelope
-	if err := json.Unmarshal(line, &m); err != nil {
-		s.fail(nil, codeInvalid, "expected a message of JSON-RPC, got other JSON")
+	d = canon.NewDecoder(line, httpapi.ProtocolLimits(maxLine))
+	err := d.Object(func(key string) (err error) {
+		switch key {
+		case "id":
+			m.ID, err = d.Span()
+		case "method":
+			m.Method, err = d.String()
+		case "params":
+			m.Params, err = d.Span()
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	if err != nil {
+		s.fail(nil, codeInvalid, "expected a message of JSON-RPC: "+problem.Of(err).Text())
 		return
 	}
 	switch {
 	case m.Method == "notifications/cancelled":
 		s.cancel(m.Params)
 	case m.Method == "" || m.ID == nil: // servers over HTTP take no answers and no other notifications
-	case m.ID[0] != '"' && strings.Trim(string(m.ID), "-0123456789") != "":
-		s.fail(nil, codeInvalid, "id: expected a text or a whole number")
+	case m.ID[0] != '"' && m.ID[0] != '-' && (m.ID[0] < '0' || m.ID[0] > '9'):
+		s.fail(nil, codeInvalid, "id: expected a text or a number")
 	default:
 		s.request(ctx, m)
 	}

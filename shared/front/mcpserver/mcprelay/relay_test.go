@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
@@ -55,6 +57,20 @@ func TestTheRelayReadsWhileTheClientReadsNoAnswers(t *testing.T) {
 	client.Close()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A server in this process answers with the ids of its client, which the library reads as floats.
+func TestALocalServerKeepsIDs(t *testing.T) {
+	r := &Relay{URL: "http://localhost/mcp", HTTP: Local(sdk.NewServer(&sdk.Implementation{Name: "x", Version: "1"}, nil)), Note: t.Logf}
+	for _, id := range []string{"1732796400123456789", "1.0", "1e2", `"\u00e9"`} {
+		ping := `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`
+		for in, want := range map[string]string{ping: `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`, "[" + ping + "," + ping + "]": `[{"jsonrpc":"2.0","id":` + id + `,"result":{}},{"jsonrpc":"2.0","id":` + id + `,"result":{}}]`} {
+			var out bytes.Buffer
+			if err := r.Serve(t.Context(), strings.NewReader(in), &out); err != nil || out.String() != want+"\n" {
+				t.Errorf("%s: %s, %v", in, out.String(), err)
+			}
+		}
 	}
 }
 

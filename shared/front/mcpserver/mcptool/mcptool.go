@@ -143,7 +143,7 @@ type Said struct{ Text string }
 func (s *Said) Error() string { return s.Text }
 
 // limits are the limits of the arguments of a tool, which has an envelope at most.
-var limits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096}
+var limits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096, Lenient: true}
 
 // tool is a tool whose arguments are an In.
 func tool[In any](s *sdk.Server, t *sdk.Tool, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
@@ -271,14 +271,14 @@ func (a *Answer) notice() string {
 type progress struct {
 	ctx   context.Context
 	r     *sdk.CallToolRequest
-	token any
+	token json.RawMessage
 	n     atomic.Int64
 }
 
 // progressOf returns nil if the client did not ask for progress, or if none reaches it.
 func progressOf(ctx context.Context, r *sdk.CallToolRequest) *progress {
-	token := r.Params.GetProgressToken()
-	if token == nil || !IsStreamed(ctx) {
+	token, _ := ctx.Value(streamedKey{}).(json.RawMessage)
+	if token == nil {
 		return nil
 	}
 	return &progress{ctx: ctx, r: r, token: token}
@@ -308,15 +308,14 @@ func (p *progress) began() func(string) {
 type streamedKey struct{}
 
 // WithStream marks ctx as the context of a request whose answer is a stream, so that progress reaches
-// the client.
-func WithStream(ctx context.Context) context.Context {
-	return context.WithValue(ctx, streamedKey{}, true)
+// the client. token is the client's progress token as it came, because the library changes large numbers.
+func WithStream(ctx context.Context, token json.RawMessage) context.Context {
+	return context.WithValue(ctx, streamedKey{}, token)
 }
 
 // IsStreamed reports whether ctx is of WithStream.
 func IsStreamed(ctx context.Context) bool {
-	streamed, _ := ctx.Value(streamedKey{}).(bool)
-	return streamed
+	return ctx.Value(streamedKey{}) != nil
 }
 
 // question reads the part of a question that is not in the arguments.

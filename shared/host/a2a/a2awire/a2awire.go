@@ -21,7 +21,7 @@ const MaxBody = 346 << 10
 // Limits returns the bounds of a request.
 func Limits() canon.Limits {
 	l := canon.DefaultLimits()
-	l.Bytes = MaxBody
+	l.Bytes, l.Lenient = MaxBody, true
 	return l
 }
 

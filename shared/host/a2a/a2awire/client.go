@@ -103,7 +103,7 @@ var ErrUnknownAnswer = errors.New("an answer of an unknown kind")
 // answerLimits bound answers of agents by their size; side data may be deep and wide.
 func answerLimits() canon.Limits {
 	l := canon.AnswerLimits()
-	l.Depth, l.Keys = 256, l.Bytes
+	l.Depth, l.Keys, l.Lenient = 256, l.Bytes, true
 	return l
 }
 
@@ -301,7 +301,7 @@ func (r *reader) task() (*task.Task, error) {
 
 // aside reads a value that decides nothing: a value that cannot be read counts as absent.
 func (r *reader) aside(read func(one *reader) error) error {
-	raw, err := r.Raw()
+	raw, err := r.Span()
 	if err == nil {
 		_ = read(newAnswerReader(r.d, raw))
 	}
@@ -312,6 +312,13 @@ func (r *reader) status(s *task.Status) error {
 	timestamp := ""
 	err := r.object(fields{
 		"state": func() error {
+			if k := r.Kind(); k == canon.Int || k == canon.Float {
+				n, err := r.Int64()
+				if err == nil && n > 0 && n < int64(len(numbered)) {
+					s.State = numbered[n]
+				}
+				return err
+			}
 			text, err := r.String()
 			s.State = parseAnswerState(text)
 			return err
@@ -335,6 +342,9 @@ func (r *reader) status(s *task.Status) error {
 	}
 	return err
 }
+
+// numbered are the states by their number in the enum of 1.0: ProtoJSON may send either.
+var numbered = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
 
 // parseAnswerState takes the spelling of either version. A state of neither is kept: it
 // is not an end.
@@ -373,7 +383,7 @@ func (r *reader) artifact() (a task.Artifact, err error) {
 // answerPart reads a part of an agent. A part that is not A2A's is its text, or else data:
 // the other parts are an answer, too.
 func (r *reader) answerPart(field string) (p task.Part, err error) {
-	raw, err := r.Raw()
+	raw, err := r.Span()
 	if err != nil {
 		return p, err
 	}
@@ -384,7 +394,12 @@ func (r *reader) answerPart(field string) (p task.Part, err error) {
 	}
 	said := ""
 	one := newAnswerReader(r.d, raw)
-	if err := one.object(fields{"text": one.text(&said)}); err == nil && said != "" {
+	var unread error // of a text that has half a character
+	err = one.object(fields{"text": func() error { unread = one.text(&said)(); return unread }})
+	switch {
+	case unread != nil:
+		return p, unread
+	case err == nil && said != "":
 		return task.Part{Kind: task.Text, Text: said}, nil
 	}
 	return task.Part{Kind: task.Data, Data: raw}, nil
@@ -416,17 +431,17 @@ func (e *RPCError) Info() (reason string, metadata map[string]string) {
 // ReadResponse reads a JSON-RPC response with an id, a number. The error is a *RPCError
 // if the agent answered with one.
 func ReadResponse(raw []byte, id string) (result []byte, err error) {
-	r := newAnswerReader(V1, raw)
+	r := newAnswerReader(V1, canon.TrimMark(raw))
 	var fault *RPCError
 	got := ""
 	err = r.Document(func(key string) (err error) {
 		switch key {
 		case "id":
-			b, err := r.Raw()
+			b, err := r.Span()
 			got = string(b)
 			return err
 		case "result":
-			result, err = r.Raw()
+			result, err = r.Span()
 			return err
 		case "error":
 			fault, err = r.fault()
@@ -457,7 +472,7 @@ func isID(got, id string) bool {
 
 // fault reads an error of an agent, of any form. It returns nil for null.
 func (r *reader) fault() (*RPCError, error) {
-	raw, err := r.Raw()
+	raw, err := r.Span()
 	if err != nil || string(raw) == "null" {
 		return nil, err
 	}

@@ -175,9 +175,17 @@ func (r *reader) raw(field string, into *[]byte) func() error {
 		if r.Kind() != canon.Object {
 			return r.Mismatch("an object for " + field)
 		}
-		*into, err = r.Raw()
+		*into, err = r.kept()
 		return err
 	}
+}
+
+// kept reads a value that is stored, or shown, as it came.
+func (r *reader) kept() ([]byte, error) {
+	if r.lenient {
+		return r.Span()
+	}
+	return r.Raw()
 }
 
 func (r *reader) texts(field string, into *[]string) func() error {
@@ -450,7 +458,7 @@ func (r *reader) bytes(field string, into *[]byte) func() error {
 // any keeps a value as it came.
 func (r *reader) any(into *[]byte) func() error {
 	return func() (err error) {
-		*into, err = r.Raw()
+		*into, err = r.kept()
 		return err
 	}
 }

@@ -75,7 +75,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 // messageOf reads the arguments of a tool.
 func messageOf(arguments json.RawMessage) (message string, err error) {
 	limits := canon.DefaultLimits()
-	limits.Depth = 2
+	limits.Depth, limits.Lenient = 2, true
 	var is struct {
 		Message string `json:"message" canon:"required"`
 	}

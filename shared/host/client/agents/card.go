@@ -70,6 +70,14 @@ func member(v canon.Value, name string) canon.Value {
 	return m
 }
 
+// literal returns the text of a version, which may be a number.
+func literal(v canon.Value) string {
+	if k := v.Kind(); k == canon.Int || k == canon.Float {
+		return string(v.AppendCJ(nil))
+	}
+	return v.Text()
+}
+
 func isTrue(v canon.Value) bool {
 	return v.Kind() == canon.Bool && string(v.AppendCJ(nil)) == "true"
 }
@@ -78,12 +86,12 @@ func isTrue(v canon.Value) bool {
 func ParseCard(from string, raw []byte) (*Card, error) {
 	limits := canon.AnswerLimits()
 	limits.Bytes = maxCard
-	v, err := canon.Parse(raw, limits)
+	v, err := canon.Parse(canon.TrimMark(raw), limits)
 	if err != nil {
 		return nil, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrAgentCardSchemaInvalid, err), "the agent's card is none: %s", problem.Of(err).Text())
 	}
 	c := &Card{value: v, url: from}
-	c.Name, c.Description, c.Version = member(v, "name").Text(), member(v, "description").Text(), member(v, "version").Text()
+	c.Name, c.Description, c.Version = member(v, "name").Text(), member(v, "description").Text(), literal(member(v, "version"))
 	capabilities := member(v, "capabilities")
 	c.Streaming, c.Push = isTrue(member(capabilities, "streaming")), isTrue(member(capabilities, "pushNotifications"))
 	for _, e := range member(capabilities, "extensions").Items() {
@@ -99,7 +107,7 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 		return way.Kind() == canon.Object && len(way.Members()) == 0
 	})
 	for _, i := range member(v, "supportedInterfaces").Items() {
-		c.Interfaces = append(c.Interfaces, Interface{member(i, "url").Text(), member(i, "protocolBinding").Text(), member(i, "protocolVersion").Text()})
+		c.Interfaces = append(c.Interfaces, Interface{member(i, "url").Text(), member(i, "protocolBinding").Text(), literal(member(i, "protocolVersion"))})
 	}
 	if len(c.Interfaces) == 0 && member(v, "url").Text() != "" {
 		c.Interfaces = interfaces03(v)
@@ -111,7 +119,7 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 		}
 		c.Skills = append(c.Skills, skill)
 	}
-	for what, missing := range map[string]bool{"name": c.Name == "", "version": c.Version == "", "supportedInterfaces or url": len(c.Interfaces) == 0} {
+	for what, missing := range map[string]bool{"name": c.Name == "", "supportedInterfaces or url": len(c.Interfaces) == 0} {
 		if missing {
 			return nil, problem.Wrap(problem.Untrusted, ErrAgentCardSchemaInvalid, "the agent's card has no %s", what)
 		}
@@ -136,7 +144,7 @@ func (c *Card) readPrice(params canon.Value) {
 
 // interfaces03 returns the interfaces in a card of 0.3.
 func interfaces03(v canon.Value) []Interface {
-	version := member(v, "protocolVersion").Text()
+	version := literal(member(v, "protocolVersion"))
 	if version == "" {
 		version = "0.3"
 	}
@@ -157,7 +165,7 @@ func interfaces03(v canon.Value) []Interface {
 func (c *Card) choose() (at string, d a2awire.Dialect, err error) {
 	var failed error
 	for _, i := range c.Interfaces {
-		if i.Binding != "JSONRPC" {
+		if !strings.EqualFold(i.Binding, "JSONRPC") {
 			continue
 		}
 		at, d, err := c.use(i)

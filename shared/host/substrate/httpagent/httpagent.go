@@ -140,11 +140,13 @@ func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error
 			return
 		}
 		var events []substrate.Event
-		switch {
-		case media == "application/json":
+		switch isObject := bytes.HasPrefix(bytes.TrimSpace(canon.TrimMark(all)), []byte("{")); {
+		case media == "" && !isObject:
+			err = wrongMedia(media)
+		case media == "application/json", media == "":
 			events, err = object(all)
 		case utf8.Valid(all):
-			events = append(whole(string(all)), substrate.Stop)
+			events = append(whole(string(canon.TrimMark(all))), substrate.Stop)
 		default:
 			err = failed("body", "UTF-8", "other bytes")
 		}
@@ -249,21 +251,28 @@ func appendFile(b []byte, f *substrate.File) []byte {
 	return append(b, `"}`...)
 }
 
-// mediaOf returns the media type of a reply that may be an answer.
+// mediaOf returns the media type of a reply that may be an answer. It is "" for a reply without
+// one, which may be an object.
 func mediaOf(reply *http.Response) (string, error) {
-	const want = "application/json, text/plain or text/event-stream in UTF-8"
 	if reply.StatusCode != http.StatusOK {
 		return "", substrate.BadStatus(reply.StatusCode)
 	}
 	header := reply.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(header)
+	if header == "" {
+		return "", nil
+	}
 	if err == nil && slices.Contains([]string{"application/json", "text/plain", "text/event-stream"}, media) {
 		switch strings.ToLower(params["charset"]) {
 		case "", "utf-8", "utf8", "us-ascii":
 			return media, nil
 		}
 	}
-	return "", failed("Content-Type", want, fmt.Sprintf("%.80q", header))
+	return "", wrongMedia(header)
+}
+
+func wrongMedia(header string) error {
+	return failed("Content-Type", "application/json, text/plain or text/event-stream in UTF-8", fmt.Sprintf("%.80q", header))
 }
 
 // whole returns the event of a text, or none for an empty text.
@@ -335,7 +344,9 @@ func usage(data []byte) (u substrate.Usage, ok bool) {
 // parse reads member text, and usage with the end of the answer, and ignores other
 // members.
 func parse(body []byte) (text string, end []substrate.Event, err error) {
-	d := canon.NewDecoder(body, canon.AnswerLimits())
+	limits := canon.AnswerLimits()
+	limits.Lenient = true
+	d := canon.NewDecoder(canon.TrimMark(body), limits)
 	found := false
 	err = d.Document(func(key string) (err error) {
 		switch key {
@@ -344,7 +355,7 @@ func parse(body []byte) (text string, end []substrate.Event, err error) {
 			text, err = d.String()
 			return err
 		case "usage":
-			raw, err := d.Raw()
+			raw, err := d.Span()
 			if u, ok := usage(raw); ok {
 				end = append(end, u)
 			}
