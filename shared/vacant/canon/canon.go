@@ -23,7 +23,7 @@ type Limits struct {
 	Lenient bool
 }
 
-// ByteOrderMark is what editors and shells put before a text.
+// ByteOrderMark is the mark that editors and shells put before a text.
 const ByteOrderMark = "\uFEFF"
 
 // TrimMark returns b without a byte order mark. It is for local input and the answers of

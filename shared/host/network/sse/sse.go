@@ -1,5 +1,5 @@
 // Package sse reads the server-sent events (WHATWG HTML §9.2) of models, agents and MCP
-// servers. It returns the names and data of events; it skips ids, comments and a byte order mark.
+// servers. It returns the names, ids and data of events; it skips comments and a byte order mark.
 // A field "error", which llama.cpp sends, is the data of an event of that name. Servers that
 // write one newline between events are understood if the data of each event is a JSON object.
 package sse
@@ -22,6 +22,7 @@ var ErrTooLong = errors.New("an event is too long")
 // Event is an event with data.
 type Event struct {
 	Name string // "" if it has none
+	ID   string // likewise
 	Data []byte // valid until the next event
 }
 
@@ -42,10 +43,10 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 			_, _ = in.Discard(3)
 		}
 		var data, line []byte
-		var name, began string // began is the name when the data began
-		some := false          // an event may have empty data
-		renamed := false       // the name came after data
-		joined := false        // the lines of the data belong together
+		var name, began, id string // began is the name when the data began
+		some := false              // an event may have empty data
+		renamed := false           // the name came after data
+		joined := false            // the lines of the data belong together
 		for {
 			var err error
 			if line, err = in.next(line[:0], most); err != nil {
@@ -55,9 +56,10 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 				return
 			}
 			if len(line) == 0 {
-				if some && !yield(Event{name, data}, nil) {
+				if some && !yield(Event{name, id, data}, nil) {
 					return
 				}
+				id = ""
 				name, data, some, renamed, joined = "", data[:0], false, false, false
 				continue
 			}
@@ -67,6 +69,9 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 			case string(field) == "event":
 				name, renamed = string(value), some
 				continue
+			case string(field) == "id":
+				id = string(value)
+				continue
 			case string(field) == "error" && len(line) > len(field):
 				name, renamed = "error", some
 			case string(field) != "data":
@@ -74,7 +79,7 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 			}
 			if some && !joined {
 				if joined = !beginsAnother(data, value); !joined {
-					if !yield(Event{began, data}, nil) {
+					if !yield(Event{began, id, data}, nil) {
 						return
 					}
 					if !renamed {

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
@@ -136,6 +137,9 @@ func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url s
 		if got.err != nil {
 			return nil, failures.failure(ctx, got.err)
 		}
+		failures.mu.Lock()
+		failures.refused = nil // the library tries a method that servers of before refuse
+		failures.mu.Unlock()
 		return &session{got.ClientSession, failures}, nil
 	case <-ctx.Done(): // the library goes on for seconds, to tell the server
 		go func() {
@@ -176,10 +180,13 @@ type recorder struct {
 
 // RoundTrip implements http.RoundTripper.
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	asked := requestOf(req)
 	reply, err := r.next.RoundTrip(req)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
+	case err == nil && reply.StatusCode == http.StatusOK && asked.ID != nil:
+		asked.mend(reply)
 	case err != nil:
 		r.failed = cmp.Or(r.failed, err)
 	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
@@ -193,16 +200,22 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return reply, err
 }
 
+// rejected is the library's own error for a status of HTTP.
+const rejected = "rejected by transport"
+
 // failure returns the reason that a request failed. err is the library's error.
 func (r *recorder) failure(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var known *problem.Error
+	var told *jsonrpc.Error
 	switch {
 	case errors.As(r.failed, &known):
 		return substrate.Unreached(known)
 	case ctx.Err() != nil:
 		return substrate.Ended(ctx, "the server")
+	case errors.As(err, &told) && told.Message != rejected:
+		return problem.Wrap(problem.SubstrateMisconfigured, told, "it answers with an error: %s", substrate.Excerpt([]byte(told.Message)))
 	case r.refused != nil:
 		return r.refused
 	}
@@ -287,7 +300,16 @@ func inputSchema(of any) (json.RawMessage, error) {
 func (s *session) use(ctx context.Context, tool string, arguments any) (string, error) {
 	got, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
-		return "", s.failures.failure(ctx, err)
+		err = s.failures.failure(ctx, err)
+		var told *jsonrpc.Error
+		var answered *call.AgentError
+		switch {
+		case errors.As(err, &told):
+			return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(substrate.Excerpt([]byte(told.Message)), "the tool failed and does not say why"))
+		case errors.As(err, &answered) && answered.Body != "":
+			return "", problem.Wrap(problem.Of(err).Kind, err, "%s: %s", problem.Of(err).Text(), answered.Body)
+		}
+		return "", err
 	}
 	text := textOf(got)
 	if got.IsError {

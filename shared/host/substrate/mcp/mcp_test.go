@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -320,6 +321,91 @@ func offered(t testing.TB, url string) (tools []loop.Tool, names []string, left 
 		names = append(names, strings.TrimPrefix(one.Name, "mcp__trial__"))
 	}
 	return offer.Tools, names, offer.LeftOut
+}
+
+// A server's details cost no tool, no answer and no time.
+func TestOddAnswersOfServers(t *testing.T) {
+	const good = `{"name":"t",` + object + `}`
+	answer := func(text string) string { return `{"content":[{"type":"text","text":"` + text + `"}]}` }
+	event := func(data string) string { return "data: " + data + "\n\n" }
+	whole := func(id, result string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":` + result + `}` }
+	for name, tt := range map[string]struct {
+		id     string // in place of each id; "" for the id of the request
+		list   string
+		call   string // the body of the reply to a call, with ID for its id
+		media  string
+		status int
+		names  string
+		want   string // "!" before an error
+	}{
+		"an id as text":          {id: `"2"`, call: whole("ID", answer("x")), want: "x"},
+		"an id as a fraction":    {id: "2.0", call: whole("ID", answer("x")), want: "x"},
+		"an id of null":          {id: "null", call: whole("ID", answer("x")), want: "x"},
+		"another id":             {id: "77", call: whole("ID", answer("x")), want: "x"},
+		"a byte order mark":      {call: "\uFEFF" + whole("ID", answer("x")), want: "x"},
+		"no version":             {call: `{"id":ID,"result":` + answer("x") + `}`, want: "x"},
+		"an odd member":          {call: `{"error":null,"odd":7,` + whole("ID", answer("x"))[1:], want: "x"},
+		"a bad description":      {list: `{"tools":[{"name":"t","description":5,` + object + `},` + `{"name":"u",` + object + `}]}`, names: "t u", call: whole("ID", answer("x")), want: "x"},
+		"a bad tool":             {list: `{"tools":[{"name":5,` + object + `},7,` + good + `],"nextCursor":7}`, call: whole("ID", answer("x")), want: "x"},
+		"a bad annotation":       {list: `{"tools":[{"name":"t","annotations":"x","title":[],` + object + `}]}`, call: whole("ID", answer("x")), want: "x"},
+		"a bad part":             {call: whole("ID", `{"content":[{"type":"text","text":7},{"type":"video"},7,{"type":"text","text":"x"}],"isError":"no"}`), want: "[content that is not text]\n[content that is not text]\n[content that is not text]\nx"},
+		"an error":               {call: `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no such city"}}`, want: "!no such city"},
+		"an error of a text":     {call: `{"jsonrpc":"2.0","id":ID,"error":"no such city"}`, want: `!"no such city"`},
+		"an error with a status": {call: `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no such city"}}`, status: 400, want: "!no such city"},
+		"500":                    {call: `the disk is full`, media: "text/plain", status: 500, want: "!the disk is full"},
+		"noise":                  {media: "text/event-stream", call: event("ping") + event("[DONE]") + event("null") + "event: heartbeat\n" + event(`{"time":1}`) + event(`{"type":"ping"}`) + event(whole("ID", answer("x"))), want: "x"},
+		"noise after the end":    {media: "text/event-stream", call: "\uFEFF" + event(whole("ID", answer("x"))) + event("{"), want: "x"},
+		"an id as text, events":  {id: `"2"`, media: "text/event-stream", call: "event: message\n" + event(whole("ID", answer("x"))), want: "x"},
+		"several lines":          {media: "text/event-stream", call: "data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":ID,\"result\":" + answer("x") + "}\n\n", want: "x"},
+		"one newline":            {media: "text/event-stream", call: "data: " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}` + "\ndata: " + whole("ID", answer("x")) + "\n\n", want: "x"},
+		"no answer":              {media: "text/event-stream", call: event("ping"), want: "!it does not speak MCP: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var q struct {
+					ID     json.RawMessage
+					Method string
+				}
+				b, _ := io.ReadAll(r.Body)
+				if r.Method != http.MethodPost || json.Unmarshal(b, &q) != nil || q.ID == nil {
+					w.WriteHeader(http.StatusAccepted)
+					return
+				}
+				if tt.id != "" {
+					q.ID = json.RawMessage(tt.id)
+				}
+				media, status, body := "application/json", 200, ""
+				switch q.Method {
+				case "initialize":
+					body = whole("ID", `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"trial","version":"1"}}`)
+				case "tools/list":
+					if body = whole("ID", tt.list); tt.list == "" {
+						body = whole("ID", `{"tools":[`+good+`]}`)
+					}
+				case "tools/call":
+					media, body = stdcmp.Or(tt.media, media), tt.call
+					status = stdcmp.Or(tt.status, 200)
+				default:
+					status = 404
+				}
+				w.Header().Set("Content-Type", media)
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, strings.ReplaceAll(body, "ID", string(q.ID)))
+			}))
+			t.Cleanup(s.Close)
+			tools, names, _ := offered(t, s.URL)
+			if got := strings.Join(names, " "); got != stdcmp.Or(tt.names, "t") {
+				t.Fatalf("the tools are %q", got)
+			}
+			got, err := tools[0].Run(t.Context(), nil, json.RawMessage(`{}`))
+			if err != nil {
+				got = "!" + problem.Of(err).Text()
+			}
+			if got != tt.want && !(tt.want[0] == '!' && err != nil && strings.Contains(got, tt.want[1:])) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
 }
 
 const object = `"inputSchema":{"type":"object"}`

@@ -1,0 +1,196 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/network/sse"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// asked is a request of the library. Its answer is mended before the library, which is strict,
+// reads it: the answer of a POST is its answer, whatever its id, and a bad tool, a bad part of a
+// result or noise costs only itself.
+type asked struct {
+	ID     json.RawMessage
+	Method string
+}
+
+func requestOf(r *http.Request) (q asked) {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return q
+	}
+	body, err := r.GetBody()
+	if err == nil {
+		_ = json.NewDecoder(body).Decode(&q) // the library's own request
+		body.Close()
+	}
+	return q
+}
+
+// mend replaces the body of a reply.
+func (q asked) mend(reply *http.Response) {
+	body := reply.Body
+	if media := reply.Header.Get("Content-Type"); strings.HasPrefix(media, "text/event-stream") {
+		next, stop := iter.Pull2(sse.Events(body, outbound.MaxStream))
+		reply.Body = &mended{Closer: body, asked: q, next: next, stop: stop}
+	} else if strings.HasPrefix(media, "application/json") {
+		all, err := io.ReadAll(body)
+		if message := q.message(canon.TrimMark(all)); err == nil && message != nil {
+			all = message
+		}
+		reply.Body = struct {
+			io.Reader
+			io.Closer
+		}{bytes.NewReader(all), body}
+	}
+}
+
+// mended is a stream of events without noise.
+type mended struct {
+	io.Closer
+	asked asked
+	next  func() (sse.Event, error, bool)
+	stop  func()
+	rest  []byte
+}
+
+// Read implements io.Reader.
+func (m *mended) Read(p []byte) (int, error) {
+	for len(m.rest) == 0 {
+		e, err, more := m.next()
+		switch {
+		case !more:
+			return 0, io.EOF
+		case err != nil:
+			return 0, err
+		}
+		if e.ID != "" { // from which the stream may be resumed
+			m.rest = append(append(append(m.rest, "id: "...), e.ID...), '\n')
+		}
+		if !e.IsNoise() && (e.Name == "" || e.Name == "message") {
+			if message := m.asked.message(e.Data); message != nil {
+				m.rest = append(append(m.rest, "data: "...), message...)
+			}
+		}
+		if len(m.rest) > 0 {
+			m.rest = append(m.rest, "\n\n"...)
+		}
+	}
+	n := copy(p, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (m *mended) Close() error {
+	err := m.Closer.Close()
+	m.stop()
+	return err
+}
+
+// message returns a message of the server in one line, or nil if it is noise. What is not JSON is
+// returned unchanged: a part of it may be missing.
+func (q asked) message(data []byte) []byte {
+	var m struct{ Method, Result, Error json.RawMessage }
+	if json.Unmarshal(data, &m) != nil {
+		return data
+	}
+	hasError := m.Error != nil && string(m.Error) != "null"
+	switch {
+	case m.Method != nil:
+	case hasError:
+		data = encoded(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": mendError(m.Error)})
+	case m.Result != nil:
+		data = encoded(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": q.result(m.Result)})
+	default:
+		return nil
+	}
+	var line bytes.Buffer
+	_ = json.Compact(&line, data) // it is JSON
+	return line.Bytes()
+}
+
+// encoded returns v, whose values are JSON, in JSON.
+func encoded(v any) []byte {
+	b, _ := json.Marshal(v)
+	return b
+}
+
+// mendError returns an error in the form of JSON-RPC.
+func mendError(raw json.RawMessage) any {
+	var is struct {
+		Code    float64
+		Message string
+	}
+	if json.Unmarshal(raw, &is) != nil || is.Message == "" {
+		is.Message = string(raw)
+	}
+	return map[string]any{"code": int64(is.Code), "message": is.Message}
+}
+
+// result returns a result that the library can read, if the other parts of it can be.
+func (q asked) result(raw json.RawMessage) json.RawMessage {
+	switch q.Method {
+	case "tools/list":
+		return mendList(raw, "tools", new(sdk.ListToolsResult), func(one json.RawMessage) json.RawMessage {
+			var tool sdk.Tool
+			if one = mendMembers(one, &tool); tool.Name == "" {
+				return nil
+			}
+			return one
+		})
+	case "tools/call":
+		return mendList(raw, "content", new(sdk.CallToolResult), func(one json.RawMessage) json.RawMessage {
+			if json.Unmarshal(encoded(map[string]any{"content": []any{one}}), new(sdk.CallToolResult)) != nil {
+				return json.RawMessage(`{"type":"text","text":"[content that is not text]"}`)
+			}
+			return one
+		})
+	}
+	return raw
+}
+
+// mendList mends the elements of a member, and drops the ones for which mend returns nil.
+func mendList(raw json.RawMessage, member string, is any, mend func(json.RawMessage) json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	var all, good []json.RawMessage
+	if json.Unmarshal(raw, is) == nil || json.Unmarshal(raw, &members) != nil || json.Unmarshal(members[member], &all) != nil {
+		return raw
+	}
+	for _, one := range all {
+		if one = mend(one); one != nil {
+			good = append(good, one)
+		}
+	}
+	members[member] = encoded(good)
+	return mendMembers(encoded(members), is)
+}
+
+// mendMembers drops the members of an object without which it can be read; it returns nil if there
+// are none such.
+func mendMembers(raw json.RawMessage, is any) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, is) == nil {
+		return raw
+	}
+	if json.Unmarshal(raw, &members) != nil {
+		return nil
+	}
+	for name, value := range members {
+		if json.Unmarshal(encoded(map[string]any{name: value}), is) != nil {
+			delete(members, name)
+		}
+	}
+	if raw = encoded(members); json.Unmarshal(raw, is) != nil {
+		return nil
+	}
+	return raw
+}
