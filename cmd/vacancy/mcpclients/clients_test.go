@@ -129,6 +129,7 @@ func TestTOMLIsMergedInPlace(t *testing.T) {
 			added + "\n# about the owl\n[mcp_servers.owl]\ncommand = \"owl\"\n# the end\n[other]\n", true,
 		},
 		"lines of Windows":             {"a = 1\r\n", "a = 1\r\n\r\n" + strings.ReplaceAll(added, "\n", "\r\n"), false},
+		"a byte order mark":            {"\xef\xbb\xbfa = 1\n", "\xef\xbb\xbfa = 1\n\n" + added, false},
 		"dotted keys of another entry": {"mcp_servers.owl.command = \"owl\"\n", "mcp_servers.owl.command = \"owl\"\n\n" + added, false},
 	} {
 		c, _ := Find("codex")

@@ -160,6 +160,13 @@ func TestAnswers(t *testing.T) {
 		"json, 300 KB":             {media: "application/json", body: `{"text":"` + most + `"}`, want: most},
 		"json, 300 KB all escaped": {media: "application/json", body: `{"text":"` + strings.Repeat(`\u0041`, substrate.MaxText) + `"}`, want: strings.Repeat("A", substrate.MaxText)},
 
+		"json without a media type": {media: " ", body: "\n" + `{"text":"a"}`, want: "a"},
+		"json after a mark":         {media: "application/json", body: "\uFEFF" + `{"text":"a"}`, want: "a"},
+		"plain after a mark":        {media: "text/plain", body: "\uFEFFa", want: "a"},
+		"both without":              {media: " ", body: "\uFEFF" + `{"text":"a"}`, want: "a"},
+		"odd members aside":         {media: "application/json", body: `{"odd":"\ud800","odd":{"a":1,"a":1e999},"usage":{"input_tokens":"\ud800"},"text":"a"}`, want: "a"},
+		"events after a mark":       {media: "text/event-stream", body: "\uFEFFevent: delta\ndata: {\"text\":\"a\"}\n\nevent: done\ndata: {}\n\n", want: "a"},
+
 		"plain above 300 KB":  {media: "text/plain", body: most + "x", want: "expected at most 307200 bytes, got 307201", fails: problem.SubstrateTooLarge},
 		"json above 300 KB":   {media: "application/json", body: `{"text":"` + most + `x"}`, want: "expected at most 307200 bytes", fails: problem.SubstrateTooLarge},
 		"endless":             {media: "text/plain", body: strings.Repeat(most, 8), want: "expected at most", fails: problem.SubstrateTooLarge},
