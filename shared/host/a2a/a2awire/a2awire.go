@@ -4,9 +4,9 @@
 //
 // The invariants: metadata and data stay the bytes that came, so that no number loses
 // digits; readers of 1.0 take both spellings of a member, ignore unknown ones and
-// treat null as absent, as ProtoJSON does; a member in both spellings, or twice, is
-// refused; nothing that one version cannot say is read as something else. Answers of
-// agents are read as package client/agents says.
+// treat null as absent, as ProtoJSON does; a member that is read and comes in both
+// spellings, or twice, is refused; nothing that one version cannot say is read as something
+// else. Answers of agents are read as package client/agents says.
 package a2awire
 
 import (
