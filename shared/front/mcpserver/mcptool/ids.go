@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -59,39 +60,27 @@ const maxDepth = 1000
 // rewrite returns a message, or a batch, with the values that change returns.
 func rewrite(message []byte, change func(key string, value []byte) []byte) ([]byte, error) {
 	d := canon.NewDecoder(message, canon.Limits{Bytes: len(message), Depth: maxDepth, Keys: 16, Lenient: true})
-	isBatch := d.Kind() == canon.Array
 	b := make([]byte, 0, len(message)+64)
-	one := func(i int) error {
-		if i > 0 {
-			b = append(b, ',')
-		}
+	one := func(int) error {
 		b = append(b, '{')
-		first := true
 		err := d.Object(func(key string) error {
-			switch key {
-			case "jsonrpc", "id", "method", "params", "result", "error":
-			default:
+			if !slices.Contains([]string{"jsonrpc", "id", "method", "params", "result", "error"}, key) {
 				return d.Skip()
 			}
 			value, err := d.Span()
-			if err != nil {
-				return err
+			if err == nil {
+				b = append(append(append(canon.AppendString(b, key), ':'), change(key, value)...), ',')
 			}
-			if !first {
-				b = append(b, ',')
-			}
-			first = false
-			b = append(append(canon.AppendString(b, key), ':'), change(key, value)...)
-			return nil
+			return err
 		})
-		b = append(b, '}')
+		b = append(bytes.TrimSuffix(b, []byte(",")), "},"...)
 		return err
 	}
-	if !isBatch {
+	if d.Kind() != canon.Array {
 		err := errors.Join(one(0), d.End())
-		return b, err
+		return bytes.TrimSuffix(b, []byte(",")), err
 	}
 	b = append(b, '[')
-	err := d.Array(one)
-	return append(b, ']'), errors.Join(err, d.End())
+	err := errors.Join(d.Array(one), d.End())
+	return append(bytes.TrimSuffix(b, []byte(",")), ']'), err
 }

@@ -2,9 +2,10 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"strings"
 
@@ -38,62 +39,57 @@ func requestOf(r *http.Request) (q asked) {
 // mend replaces the body of a reply.
 func (q asked) mend(reply *http.Response) {
 	body := reply.Body
-	if media := reply.Header.Get("Content-Type"); strings.HasPrefix(media, "text/event-stream") {
-		next, stop := iter.Pull2(sse.Events(body, outbound.MaxStream))
-		reply.Body = &mended{Closer: body, asked: q, next: next, stop: stop}
-	} else if strings.HasPrefix(media, "application/json") {
-		all, err := io.ReadAll(body)
-		if message := q.message(canon.TrimMark(all)); err == nil && message != nil {
-			all = message
-		}
-		reply.Body = struct {
-			io.Reader
-			io.Closer
-		}{bytes.NewReader(all), body}
-	}
-}
-
-// mended is a stream of events without noise.
-type mended struct {
-	io.Closer
-	asked asked
-	next  func() (sse.Event, error, bool)
-	stop  func()
-	rest  []byte
-}
-
-// Read implements io.Reader.
-func (m *mended) Read(p []byte) (int, error) {
-	for len(m.rest) == 0 {
-		e, err, more := m.next()
-		switch {
-		case !more:
-			return 0, io.EOF
-		case err != nil:
-			return 0, err
-		}
-		if e.ID != "" { // from which the stream may be resumed
-			m.rest = append(append(append(m.rest, "id: "...), e.ID...), '\n')
-		}
-		if !e.IsNoise() && (e.Name == "" || e.Name == "message") {
-			if message := m.asked.message(e.Data); message != nil {
-				m.rest = append(append(m.rest, "data: "...), message...)
+	r, w := io.Pipe()
+	switch media := reply.Header.Get("Content-Type"); {
+	case strings.HasPrefix(media, "text/event-stream"):
+		go func() { w.CloseWithError(q.copyEvents(w, body)) }()
+	case strings.HasPrefix(media, "application/json"):
+		go func() {
+			all, err := io.ReadAll(body)
+			if message := q.message(canon.TrimMark(all)); err == nil && message != nil {
+				all = message
 			}
-		}
-		if len(m.rest) > 0 {
-			m.rest = append(m.rest, "\n\n"...)
-		}
+			_, failed := w.Write(all)
+			w.CloseWithError(cmp.Or(err, failed))
+		}()
+	default:
+		return
 	}
-	n := copy(p, m.rest)
-	m.rest = m.rest[n:]
-	return n, nil
+	reply.Body = mended{r, body}
+}
+
+// mended is a body that is copied from another one.
+type mended struct {
+	*io.PipeReader
+	from io.Closer
 }
 
 // Close implements io.Closer.
-func (m *mended) Close() error {
-	err := m.Closer.Close()
-	m.stop()
-	return err
+func (m mended) Close() error { return errors.Join(m.PipeReader.Close(), m.from.Close()) }
+
+// copyEvents copies the messages of a stream, and the ids from which the stream may be resumed.
+func (q asked) copyEvents(w io.Writer, from io.Reader) error {
+	for e, err := range sse.Events(from, outbound.MaxStream) {
+		if err != nil {
+			return err
+		}
+		event := ""
+		if e.ID != "" {
+			event = "id: " + e.ID + "\n"
+		}
+		if !e.IsNoise() && (e.Name == "" || e.Name == "message") {
+			if message := q.message(e.Data); message != nil {
+				event += "data: " + string(message) + "\n"
+			}
+		}
+		if event == "" {
+			continue
+		}
+		if _, err := io.WriteString(w, event+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // message returns a message of the server in one line, or nil if it is noise. What is not JSON is
@@ -107,7 +103,14 @@ func (q asked) message(data []byte) []byte {
 	switch {
 	case m.Method != nil:
 	case hasError:
-		data = encoded(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": mendError(m.Error)})
+		var is struct {
+			Code    float64
+			Message string
+		}
+		if json.Unmarshal(m.Error, &is) != nil || is.Message == "" {
+			is.Message = string(m.Error)
+		}
+		data = encoded(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": int64(is.Code), "message": is.Message}})
 	case m.Result != nil:
 		data = encoded(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": q.result(m.Result)})
 	default:
@@ -122,18 +125,6 @@ func (q asked) message(data []byte) []byte {
 func encoded(v any) []byte {
 	b, _ := json.Marshal(v)
 	return b
-}
-
-// mendError returns an error in the form of JSON-RPC.
-func mendError(raw json.RawMessage) any {
-	var is struct {
-		Code    float64
-		Message string
-	}
-	if json.Unmarshal(raw, &is) != nil || is.Message == "" {
-		is.Message = string(raw)
-	}
-	return map[string]any{"code": int64(is.Code), "message": is.Message}
 }
 
 // result returns a result that the library can read, if the other parts of it can be.
