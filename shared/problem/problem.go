@@ -74,6 +74,7 @@ const (
 	TestKey
 	Scope
 	QuotaReached
+	NotAcceptable
 )
 
 // Row has the public forms of a Kind.
@@ -160,6 +161,7 @@ var rows = map[Kind]Row{
 	TestKey:                {"test_key", http.StatusForbidden, -32047, ExitRefused, "a test key calls the vacants of its own tenant, and reads only what test keys made"},
 	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
+	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
 }
 
 // Row returns the table's row for k.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,6 +37,12 @@ const (
 	headerName = "Mcp-Protocol-Version"
 )
 
+// Media types of answers.
+const (
+	mediaJSON   = "application/json"
+	mediaEvents = "text/event-stream"
+)
+
 // versions are the revisions that are served, the newest first.
 var versions = []string{modern, "2025-11-25", "2025-06-18", withBatch, "2024-11-05"}
 
@@ -44,22 +51,36 @@ var methods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 }
 
+// blindMethods are methods that clients of earlier revisions call at every server, whatever it
+// declares. The library answers that there are no prompts, and ignores the level.
+var blindMethods = []string{"prompts/list", "logging/setLevel"}
+
 // posted has the parts of a POST that decide how it is answered.
 type posted struct {
 	version  string
 	batch    bool
 	messages []rpc
 	ids      []json.RawMessage // of the messages that the library answers
-	unknown  string            // a method that is not served, unless it is a notification
+	whole    bool              // the client accepts a JSON answer
+	stream   bool              // the client accepts server-sent events
 }
 
 // rpc is a message of JSON-RPC.
 type rpc struct {
+	raw    json.RawMessage
 	method string
 	id     json.RawMessage // nil for a notification
 	tool   string          // of tools/call
 	token  json.RawMessage // of progress; nil if the client wants none
 	answer bool            // the message is a response
+}
+
+// isRequest reports whether m expects an answer.
+func (m *rpc) isRequest() bool { return m.method != "" && m.id != nil }
+
+// isServed reports whether a server of this package has the method of m.
+func (p *posted) isServed(m *rpc) bool {
+	return slices.Contains(methods, m.method) || p.version != modern && slices.Contains(blindMethods, m.method)
 }
 
 // id returns the id of the only request in a body.
@@ -89,15 +110,50 @@ func (p *posted) what() string {
 // streamed are the tools whose answers come in pieces.
 var streamed = []string{"ask", "ask_agent", "get_task"}
 
-// streams reports whether the answer is a stream: the client wants progress, and the tool makes some.
+// streams reports whether the answer is a stream: the client accepts no other form, or it wants
+// progress and the tool reports some.
 func (p *posted) streams() bool {
-	return !p.batch && len(p.messages) == 1 && p.messages[0].token != nil && slices.Contains(streamed, p.messages[0].tool)
+	progress := p.token() != nil && slices.Contains(streamed, p.messages[0].tool)
+	return p.stream && (progress || !p.whole)
+}
+
+// token returns the progress token of the only request in a body; nil if there is none.
+func (p *posted) token() json.RawMessage {
+	if p.batch {
+		return nil
+	}
+	return p.messages[0].token
+}
+
+// forLibrary returns the body that the library answers, nil without a request for it, and the
+// errors of the requests whose methods do not exist. The library would refuse the whole body
+// for one unknown method or notification. Notifications have no effect without sessions.
+func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
+	var served [][]byte
+	for i := range p.messages {
+		switch m := &p.messages[i]; {
+		case !m.isRequest():
+		case p.isServed(m):
+			served = append(served, m.raw)
+		default:
+			unknown = append(unknown, httpapi.RPCRefusal{Version: "2.0", ID: m.id, Error: httpapi.RPCError{
+				Code: codeNoMethod, Message: "method " + httpapi.Clip(m.method) + " does not exist",
+			}})
+		}
+	}
+	switch {
+	case served == nil:
+		return nil, unknown
+	case p.batch:
+		return slices.Concat([]byte("["), bytes.Join(served, []byte(",")), []byte("]")), unknown
+	}
+	return served[0], unknown
 }
 
 // parse reads the headers and the outer form of a body, and refuses what the library would take.
 func parse(h http.Header, body []byte) (p posted, err error) {
-	if err := checkAccept(h); err != nil {
-		return p, err
+	if p.whole, p.stream = accepted(h); !p.whole && !p.stream {
+		return p, &problem.Error{Kind: problem.NotAcceptable, Field: "Accept", Want: "application/json, text/event-stream", Got: httpapi.Clip(strings.Join(h.Values("Accept"), ", "))}
 	}
 	d := canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
@@ -109,10 +165,14 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 			if len(p.messages) == maxBatch {
 				return problem.Invalid("the body", fmt.Sprintf("at most %d requests", maxBatch), "more")
 			}
-			return p.message(d)
+			raw, err := d.Span()
+			if err != nil {
+				return err
+			}
+			return p.message(raw)
 		})
 	} else {
-		err = p.message(d)
+		err = p.message(body)
 	}
 	if err != nil {
 		return p, err
@@ -123,13 +183,29 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	return p, p.checkVersion(h)
 }
 
+// encode returns errors in the form of the answer: events, a list for a batch, or the only error.
+func (p *posted) encode(errors []httpapi.RPCRefusal) []byte {
+	all := make([][]byte, len(errors))
+	for i := range errors {
+		all[i], _ = httpapi.Encode(errors[i]) // texts encode
+		all[i] = bytes.TrimSpace(all[i])
+		if p.streams() && p.version != modern {
+			all[i] = slices.Concat([]byte("event: message\ndata: "), all[i], []byte("\n\n"))
+		}
+	}
+	if p.batch && !p.streams() {
+		return slices.Concat([]byte("["), bytes.Join(all, []byte(",")), []byte("]"))
+	}
+	return bytes.Join(all, nil)
+}
+
 // message reads one message of JSON-RPC.
-func (p *posted) message(d *canon.Decoder) error {
+func (p *posted) message(raw []byte) error {
+	d := canon.NewDecoder(raw, httpapi.ProtocolLimits(maxBody))
 	if d.Kind() != canon.Object {
 		return problem.Invalid("the body", "a request of JSON-RPC", d.Kind().String())
 	}
-	var m rpc
-	version := ""
+	m, version := rpc{raw: raw}, ""
 	err := d.Object(func(key string) (err error) {
 		switch key {
 		case "jsonrpc":
@@ -163,9 +239,6 @@ func (p *posted) message(d *canon.Decoder) error {
 	}
 	if m.method != "tools/call" {
 		m.tool = ""
-	}
-	if m.method != "" && m.id != nil && !slices.Contains(methods, m.method) {
-		p.unknown = m.method
 	}
 	p.messages = append(p.messages, m)
 	return nil
@@ -201,11 +274,18 @@ func text(d *canon.Decoder) (string, error) {
 	return d.String()
 }
 
-// checkAccept refuses a client that does not take both forms of an answer.
-func checkAccept(h http.Header) error {
-	whole, stream := false, false
-	for media := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept"), ",")), ",") {
-		media, _, _ = strings.Cut(media, ";")
+// accepted returns the forms of an answer that a client accepts. Without Accept it accepts each
+// (RFC 9110 §12.5.1).
+func accepted(h http.Header) (whole, stream bool) {
+	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
+	if strings.TrimSpace(accept) == "" {
+		return true, true
+	}
+	for part := range strings.SplitSeq(accept, ",") {
+		media, parameters, _ := strings.Cut(part, ";")
+		if refusedWeight.MatchString(parameters) {
+			continue
+		}
 		switch strings.TrimSpace(media) {
 		case "*/*":
 			whole, stream = true, true
@@ -215,16 +295,20 @@ func checkAccept(h http.Header) error {
 			stream = true
 		}
 	}
-	if !whole || !stream {
-		return problem.Invalid("Accept", "application/json, text/event-stream", httpapi.Clip(strings.Join(h.Values("Accept"), ", ")))
-	}
-	return nil
+	return whole, stream
 }
 
+// refusedWeight matches the parameters of a media type that a client does not accept.
+var refusedWeight = regexp.MustCompile(`(^|;)\s*q=0(\.0*)?\s*(;|$)`)
+
 // checkVersion refuses a version that is not served, and batches but in the version that has them.
+// An unknown version in the header of initialize is ignored, because its body negotiates the version.
 func (p *posted) checkVersion(h http.Header) error {
 	given := h.Values(headerName)
 	switch {
+	case !p.batch && p.messages[0].method == "initialize" && (len(given) > 1 || len(given) == 1 && !slices.Contains(versions, given[0])):
+		p.version = withBatch
+		h.Del(headerName)
 	case len(given) > 1:
 		return problem.Invalid(headerName, "one header", "several")
 	case len(given) == 0:
@@ -240,9 +324,6 @@ func (p *posted) checkVersion(h http.Header) error {
 	}
 	if p.batch && p.version != withBatch {
 		return problem.Invalid("the body", "one request, because only version "+withBatch+" has batches", fmt.Sprintf("%d of version %s", len(p.messages), p.version))
-	}
-	if p.batch && p.unknown != "" {
-		return problem.Invalid("method", "methods of this server in a batch", httpapi.Clip(p.unknown))
 	}
 	return nil
 }

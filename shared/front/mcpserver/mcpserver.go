@@ -181,20 +181,21 @@ func (d *api) serve(r *request, about mcptool.About) error {
 	if err := httpapi.TakeTokens(r.ResponseWriter, r.Request, len(r.posted.messages)-1); err != nil {
 		return err
 	}
-	if r.posted.unknown != "" {
-		return d.unknownMethod(r)
+	body, unknown := r.posted.forLibrary()
+	if body == nil {
+		return d.withoutLibrary(r, unknown)
 	}
 	r.server = d.server(about)
 	body, r.posted.ids = mcptool.ReplaceIDs(body)
 	r.setBody(body)
+	r.Request.Header.Set("Accept", mediaJSON+", "+mediaEvents) // the library answers no other Accept
+	w := &writer{request: r, unknown: unknown}
 	if !r.posted.streams() {
-		w := &writer{request: r}
 		ctx := context.WithValue(r.Context(), requestKey{}, r)
 		d.whole.ServeHTTP(w, r.Request.WithContext(ctx))
 		return d.served(w)
 	}
-	w := &writer{request: r}
-	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r), r.posted.messages[0].token)
+	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r), r.posted.token())
 	err = r.hold(func() {
 		c := http.NewResponseController(r.ResponseWriter)
 		_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
@@ -265,18 +266,22 @@ func (d *api) refuse(r *request, err error) {
 // Header returns the headers of the answer.
 func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
 
-// unknownMethod answers a method that these servers do not have. The library would answer lists of
-// prompts, and streams that never end.
-func (d *api) unknownMethod(r *request) error {
-	body, err := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: r.posted.id(), Error: httpapi.RPCError{Code: codeNoMethod, Message: "method " + httpapi.Clip(r.posted.unknown) + " does not exist"}})
-	if err != nil {
-		return err
+// withoutLibrary answers a body without a request for the library. A body without any request is
+// accepted.
+func (d *api) withoutLibrary(r *request, unknown []httpapi.RPCRefusal) error {
+	if unknown == nil {
+		r.WriteHeader(http.StatusAccepted)
+		d.log(r, "ok", http.StatusAccepted, nil)
+		return nil
 	}
 	status := http.StatusOK
-	if r.posted.version == modern {
+	switch {
+	case r.posted.version == modern:
 		status = http.StatusNotFound
+	case r.posted.streams():
+		r.Header().Set("Content-Type", mediaEvents)
 	}
-	httpapi.Send(r.ResponseWriter, status, body)
+	httpapi.Send(r.ResponseWriter, status, r.posted.encode(unknown))
 	d.log(r, "method_not_found", status, nil)
 	return nil
 }
@@ -330,10 +335,11 @@ func (d *api) log(r *request, verdict string, status int, cause *problem.Error) 
 // JSON-RPC, and a fault in a tool gets its status.
 type writer struct {
 	*request
-	status int
-	text   []byte // of an error that the library wrote in text
-	isText bool
-	lack   *problem.Error // of a credential; the library's answer is dropped
+	unknown []httpapi.RPCRefusal // errors that the answer of the library lacks
+	status  int
+	text    []byte // of an error that the library wrote in text
+	isText  bool
+	lack    *problem.Error // of a credential; the library's answer is dropped
 }
 
 func (w *writer) WriteHeader(status int) {
@@ -379,7 +385,16 @@ func (w *writer) Write(b []byte) (int, error) {
 		before = b[:len(before)+len("data: ")]
 	}
 	message := bytes.TrimRight(data, "\n")
-	_, err := w.ResponseWriter.Write(slices.Concat(before, mcptool.RestoreIDs(message, w.posted.ids), data[len(message):]))
+	whole := slices.Concat(before, mcptool.RestoreIDs(message, w.posted.ids), data[len(message):])
+	if w.unknown != nil && w.status == http.StatusOK {
+		first := w.posted.encode(w.unknown)
+		if w.unknown = nil; w.posted.streams() {
+			whole = append(first, whole...)
+		} else { // two lists
+			whole = append(append(bytes.TrimSuffix(first, []byte("]")), ','), whole[1:]...)
+		}
+	}
+	_, err := w.ResponseWriter.Write(whole)
 	return len(b), err
 }
 

@@ -34,8 +34,14 @@ func TestWhatIsNotMCPIsRefusedInJSONRPC(t *testing.T) {
 	}{
 		{"GET", "GET", "", []string{accepts}, 405, "GET is not allowed here; use POST"},
 		{"DELETE", "DELETE", "", []string{accepts}, 405, "use POST"},
-		{"no Accept", "POST", list, nil, 400, "Accept: expected application/json, text/event-stream"},
-		{"half an Accept", "POST", list, []string{"Accept: application/json"}, 400, "Accept: expected"},
+		{"no Accept", "POST", list, nil, 200, `"tools":[`},
+		{"an empty Accept", "POST", list, []string{"Accept: "}, 200, `"tools":[`},
+		{"only JSON", "POST", list, []string{"Accept: application/json"}, 200, `{"jsonrpc":"2.0","id":1,"result"`},
+		{"only events", "POST", list, []string{"Accept: text/event-stream"}, 200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\""},
+		{"an unknown method and only events", "POST", `{"jsonrpc":"2.0","id":1,"method":"make/tea"}`, []string{"Accept: text/event-stream", legacy}, 200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601"},
+		{"events by their weight", "POST", list, []string{"Accept: application/json; q=0.0, text/event-stream;q=0.1"}, 200, "event: message"},
+		{"neither form", "POST", list, []string{"Accept: text/html"}, 406, "Accept: expected application/json, text/event-stream, got \\\"text/html\\\""},
+		{"everything refused", "POST", list, []string{"Accept: */*;q=0"}, 406, `"code":-32000`},
 		{"every Accept", "POST", list, []string{"Accept: */*"}, 200, `"tools":[`},
 		{"wide Accept", "POST", list, []string{"Accept: text/*, application/*;q=0.5"}, 200, `"tools":[`},
 		{"no JSON by name", "POST", list, []string{accepts, "Content-Type: text/plain"}, 415, "unsupported content-type"},
@@ -67,13 +73,25 @@ func TestWhatIsNotMCPIsRefusedInJSONRPC(t *testing.T) {
 		{"another method in the header", "POST", modernRequest("tools/list", ""), []string{accepts, newest, "Mcp-Method: tools/call"}, 400, `"code":-32020`},
 		{"no method in a header", "POST", modernRequest("tools/list", ""), []string{accepts, newest}, 400, `"code":-32020`},
 		{"another name in the header", "POST", modernRequest("tools/call", `,"name":"ask","arguments":{"message":"hi"}`), []string{accepts, newest, "Mcp-Method: tools/call", "Mcp-Name: get_task"}, 400, `"code":-32020`},
-		{"prompts", "POST", `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`, []string{accepts, legacy}, 200, `"code":-32601`},
+		{"prompts", "POST", `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`, []string{accepts, legacy}, 200, `"prompts":[]}}`},
+		{"a level of the log", "POST", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}`, []string{accepts, legacy}, 200, `"result":{}`},
+		{"a level for the newest revision", "POST", modernRequest("logging/setLevel", `,"level":"debug"`), []string{accepts, newest, "Mcp-Method: logging/setLevel"}, 404, `"code":-32601`},
 		{"prompts of the newest revision", "POST", modernRequest("prompts/list", ""), []string{accepts, newest, "Mcp-Method: prompts/list"}, 404, `"id":7,"error":{"code":-32601`},
 		{"a stream of changes", "POST", modernRequest("subscriptions/listen", ""), []string{accepts, newest, "Mcp-Method: subscriptions/listen"}, 404, `"code":-32601`},
 		{"an unknown method", "POST", `{"jsonrpc":"2.0","id":"a","method":"make/tea"}`, []string{accepts, legacy}, 200, `"id":"a","error":{"code":-32601`},
 		{"an unknown tool", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tea"}}`, []string{accepts, legacy}, 200, `"code":-32602`},
 		{"a notification", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, []string{accepts, legacy}, 202, ""},
-		{"an unknown notification", "POST", `{"jsonrpc":"2.0","method":"notifications/tea"}`, []string{accepts, legacy}, 400, `"jsonrpc":"2.0"`},
+		{"an unknown notification", "POST", `{"jsonrpc":"2.0","method":"notifications/tea"}`, []string{accepts, legacy}, 202, ""},
+		{"an unknown notification of the newest revision", "POST", `{"jsonrpc":"2.0","method":"notifications/tea"}`, []string{accepts, newest}, 202, ""},
+		{"a batch of notifications", "POST", `[{"jsonrpc":"2.0","method":"notifications/tea"},{"jsonrpc":"2.0","id":1,"result":{}}]`, []string{accepts}, 202, ""},
+		{"an unknown notification in a batch", "POST", `[{"jsonrpc":"2.0","method":"notifications/tea"},` + list + `]`, []string{accepts}, 200, `[{"jsonrpc":"2.0","id":1,"result":{`},
+		{"an unknown method in a batch", "POST", `[{"jsonrpc":"2.0","id":"a","method":"make/tea"},` + list + `]`, []string{accepts}, 200, `[{"jsonrpc":"2.0","id":"a","error":{"code":-32601,"message":"method \"make/tea\" does not exist"}},{"jsonrpc":"2.0","id":1,"result":{`},
+		{"an unknown method in a batch, as events", "POST", `[{"jsonrpc":"2.0","id":"a","method":"make/tea"},` + list + `]`, []string{"Accept: text/event-stream"}, 200, "data: {\"jsonrpc\":\"2.0\",\"id\":\"a\",\"error\":{\"code\":-32601,\"message\":\"method \\\"make/tea\\\" does not exist\"}}\n\nevent: message\ndata: {"},
+		{"only unknown methods in a batch", "POST", `[{"jsonrpc":"2.0","id":"a","method":"make/tea"}]`, []string{accepts}, 200, `[{"jsonrpc":"2.0","id":"a","error":{"code":-32601`},
+		{"initialize with an unknown revision in its header", "POST", initialize, []string{accepts, "Mcp-Protocol-Version: 2024-01-01"}, 200, `"protocolVersion":"2025-11-25"`},
+		{"initialize with a later revision in its header", "POST", initialize, []string{accepts, "Mcp-Protocol-Version: 2099-01-01"}, 200, `"protocolVersion":"2025-11-25"`},
+		{"initialize with two revisions in its header", "POST", initialize, []string{accepts, "Mcp-Protocol-Version: 2025-11-25", "Mcp-Protocol-Version: 2099-01-01"}, 200, `"protocolVersion":"2025-11-25"`},
+		{"initialize of a later revision", "POST", strings.Replace(initialize, "2025-11-25", "2099-01-01", 1), []string{accepts}, 200, `"protocolVersion":"2025-11-25"`},
 		{"an answer", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{accepts, legacy}, 202, ""},
 		{"a session", "POST", list, []string{accepts, "Mcp-Session-Id: x"}, 200, `"tools":[`},
 		{"a stream that goes on", "POST", list, []string{accepts, "Last-Event-ID: 1"}, 400, `"jsonrpc":"2.0"`},
@@ -162,6 +180,26 @@ func TestDetailsCostNoAnswer(t *testing.T) {
 	for method, params := range map[string]string{"tools/call": `{"name":7}`, "tools/list": `{"cursor":7}`, "resources/read": `{"uri":7}`} {
 		if got := w.rpc("/v/echo/mcp", method, params); !strings.Contains(got.body, `"code":-32602`) || strings.Contains(got.body, "mcp.") {
 			t.Errorf("%s with %s: %d %s", method, params, got.status, got.body)
+		}
+	}
+}
+
+// The client decides whether the answer to a question is JSON or a stream of events, also if it wants
+// progress.
+func TestAQuestionIsAnsweredInTheFormThatTheClientAccepts(t *testing.T) {
+	w := newWorld(t)
+	ask := func(meta string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi"}` + meta + `}}`
+	}
+	for _, tt := range []struct{ accept, meta, media, begins string }{
+		{"application/json", `,"_meta":{"progressToken":1}`, "application/json", `{"jsonrpc":"2.0","id":1,"result":`},
+		{"application/json, text/event-stream", `,"_meta":{"progressToken":1}`, "text/event-stream", "event: message\ndata: {"},
+		{"application/json, text/event-stream", "", "application/json", `{"jsonrpc":"2.0","id":1,"result":`},
+		{"text/event-stream", "", "text/event-stream", "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":"},
+	} {
+		got := w.do("POST", "/v/echo/mcp", ask(tt.meta), legacy, "Accept: "+tt.accept)
+		if got.status != 200 || got.header.Get("Content-Type") != tt.media || !strings.HasPrefix(got.body, tt.begins) || !strings.Contains(got.body, `"finish":"stop"`) {
+			t.Errorf("%s %s: %d %v %s", tt.accept, tt.meta, got.status, got.header, got.body)
 		}
 	}
 }
