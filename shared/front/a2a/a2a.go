@@ -3,7 +3,7 @@
 // completions; and to clients of no protocol, a text for a text.
 //
 // It translates: every message goes through host/call, by way of host/a2a/task. The
-// invariants: an unknown vacant, a closed child and an unknown route get the same
+// invariants: at one path an unknown vacant, a closed child and an unknown route get the same
 // answer, byte for byte. An envelope in a message is verified on the bytes that came.
 // Only its owner finds a task. A refused stream has no event but the refusal.
 package a2a
@@ -105,7 +105,7 @@ type request struct {
 	// Set while the request is read.
 	what       string // for the log
 	op         a2awire.Operation
-	a2a        bool     // the request is of A2A, even if its operation is unknown
+	a2a        bool     // the path is of A2A, even if the vacant or the operation is unknown
 	pair       string   // of a message, for the log
 	cut        call.Cut // why the answer sent ends early, for the log
 	dialect    a2awire.Dialect
@@ -156,6 +156,8 @@ func (d *api) route(r *request) (handled bool, err error) {
 		return false, nil // the host's own page
 	}
 	r.rest = strings.TrimSuffix(rest, "/")
+	_, isREST := restRouteOf(r.rest)
+	r.a2a = isREST && !openai.IsPath(r.rest) || r.rest == "" && r.Method == http.MethodPost
 	if !below && openai.IsPath(r.rest) {
 		return d.openAIHost(r)
 	}

@@ -41,10 +41,10 @@ var refusals = []struct {
 	{"no task's id", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{}}`, "-32602", "id: expected the id of a task"},
 	{"no parameters", `{"jsonrpc":"2.0","id":1,"method":"SendMessage"}`, "-32602", "message: expected a message, got none"},
 	{"a negative length", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x","historyLength":-1}}`, "-32602", "historyLength: expected at least 0, got -1"},
-	{"an unknown task", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x"}}`, "-32001", "the task does not exist"},
-	{"cancel an unknown task", `{"jsonrpc":"2.0","id":1,"method":"tasks/cancel","params":{"id":"x"}}`, "-32001", "the task does not exist"},
-	{"follow an unknown task", `{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"x"}}`, "-32001", "the task does not exist"},
-	{"a message for an unknown task", send(`{"message":{"taskId":"x","role":"ROLE_USER","parts":[{"text":"a"}]}}`), "-32001", "the task does not exist"},
+	{"an unknown task", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x"}}`, "-32001", "task not found"},
+	{"cancel an unknown task", `{"jsonrpc":"2.0","id":1,"method":"tasks/cancel","params":{"id":"x"}}`, "-32001", "task not found"},
+	{"follow an unknown task", `{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"x"}}`, "-32001", "task not found"},
+	{"a message for an unknown task", send(`{"message":{"taskId":"x","role":"ROLE_USER","parts":[{"text":"a"}]}}`), "-32001", "task not found"},
 	{"a page of 0", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{"pageSize":0}}`, "-32602", "pageSize: expected 1 to 100, got 0"},
 	{"a page of 101", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{"page_size":101}}`, "-32602", "pageSize: expected 1 to 100, got 101"},
 	{"an unknown state", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{"status":"working"}}`, "-32602", "status: expected a state of a task"},
@@ -71,8 +71,8 @@ var refusals = []struct {
 	{"a file with two contents in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"file","file":{"bytes":"YQ==","uri":"a"}}]}}`), "-32602", "kind"},
 	{"another kind of message in 0.3", send03(`{"message":{"kind":"task","role":"user","parts":[{"kind":"text","text":"a"}]}}`), "-32602", "kind: expected message"},
 	{"push config", `{"jsonrpc":"2.0","id":1,"method":"tasks/pushNotificationConfig/set","params":{}}`, "-32602", "taskId: expected the id of a task"},
-	{"push config of an unknown task", `{"jsonrpc":"2.0","id":1,"method":"CreateTaskPushNotificationConfig","params":{"taskId":"x","url":"http://127.0.0.1/"}}`, "-32001", "the task does not exist"},
-	{"push configs of an unknown task", `{"jsonrpc":"2.0","id":1,"method":"ListTaskPushNotificationConfigs","params":{"taskId":"x"}}`, "-32001", "the task does not exist"},
+	{"push config of an unknown task", `{"jsonrpc":"2.0","id":1,"method":"CreateTaskPushNotificationConfig","params":{"taskId":"x","url":"http://127.0.0.1/"}}`, "-32001", "task not found"},
+	{"push configs of an unknown task", `{"jsonrpc":"2.0","id":1,"method":"ListTaskPushNotificationConfigs","params":{"taskId":"x"}}`, "-32001", "task not found"},
 	{"a header in a token", `{"jsonrpc":"2.0","id":1,"method":"CreateTaskPushNotificationConfig","params":{"taskId":"x","url":"http://127.0.0.1/","token":"a\r\nX-Evil: 1"}}`, "-32602", "token: expected at most 2048 printable"},
 	{"a header in credentials", `{"jsonrpc":"2.0","id":1,"method":"CreateTaskPushNotificationConfig","params":{"taskId":"x","url":"http://127.0.0.1/","authentication":{"scheme":"Bearer","credentials":"a\nb"}}}`, "-32602", "authentication.credentials"},
 	{"push to a private address", `{"jsonrpc":"2.0","id":1,"method":"CreateTaskPushNotificationConfig","params":{"taskId":"x","url":"https://10.0.0.1/"}}`, "-32602", "url: expected a public address"},
@@ -263,22 +263,20 @@ func TestWhatIsNotHereLooksTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := send(message("hi", ""))
-	want := w.do("POST", "/v/nobody", body)
-	for name, path := range map[string]string{
-		"closed child": "/v/child", "closed child by id": "/v/" + child.ID.String(), "deleted": "/v/gone", "deleted by id": "/v/" + gone.ID.String(),
-		"a path of a closed child": "/v/child/nothing", "a path of a vacant": "/v/echo/nothing",
+	for _, tt := range []struct{ name, method, path string }{
+		{"closed child", "POST", "child"}, {"closed child by id", "POST", child.ID.String()}, {"deleted", "POST", "gone"}, {"deleted by id", "POST", gone.ID.String()},
+		{"a path of a closed child", "POST", "child/nothing"}, {"a path of a vacant", "POST", "echo/nothing"},
+		{"the card of a closed child", "GET", "child/.well-known/agent-card.json"}, {"its keys", "GET", "child/.well-known/jwks.json"},
+		{"its tasks", "GET", "child/tasks"}, {"a message to it", "POST", "child/message:send"}, {"another method of it", "GET", "child/message:send"},
 	} {
-		got := w.do("POST", path, body)
+		_, below, _ := strings.Cut(tt.path, "/")
+		want := w.do(tt.method, strings.TrimSuffix("/v/nobody/"+below, "/"), body)
+		name, got := tt.name, w.do(tt.method, "/v/"+tt.path, body)
 		for _, h := range []interface{ Del(string) }{got.header, want.header} {
 			h.Del("Date")
 		}
-		if got.status != want.status || got.body != want.body || fmt.Sprint(got.header) != fmt.Sprint(want.header) {
+		if got.status != 404 || got.status != want.status || got.body != want.body || fmt.Sprint(got.header) != fmt.Sprint(want.header) {
 			t.Errorf("%s: %d %s %v, want %d %s %v", name, got.status, got.body, got.header, want.status, want.body, want.header)
-		}
-	}
-	for _, path := range []string{"/v/child/.well-known/agent-card.json", "/v/child/.well-known/jwks.json", "/v/child/tasks", "/v/child/message:send"} {
-		if got := w.do("GET", path, ""); got.status != 404 || got.body != want.body {
-			t.Errorf("GET %s: %d %s", path, got.status, got.body)
 		}
 	}
 }

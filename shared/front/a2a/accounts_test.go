@@ -71,9 +71,9 @@ func TestCardsDeclareKeys(t *testing.T) {
 	w := known(t)
 	w.create("sut", "conformance")
 	for version, want := range map[string][]string{
-		"1.0": {`"extendedAgentCard":true`, `"securitySchemes":{"bearer":{"httpAuthSecurityScheme":{"scheme":"bearer"}}}`},
-		"": {`"extendedAgentCard":true`, `"stateTransitionHistory":true`, `"securitySchemes":{"bearer":{"httpAuthSecurityScheme":{"scheme":"bearer"},"scheme":"bearer","type":"http"}}`,
-			`"security":[{"bearer":[]},{}]`, `"supportsAuthenticatedExtendedCard":true`},
+		"1.0": {`"securitySchemes":{"bearer":{"httpAuthSecurityScheme":{"scheme":"bearer"}}}`},
+		"": {`"stateTransitionHistory":true`, `"securitySchemes":{"bearer":{"httpAuthSecurityScheme":{"scheme":"bearer"},"scheme":"bearer","type":"http"}}`,
+			`"security":[{"bearer":[]},{}]`},
 	} {
 		vacant := map[string]string{"1.0": "sut", "": "echo"}[version] // only the agent under test has a card of just 1.0
 		got := w.do("GET", "/v/"+vacant, "", "A2A-Version: "+version)
@@ -82,16 +82,18 @@ func TestCardsDeclareKeys(t *testing.T) {
 				t.Errorf("the card of version %q lacks %s: %s", version, part, got.body)
 			}
 		}
+		if strings.Contains(strings.ToLower(got.body), "extendedagentcard") {
+			t.Errorf("the card of version %q, of a vacant that takes guests, has an extended card: %s", version, got.body)
+		}
 	}
-	for method, member := range map[string]string{"GetExtendedAgentCard": "supportedInterfaces", "agent/getAuthenticatedExtendedCard": "preferredTransport"} {
+	for method, code := range map[string]string{"GetExtendedAgentCard": "-32004", "agent/getAuthenticatedExtendedCard": "-32007"} {
 		for who, headers := range map[string][]string{"acme": {w.acme}, "a guest": nil} {
-			got := w.rpc("/v/echo", method, "{}", headers...)
-			if at(t, got.body, "result", "name") != "echo" || at(t, got.body, "result", member) == "" || at(t, got.body, "result", "signatures", 0, "signature") == "" {
-				t.Errorf("%s by %s: %d %s", method, who, got.status, got.body)
+			if got := w.rpc("/v/echo", method, "{}", headers...); at(t, got.body, "error", "code") != code {
+				t.Errorf("%s of a vacant that takes guests by %s: %d %s, want code %s", method, who, got.status, got.body, code)
 			}
 		}
 	}
-	if got := w.do("GET", "/v/echo/extendedAgentCard", "", w.acme); got.status != 200 || at(t, got.body, "name") != "echo" {
+	if got := w.do("GET", "/v/echo/extendedAgentCard", "", w.acme); got.status != 400 || at(t, got.body, "error", "details", 0, "reason") != "UNSUPPORTED_OPERATION" {
 		t.Errorf("by REST: %d %s", got.status, got.body)
 	}
 	// Who has to pay needs a key.
@@ -100,6 +102,18 @@ func TestCardsDeclareKeys(t *testing.T) {
 	}
 	if got := w.do("GET", "/v/echo", ""); !strings.Contains(got.body, `"security":[{"bearer":[]}]`) {
 		t.Errorf("the card of a vacant with a price: %s", got.body)
+	}
+	if got := w.do("GET", "/v/echo", ""); !strings.Contains(got.body, `"extendedAgentCard":true`) || !strings.Contains(got.body, `"supportsAuthenticatedExtendedCard":true`) {
+		t.Errorf("the card of a vacant with a price has no extended card: %s", got.body)
+	}
+	for method, member := range map[string]string{"GetExtendedAgentCard": "supportedInterfaces", "agent/getAuthenticatedExtendedCard": "preferredTransport"} {
+		got := w.rpc("/v/echo", method, "{}", w.acme)
+		if at(t, got.body, "result", "name") != "echo" || at(t, got.body, "result", member) == "" || at(t, got.body, "result", "signatures", 0, "signature") == "" {
+			t.Errorf("%s by a key: %d %s", method, got.status, got.body)
+		}
+	}
+	if got := w.do("GET", "/v/echo/extendedAgentCard", "", w.acme); got.status != 200 || at(t, got.body, "name") != "echo" {
+		t.Errorf("by REST: %d %s", got.status, got.body)
 	}
 	if got := w.rpc("/v/echo", "GetExtendedAgentCard", "{}"); got.status != http.StatusUnauthorized || got.header.Get("WWW-Authenticate") == "" {
 		t.Errorf("its extended card for a guest: %d %s", got.status, got.body)

@@ -180,7 +180,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
-	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.takesKeys(v), issuers: issuers}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.takesKeys(v), extended: d.hasExtendedCard(v), issuers: issuers}
 	one := canon.NewObject(b.members1()...)
 	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
 	if b.keys { // whose scheme the JavaScript SDK of 1.0 loses when it reads a card
@@ -263,11 +263,12 @@ func snakeCase(v canon.Value) canon.Value {
 
 // cardBuilder builds the forms of one card.
 type cardBuilder struct {
-	record *vacants.Record
-	halo   *card.Card
-	url    string
-	push   bool
-	keys   bool // the vacant takes keys of accounts
+	record   *vacants.Record
+	halo     *card.Card
+	url      string
+	push     bool
+	keys     bool // the vacant takes keys of accounts
+	extended bool // the vacant has an extended card
 	// issuers are the URLs of the issuers whose tokens count.
 	issuers []string
 }
@@ -288,6 +289,10 @@ func takesGuests(v *vacants.Record) bool {
 	}
 	return v.Price.AdmitsGuests()
 }
+
+// hasExtendedCard reports whether a vacant answers only keys of accounts. Guests of other vacants
+// would get no more than the public card.
+func (d *api) hasExtendedCard(v *vacants.Record) bool { return d.takesKeys(v) && !takesGuests(v) }
 
 // bearer is the name of the scheme of keys.
 const bearer = "bearer"
@@ -419,12 +424,17 @@ func (b *cardBuilder) members1() []canon.Member {
 		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
 	}
 	interfaces := member("supportedInterfaces", canon.NewArray(at("JSONRPC", version1), at("HTTP+JSON", version1), at("JSONRPC", version03)))
+	var capabilities []canon.Member
+	if b.extended {
+		capabilities = []canon.Member{member("extendedAgentCard", canon.NewBool(true))}
+	}
+	all := append(b.common(capabilities...), interfaces)
 	if !b.keys {
-		return append(b.common(), interfaces)
+		return all
 	}
 	// securityRequirements is left out, because the Go SDK (v2.4.0) fails to read a card that
 	// has it in the specification's form.
-	return append(b.common(member("extendedAgentCard", canon.NewBool(true))), interfaces, b.schemes(form1))
+	return append(all, b.schemes(form1))
 }
 
 // members03 returns the members of the card of 0.3 that have no default value.
@@ -432,8 +442,10 @@ func (b *cardBuilder) members03() []canon.Member {
 	all := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
 	if b.keys {
-		all = append(all, b.schemes(form03), member("supportsAuthenticatedExtendedCard", canon.NewBool(true)),
-			member("security", b.security()))
+		all = append(all, b.schemes(form03), member("security", b.security()))
+	}
+	if b.extended {
+		all = append(all, member("supportsAuthenticatedExtendedCard", canon.NewBool(true)))
 	}
 	return all
 }

@@ -142,12 +142,16 @@ func (r *request) alsoA2A(p *problem.Error) error {
 		return p
 	}
 	status := p.Kind.Row().Status
-	info := details(strings.ToUpper(p.Kind.String()), nil)
+	reason, code := strings.ToUpper(p.Kind.String()), httpapi.RPCCode(p.Kind)
+	if p.Kind == problem.UnsupportedMedia {
+		reason, code = contentType.reason, contentType.code
+	}
+	info := details(reason, nil)
 	if r.isREST() {
 		return withMembers{p, map[string]any{"error": restError{status, statusName(status), p.Text(), info}}}
 	}
 	m := httpapi.RPCRefusalOf(r.id, p)
-	m.Error.Data = info
+	m.Error.Code, m.Error.Data = code, info
 	return withMembers{p, m}
 }
 

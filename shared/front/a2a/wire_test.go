@@ -66,6 +66,42 @@ func TestARefusalOfAStreamIsItsOnlyEvent(t *testing.T) {
 	}
 }
 
+// The kit that tests agents reads the refusal of a stream as JSON.
+func TestTheAgentUnderTestRefusesAStreamInJSON(t *testing.T) {
+	w := newWorld(t)
+	w.create("sut", "conformance")
+	for _, method := range []string{"tasks/resubscribe", "SubscribeToTask"} {
+		got := w.rpc("/v/sut", method, `{"id":"x"}`)
+		if got.status != 200 || got.header.Get("Content-Type") != "application/json" || at(t, got.body, "error", "code") != "-32001" || !strings.HasPrefix(at(t, got.body, "error", "message"), "task not found: ") {
+			t.Errorf("%s: %d %v %s", method, got.status, got.header, got.body)
+		}
+	}
+}
+
+// A client reads the error in the form of its binding, wherever it occurs. Whether there is a vacant makes
+// no difference.
+func TestAnUnknownVacantIsToldInTheFormOfTheBinding(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct{ method, path, status string }{
+		{"POST", "/message:send", "NOT_FOUND"}, {"POST", "/message:stream", "NOT_FOUND"}, {"GET", "/tasks", "NOT_FOUND"}, {"GET", "/tasks/x", "NOT_FOUND"}, {"POST", "/tenant/tasks/x:cancel", "NOT_FOUND"},
+		{"PUT", "/tasks", "NOT_FOUND"}, {"GET", "/extendedAgentCard", "NOT_FOUND"}, {"GET", "/tasks/x/pushNotificationConfigs/y", "NOT_FOUND"}, {"GET", "/tea", ""}, {"GET", "", ""},
+	} {
+		got := w.do(tt.method, "/v/nobody"+tt.path, "")
+		if got.status != 404 || at(t, got.body, "code") != "not_found" || at(t, got.body, "error", "status") != tt.status || tt.status != "" && at(t, got.body, "error", "message") != at(t, got.body, "detail") {
+			t.Errorf("%s %s: %d %s", tt.method, tt.path, got.status, got.body)
+		}
+	}
+	if got := w.rpc("/v/nobody", "GetTask", `{"id":"x"}`); got.status != 404 || at(t, got.body, "error", "code") != "-32000" || at(t, got.body, "jsonrpc") != "2.0" || at(t, got.body, "detail") == "" {
+		t.Errorf("by JSON-RPC: %d %s", got.status, got.body)
+	}
+	for path, want := range map[string][]any{"": {"error", "data", 0, "reason"}, "/message:send": {"error", "details", 0, "reason"}} {
+		got := w.do("POST", "/v/echo"+path, "hi", "Content-Type: text/plain")
+		if got.status != 415 || at(t, got.body, want...) != "CONTENT_TYPE_NOT_SUPPORTED" || path == "" && at(t, got.body, "error", "code") != "-32005" {
+			t.Errorf("a text to %q: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
 // Errors of HTTP have what A2A clients read beside what ours read.
 func TestErrorsOfHTTPHaveTheMemberOfTheirBinding(t *testing.T) {
 	w := newWorld(t)

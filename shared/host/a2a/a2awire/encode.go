@@ -161,7 +161,9 @@ func ListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte {
 		w.list("tasks", len(p.Tasks), func(i int) { w.task(&p.Tasks[i], show) })
 		w.text("nextPageToken", p.Next)
 		w.number("pageSize", size)
-		w.number("totalSize", p.Total)
+		if p.Total >= 0 {
+			w.number("totalSize", p.Total)
+		}
 	})
 	return w.b
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrNotFound means that the owner has no such task, or no longer.
-var ErrNotFound = problem.New(problem.NotFound, "the task does not exist, or is not yours")
+var ErrNotFound = problem.New(problem.NotFound, "task not found: it does not exist, or is not yours")
 
 // Numbered is an event with its number.
 type Numbered struct {
@@ -182,12 +182,11 @@ type ListRequest struct {
 	Token   string    // Page.Next of the page before
 }
 
-// Page is a page of tasks, newest status first. It ends early at MaxPageBytes. Total
-// counts all, up to MaxListed.
+// Page is a page of tasks, newest status first. It ends early at MaxPageBytes.
 type Page struct {
 	Tasks []Task
 	Next  string // "" on the last page
-	Total int
+	Total int    // number of all tasks; -1 if there are more than MaxListed
 }
 
 // List passes a page of tasks to use. The page counts toward MaxListing until use returns.
@@ -242,7 +241,10 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	p := Page{Total: total}
+	p := Page{Total: -1}
+	if total <= MaxListed {
+		p.Total = total
+	}
 	size := 0
 	for i, l := range tasks {
 		if size > MaxPageBytes || l != nil && len(p.Tasks) > 0 && size+l.size > MaxPageBytes {
@@ -272,7 +274,7 @@ type listedHead struct {
 }
 
 // listed reads the index: the heads after a sort that fit, at most one more than a
-// page, and how many fit in all. The count ends at MaxListed, the search for the page does
+// page, and how many fit in all. The count ends above MaxListed, the search for the page does
 // not.
 func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
 	r := HeadDocs.Indexed(q.Ref.Vacant.String(), q.List.String())
@@ -296,10 +298,10 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 				fit = append(fit, listedHead{h, last})
 			}
 		}
-		counted := total >= MaxListed
+		counted := total > MaxListed
 		switch cursor = next; {
 		case cursor == "" || counted && len(fit) > q.Size:
-			return fit, min(total, MaxListed), nil
+			return fit, total, nil
 		case counted && last < after: // the rest needs no count
 			r.First, cursor, last = after, "", after
 		}
