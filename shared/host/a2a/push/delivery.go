@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,18 +153,18 @@ func (p *Pusher) try(ctx context.Context, one *task.Push, d *delivery) (after ti
 			return 0, err
 		}
 	}
-	failed := p.send(ctx, one, body, d.media)
+	retryAfter, failed := p.send(ctx, one, body, d.media)
 	switch {
 	case failed == nil:
 		one.Count++
 		one.Quiet = false
 		p.delivered(one, d)
 		return 0, nil
-	case problem.Is(failed, problem.Forbidden):
+	case problem.Is(failed, problem.Forbidden), problem.Is(failed, problem.Gone):
 		p.logEnd(ctx, one, failed)
 		return 0, errGivenUp
 	case one.Try < len(backoff):
-		after = backoff[one.Try]
+		after = max(backoff[one.Try], retryAfter)
 		one.Try++
 		one.Busy = p.Now().Add(after)
 		return after, p.Tasks.Keep(ctx, one, task.Spend{})
@@ -187,7 +188,8 @@ func (p *Pusher) logEnd(ctx context.Context, one *task.Push, why error) {
 	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", one.Task.ID), slog.String("cause", why.Error()))
 }
 
-func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media string) error {
+// send sends a delivery once. retryAfter is the time that a receiver asks for before the next try.
+func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media string) (retryAfter time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := &one.Config
@@ -201,19 +203,33 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 	}
 	signature, err := p.sign(ctx, one, body)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	header.Set(SignatureHeader, signature)
 	reply, err := p.Client.Do(ctx, outbound.Vacant(one.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
 	switch {
 	case problem.Is(err, problem.TooLarge): // its status was good; nobody reads the rest
-		return nil
+		return 0, nil
 	case err != nil:
-		return err
+		return 0, err
+	case reply.Status == http.StatusGone:
+		return 0, problem.New(problem.Gone, "%s answered that it is gone", hostOf(c.URL))
 	case reply.Status < 200 || reply.Status > 299:
-		return problem.New(problem.Unavailable, "%s answered %d", hostOf(c.URL), reply.Status)
+		return p.retryAfter(reply.Header), problem.New(problem.Unavailable, "%s answered %d", hostOf(c.URL), reply.Status)
 	}
-	return nil
+	return 0, nil
+}
+
+// retryAfter returns the time of Retry-After, at most maxRetryAfter. It is zero without a valid one.
+func (p *Pusher) retryAfter(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	var wait time.Duration
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		wait = at.Sub(p.Now())
+	}
+	return min(max(wait, 0), maxRetryAfter)
 }
 
 // hostOf is the host of a caller's URL, without port.

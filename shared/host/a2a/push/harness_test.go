@@ -64,6 +64,7 @@ type world struct {
 	sent                   []sent
 	inFlight, mostInFlight int                                             // bytes of bodies
 	hosts                  map[string]func(ctx context.Context, n int) int // status of the nth try at a host; others answer 200
+	retryAfter             string                                          // of all answers of receivers
 }
 
 // sent is a try as it reached its receiver.
@@ -210,7 +211,7 @@ func (w *world) Do(ctx context.Context, _ outbound.Actor, r outbound.Request) (o
 	if ctx.Err() != nil {
 		return outbound.Reply{}, problem.Wrap(problem.Deadline, ctx.Err(), "%s does not answer", u.Host)
 	}
-	return outbound.Reply{Status: status}, nil
+	return outbound.Reply{Status: status, Header: http.Header{"Retry-After": {w.retryAfter}}}, nil
 }
 
 // notAllowed is the status of a receiver that the host may not ask.

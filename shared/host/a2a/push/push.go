@@ -53,7 +53,10 @@ const (
 // the stored size of its events. Statuses without texts are not counted.
 func BytesOfTask(size int) int { return taskBytes + taskTimes*size }
 
-// backoff are the times before the tries after the first.
+// maxRetryAfter limits the wait that a receiver may ask for.
+const maxRetryAfter = time.Hour
+
+// backoff are the times before the tries after the first, unless the receiver asks for more.
 var backoff = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 125 * time.Second}
 
 // SignatureHeader carries the vacant's signature: a JWS without its payload, which is

@@ -101,6 +101,63 @@ func TestAForbiddenReceiverIsNotTriedAgain(t *testing.T) {
 	})
 }
 
+// A receiver that asks for time gets it, in seconds or by a date, for an hour at most.
+func TestAReceiverChoosesTheTimeBeforeTheNextTry(t *testing.T) {
+	for name, tt := range map[string]struct {
+		retryAfter string
+		status     int
+		want       time.Duration
+	}{
+		"seconds":              {"90", http.StatusTooManyRequests, 90 * time.Second},
+		"seconds of a 503":     {"90", http.StatusServiceUnavailable, 90 * time.Second},
+		"a date":               {"Sat, 01 Jan 2000 00:02:00 GMT", http.StatusTooManyRequests, 2 * time.Minute}, // bubbles begin at midnight
+		"a date before":        {"Sat, 01 Jan 1999 00:02:00 GMT", http.StatusTooManyRequests, time.Second},
+		"a day":                {"86400", http.StatusTooManyRequests, time.Hour},
+		"less than the wait":   {"0", http.StatusTooManyRequests, time.Second},
+		"no number":            {"soon", http.StatusTooManyRequests, time.Second},
+		"a negative number":    {"-90", http.StatusTooManyRequests, time.Second},
+		"a number of 20 nines": {strings.Repeat("9", 20), http.StatusTooManyRequests, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, echo, func(w *world) {
+				w.retryAfter = tt.retryAfter
+				w.hosts["a.example"] = func(_ context.Context, n int) int {
+					return map[bool]int{true: tt.status, false: http.StatusOK}[n == 1]
+				}
+				a := to("a.example", "1")
+				<-w.begins(w.turn("hi", &a))
+				time.Sleep(2 * time.Hour)
+				got := w.got("a.example")
+				if len(got) < 2 || got[1].body != got[0].body {
+					t.Fatalf("the receiver got %v", allTold(got))
+				}
+				if wait := got[1].at.Sub(got[0].at); wait < tt.want || wait > tt.want+5*time.Second {
+					t.Errorf("the second try came after %s, want %s", wait, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A receiver that is gone ends its configuration.
+func TestAReceiverThatIsGoneIsNotTriedAgain(t *testing.T) {
+	inBubble(t, after(time.Minute), func(w *world) {
+		w.hosts["a.example"] = func(context.Context, int) int { return http.StatusGone }
+		a, b := to("a.example", "1"), to("b.example", "1")
+		turn := w.turn("hi", &a)
+		done := w.begins(turn)
+		w.adds(turn.Ref, b)
+		<-done
+		time.Sleep(10 * time.Minute)
+		if got := w.got("a.example"); len(got) != 1 {
+			t.Errorf("the receiver got %v, want one try", allTold(got))
+		}
+		if got := allTold(w.got("b.example")); len(got) == 0 || got[len(got)-1] != "COMPLETED" {
+			t.Errorf("another receiver of the task got %v", got)
+		}
+	})
+}
+
 // near takes times of two ways as equal: a notice may come a second or two late.
 var near = cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() <= 5*time.Second })
 
