@@ -35,8 +35,8 @@ type (
 	}
 )
 
-// openAIOperations lists the operations of OpenAI's API.
-func openAIOperations() []op.Spec {
+// OpenAIOperations lists the operations of OpenAI's API.
+func OpenAIOperations() []op.Spec {
 	of := func(method, path, doc string, in, out reflect.Type) op.Spec {
 		return op.Spec{
 			Method: method, Path: path, Status: http.StatusOK, Doc: doc + " (OpenAI)", In: in, Out: out,

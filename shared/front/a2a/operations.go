@@ -85,8 +85,8 @@ func (ShownTask) Ranges() map[string]op.Range {
 	return map[string]op.Range{"historyLength": historyRange}
 }
 
-// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, the card, the operations of OpenAI's
-// API, and the operation for text.
+// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, the card, and the operation for
+// text.
 func Operations() []op.Spec {
 	media := []string{mediaA2A, mediaJSON}
 	var all []op.Spec
@@ -105,24 +105,23 @@ func Operations() []op.Spec {
 	vacant, task, config := reflect.TypeFor[OfVacant](), reflect.TypeFor[OfTask](), reflect.TypeFor[OfConfig]()
 	sending, following := reflect.TypeFor[Sending](), reflect.TypeFor[Following]()
 	add("POST", "message:send", "sends a message to a vacant", sending, reflect.TypeFor[Sent]())
-	stream("POST", "message:stream", "sends a message, and streams what follows", sending)
+	stream("POST", "message:stream", "streams the answer to a message", sending)
 	add("GET", "extendedAgentCard", "shows the card of a vacant to keys", vacant, reflect.TypeFor[Card]())
 	add("GET", "tasks", "lists tasks of the sender", reflect.TypeFor[TaskList](), reflect.TypeFor[Tasks]())
 	add("GET", "tasks/{id}", "shows a task", reflect.TypeFor[ShownTask](), reflect.TypeFor[Task]())
 	add("POST", "tasks/{id}:cancel", "cancels a task", task, reflect.TypeFor[Task]())
 	stream("GET", "tasks/{id}:subscribe", "streams the events of a task from now on", following)
-	stream("POST", "tasks/{id}:subscribe", "streams the events of a task from now on", following)
+	stream("POST", "tasks/{id}:subscribe", "subscribes to a task, and streams its events from now on", following)
 	add("GET", "tasks/{id}/pushNotificationConfigs", "lists the push configurations of a task", task, reflect.TypeFor[PushConfigs]())
 	add("POST", "tasks/{id}/pushNotificationConfigs", "stores a push configuration of a task", reflect.TypeFor[NewConfig](), reflect.TypeFor[PushConfig]())
 	add("GET", "tasks/{id}/pushNotificationConfigs/{config}", "shows a push configuration", config, reflect.TypeFor[PushConfig]())
 	add("DELETE", "tasks/{id}/pushNotificationConfigs/{config}", "deletes a push configuration", config, reflect.TypeFor[struct{}]())
 	open := op.Access{Anybody: true}
-	all = append(all, openAIOperations()...)
 	return append(all,
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + cardPath, Status: http.StatusOK, Access: open, Doc: "shows the card of a vacant, signed, for A2A 1.0 and 0.3", In: vacant, Out: reflect.TypeFor[Card]()},
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + keySetPath, Status: http.StatusOK, Access: open, Doc: "shows the key that signs the card of a vacant", In: vacant, Out: reflect.TypeFor[KeySet]()},
 		op.Spec{
-			Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "answers a text with a text",
+			Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "asks a vacant with a text, and answers with a text",
 			Access: op.Access{Anybody: true, Key: billing.Calling()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
 			Takes: []string{mediaText}, Gives: []string{mediaText, mediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
 		},

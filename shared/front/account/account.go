@@ -117,7 +117,7 @@ func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, 
 func (d *api) tenants(s op.Server) []op.Route {
 	return slices.Concat(d.twins(s), []op.Route{op.On(s, GetHost, d.host)}, op.If(d.payments != nil, "this host takes no payments",
 		op.On(s, MakePayment, d.pay),
-		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "is where a payer returns to", Gives: []string{"text/plain"}, Answer: "A sentence for the payer."}, d.returned),
+		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives a payer who returns from the checkout", Gives: []string{"text/plain"}, Answer: "A sentence for the payer."}, d.returned),
 		op.Handle(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "takes webhooks of Stripe, by their signature"}, d.stripe)))
 }
 

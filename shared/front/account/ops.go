@@ -52,10 +52,10 @@ var (
 	SetCap           = op.Op[With[Limit], Account]{Method: "PUT", Path: one + "/cap", Limit: maxBody, Doc: "sets what an account may spend in a UTC day"}
 	SuspendAccount   = op.Op[With[Note], Account]{Method: "POST", Path: one + "/suspend", Limit: maxBody, Doc: "suspends an account: its calls are refused"}
 	ResumeAccount    = op.Op[With[Note], Account]{Method: "POST", Path: one + "/resume", Limit: maxBody, Doc: "lets a suspended account pay again"}
-	AddIssuer        = op.Op[op.Body[NewIssuer], billing.Issuer]{Method: "POST", Path: issuersPath, Status: http.StatusCreated, Limit: maxBody, Doc: "lets tokens of an issuer count for an account, or changes which of them do"}
+	AddIssuer        = op.Op[op.Body[NewIssuer], billing.Issuer]{Method: "POST", Path: issuersPath, Status: http.StatusCreated, Limit: maxBody, Doc: "accepts an issuer's tokens for an account, or changes which of them"}
 	ListIssuers      = op.Op[op.None, Issuers]{Method: "GET", Path: issuersPath, Doc: "lists the issuers whose tokens count"}
 	ShowIssuer       = op.Op[OneIssuer, billing.Issuer]{Method: "GET", Path: oneIssuer, Doc: "shows an issuer whose tokens count"}
-	RemoveIssuer     = op.Op[OneIssuer, billing.Issuer]{Method: "DELETE", Path: oneIssuer, Doc: "ends that tokens of an issuer count, from the next request on"}
+	RemoveIssuer     = op.Op[OneIssuer, billing.Issuer]{Method: "DELETE", Path: oneIssuer, Doc: "stops accepting an issuer's tokens, from the next request on"}
 	ForgetSubject    = op.Op[OneSubject, billing.NamedSubject]{Method: "DELETE", Path: one + "/subjects/{subject}", Doc: "deletes the name of a subject, which rows do not have"}
 	GetOperatorUsage = op.Op[Span, Usage]{Method: "GET", Path: "/v1/admin/usage", Doc: "sums up the usage of the operator's own vacants"}
 )

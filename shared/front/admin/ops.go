@@ -101,7 +101,7 @@ type SecretOps struct {
 func secretOps(path, what string) SecretOps {
 	return SecretOps{
 		List:   op.Op[OfTenant, Secrets]{Method: "GET", Path: path, Doc: "lists " + what + ", without values"},
-		Set:    op.Op[NewSecret, secrets.Info]{Method: "PUT", Path: path + "/{name}", Limit: 64 << 10, Wipe: true, Doc: "sets the next version of one of " + what},
+		Set:    op.Op[NewSecret, secrets.Info]{Method: "PUT", Path: path + "/{name}", Limit: 64 << 10, Wipe: true, Doc: "sets one of " + what + ", as its next version"},
 		Delete: op.Op[OneSecret, op.None]{Method: "DELETE", Path: path + "/{name}", Doc: "deletes one of " + what},
 	}
 }

@@ -162,7 +162,8 @@ type Sound interface {
 // path, or has a document of its own.
 type Spec struct {
 	Method, Path string
-	Status       int // of success
+	Group        string // of operations, by which generated clients are divided
+	Status       int    // of success
 	Access       Access
 	Doc          string
 	In, Out      reflect.Type

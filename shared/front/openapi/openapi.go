@@ -47,23 +47,36 @@ type Example struct{ Body, Answer json.RawMessage }
 // Key returns the key of an operation's example.
 func Key(s *op.Spec) string { return s.Method + " " + s.Path }
 
+// Group is a group of operations.
+type Group struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
 // Document returns the document that describes operations of a host, in JSON. An operation
-// that examples lacks has no example in the document.
-func Document(title, version, description string, specs []op.Spec, examples map[string]Example) ([]byte, error) {
+// that examples lacks has no example in the document. A second path of an operation, with a slash at
+// its end, is left out.
+func Document(title, version, description string, groups []Group, specs []op.Spec, examples map[string]Example) ([]byte, error) {
 	d := &document{schemas: object{}, examples: examples}
 	paths := object{}
-	for _, s := range specs {
-		at := pathOf(s.Path)
-		if paths[at] == nil {
-			paths[at] = object{}
+	specs = slices.DeleteFunc(slices.Clone(specs), func(s op.Spec) bool { return strings.HasSuffix(s.Path, "/{$}") })
+	ids := operationIDs(specs)
+	for i, s := range specs {
+		if paths[s.Path] == nil {
+			paths[s.Path] = object{}
 		}
-		paths[at].(object)[strings.ToLower(s.Method)] = d.operation(&s)
+		paths[s.Path].(object)[strings.ToLower(s.Method)] = d.operation(&s, ids[i])
 	}
 	refusal := object{"description": refused, "content": d.content(nil, reflect.TypeFor[httpapi.Refusal](), false, nil)}
 	b, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": title, "version": version, "description": description},
-		"paths":   paths,
+		"servers": []object{
+			{"url": "/", "description": "The host that serves this document."},
+			{"url": "{host}", "description": "Another host.", "variables": object{"host": object{"default": "http://127.0.0.1:8080", "description": "The host's public URL."}}},
+		},
+		"tags":  groups,
+		"paths": paths,
 		"components": object{
 			"schemas":   d.schemas,
 			"responses": object{"Refusal": refusal},
@@ -85,29 +98,30 @@ func scopes() string {
 	return strings.Join(all, ", ")
 }
 
-// pathOf is a pattern of http.ServeMux as a path of OpenAPI.
-func pathOf(pattern string) string { return strings.TrimSuffix(pattern, "{$}") }
-
 type document struct {
 	schemas  object
 	examples map[string]Example
 }
 
 // operation describes an operation.
-func (d *document) operation(s *op.Spec) object {
+func (d *document) operation(s *op.Spec, id string) object {
 	o := object{
-		"operationId": strings.ToLower(s.Method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", "$", "").Replace(s.Path),
+		"operationId": id,
 		"summary":     strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + ".",
+		"description": "Who may use it: " + s.Access.Who() + ".",
 		"security":    security(&s.Access),
 		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[Key(s)].Answer), "default": d.refusal(s)},
 	}
 	if s.Out != nil && is[op.Replier](s.Out) { // which may have another status
 		o["responses"].(object)["2XX"] = d.answer(s, nil)
 	}
+	if s.Group != "" {
+		o["tags"] = []string{s.Group}
+	}
 	if s.In == nil {
 		return o
 	}
-	var parameters []object
+	var all []object
 	for _, f := range s.Fields() {
 		if f.In == "body" {
 			if f.Name != "ignored" {
@@ -116,11 +130,14 @@ func (d *document) operation(s *op.Spec) object {
 			continue
 		}
 		p := object{"name": f.Name, "in": f.In, "required": f.In == "path", "schema": d.parameter(f.Type)}
+		if about := parameters[f.Name]; about != "" {
+			p["description"] = about
+		}
 		setRange(p, s, &f)
-		parameters = append(parameters, p)
+		all = append(all, p)
 	}
-	if parameters != nil {
-		o["parameters"] = parameters
+	if all != nil {
+		o["parameters"] = all
 	}
 	return o
 }

@@ -57,15 +57,15 @@ func (*replies) Reply(http.Header) int { return 0 }
 func TestAHandlerIsDescribedByWhatItTellsBesideItsTypes(t *testing.T) {
 	event := op.Spec{Method: "GET", Path: "/v1/events", Status: 200, Doc: "streams", In: reflect.TypeFor[sought](), Out: reflect.TypeFor[replies](), Gives: []string{"text/event-stream"}, Answer: "Events."}
 	text := op.Spec{Method: "POST", Path: "/v1/text", Status: 200, Doc: "reads", In: reflect.TypeFor[op.Body[part]](), Open: true, Takes: []string{"application/a+json", "application/json"}, Gives: []string{"text/plain"}}
-	b, err := openapi.Document("Test", "1", "", []op.Spec{event, text}, map[string]openapi.Example{openapi.Key(&text): {Body: json.RawMessage(`{"text":"a"}`)}})
+	b, err := openapi.Document("Test", "1", "", nil, []op.Spec{event, text}, map[string]openapi.Example{openapi.Key(&text): {Body: json.RawMessage(`{"text":"a"}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := compact(t, string(b))
 	for _, want := range []string{
 		`{"in":"query","name":"least","required":true,"schema":{"maximum":1,"minimum":0,"type":"number"}}`,
-		`{"in":"query","name":"order","required":false,"schema":{"default":"up","enum":["up","down"],"type":"string"}}`,
-		`{"in":"query","name":"limit","required":false,"schema":{"maximum":9,"minimum":1,"type":"integer"}}`,
+		`{"description":"Order of the rows.","in":"query","name":"order","required":false,"schema":{"default":"up","enum":["up","down"],"type":"string"}}`,
+		`{"description":"The most entries of a page.","in":"query","name":"limit","required":false,"schema":{"maximum":9,"minimum":1,"type":"integer"}}`,
 		`"200":{"content":{"text/event-stream":{"schema":{"properties":{"data":{"contentMediaType":"application/json","contentSchema":{"$ref":"#/components/schemas/openapi_test.replies"},"type":"string"},"id":{"type":"string"}},"required":["data"],"type":"object"}}},"description":"Events."}`,
 		`"2XX":`,
 		`"requestBody":{"content":{"application/a+json":{"example":{"text":"a"},"schema":{"$ref":"#/components/schemas/openapi_test.part"}},"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.part"}}},"required":true}`,
@@ -79,7 +79,7 @@ func TestAHandlerIsDescribedByWhatItTellsBesideItsTypes(t *testing.T) {
 
 func TestAnOperationIsDescribedByItsTypes(t *testing.T) {
 	o := op.Op[change, whole]{Method: "PUT", Path: "/v1/parts/{name}", Status: 201, Access: op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: "changes a part"}
-	b, err := openapi.Document("Test", "1", "", []op.Spec{o.Spec()}, nil)
+	b, err := openapi.Document("Test", "1", "", nil, []op.Spec{o.Spec()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestAnOperationIsDescribedByItsTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, want := range map[string][2]string{
-		"the operation": {string(d.Paths["/v1/parts/{name}"]["put"]), `{"operationId":"put_v1_parts_name","parameters":[{"in":"path","name":"name","required":true,"schema":{"type":"string"}},` +
-			`{"in":"query","name":"limit","required":false,"schema":{"minimum":1,"type":"integer"}},{"in":"header","name":"Idempotency-Key","required":false,"schema":{"type":"string"}}],` +
+		"the operation": {string(d.Paths["/v1/parts/{name}"]["put"]), `{"description":"Who may use it: a vacant by its signature, a live key with the scope read.","operationId":"changePart","parameters":[{"description":"Name of what the path names.","in":"path","name":"name","required":true,"schema":{"type":"string"}},` +
+			`{"description":"The most entries of a page.","in":"query","name":"limit","required":false,"schema":{"minimum":1,"type":"integer"}},{"description":"Key of the request, chosen by the client. A repeated request with the same key has no further effect.","in":"header","name":"Idempotency-Key","required":false,"schema":{"type":"string"}}],` +
 			`"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.part.request"}}},"required":true},` +
 			`"responses":{"201":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.whole"}}},"description":"Created"},"default":{"$ref":"#/components/responses/Refusal"}},` +
 			`"security":[{"operator":[]},{"vacant":[]},{"account":["read"]}],"summary":"Changes a part."}`},
@@ -127,8 +127,12 @@ func TestTheDocumentIsWhole(t *testing.T) {
 	var d struct {
 		Paths map[string]map[string]struct {
 			OperationID string `json:"operationId"`
-			Parameters  []struct{ Name, In string }
+			Parameters  []struct{ Name, In, Description string }
+			Description string
+			Tags        []string
 		}
+		Tags       []openapi.Group
+		Servers    []struct{ URL string }
 		Components struct{ Schemas map[string]any }
 	}
 	if err := json.Unmarshal(openapi.JSON, &d); err != nil {
@@ -139,6 +143,13 @@ func TestTheDocumentIsWhole(t *testing.T) {
 			t.Errorf("there is no schema %s", ref[1])
 		}
 	}
+	tags := map[string]bool{}
+	for _, g := range d.Tags {
+		tags[g.Name] = g.Description != ""
+	}
+	if len(d.Servers) != 2 || d.Servers[0].URL != "/" {
+		t.Errorf("the servers are %v, want the host itself first", d.Servers)
+	}
 	ids := map[string]string{}
 	for path, methods := range d.Paths {
 		for method, o := range methods {
@@ -147,8 +158,14 @@ func TestTheDocumentIsWhole(t *testing.T) {
 				t.Errorf("%s and %s have one id", at, other)
 			}
 			ids[o.OperationID] = at
+			if !regexp.MustCompile(`^[a-z][A-Za-z0-9]{3,60}$`).MatchString(o.OperationID) || o.Description == "" || len(o.Tags) != 1 || !tags[o.Tags[0]] {
+				t.Errorf("%s has the id %q, the description %q and the tags %q", at, o.OperationID, o.Description, o.Tags)
+			}
 			var told, named []string
 			for _, p := range o.Parameters {
+				if p.Description == "" {
+					t.Errorf("%s: the parameter %s has no description", at, p.Name)
+				}
 				if p.In == "path" {
 					told = append(told, p.Name)
 				}

@@ -3,8 +3,6 @@
 package operations
 
 import (
-	"slices"
-
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -12,11 +10,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 )
 
+// groups are the operations of a host that has all parts, by group.
+var groups = []struct {
+	openapi.Group
+	operations func() []op.Spec
+}{
+	{openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}, a2a.Operations},
+	{openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, a2a.OpenAIOperations},
+	{openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, mcpserver.Operations},
+	{openapi.Group{Name: "Registry", Description: "Search, cards and the transparency log."}, registryapi.Operations},
+	{openapi.Group{Name: "Accounts", Description: "Accounts, keys, usage, payments and receipts."}, account.Operations},
+	{openapi.Group{Name: "Bookings", Description: "Bookings of venues by AGP, and metrics."}, agp.Operations},
+	{openapi.Group{Name: "Logins", Description: "Issuers whose tokens the host accepts."}, resource.Operations},
+	{openapi.Group{Name: "Administration", Description: "Vacants and settings, for the operator and for tenants."}, admin.Operations},
+	{openapi.Group{Name: "Export", Description: "Stored data, for the operator."}, export.Operations},
+}
+
 // All returns the operations of a host that has all parts.
 func All() []op.Spec {
-	return slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations(), a2a.Operations(), mcpserver.Operations(), resource.Operations(), export.Operations())
+	var all []op.Spec
+	for _, g := range groups {
+		for _, s := range g.operations() {
+			s.Group = g.Name
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Groups returns the groups of operations.
+func Groups() []openapi.Group {
+	all := make([]openapi.Group, len(groups))
+	for i, g := range groups {
+		all[i] = g.Group
+	}
+	return all
 }

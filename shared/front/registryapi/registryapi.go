@@ -70,7 +70,7 @@ func (d *api) routes() []op.Route {
 // The operations that read. Their handlers read the query, because what is wrong in it is 422, as in
 // the reference, and answer by what a cache may keep.
 var (
-	GetCard         = op.Op[OneCard, registryclient.HaloMatch]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readers, Doc: "shows the card of a vacant"}
+	GetCard         = op.Op[OneCard, registryclient.HaloMatch]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readers, Doc: "shows the capability card of a vacant"}
 	ListEvents      = op.Op[EventList, []registryclient.Event]{Method: "GET", Path: "/v1/event_log/{id}", Access: readers, Doc: "lists the events of a vacant"}
 	GetEvent        = op.Op[OneEvent, registryclient.Event]{Method: "GET", Path: "/v1/event/{seq}", Access: readers, Doc: "shows an event"}
 	GetLineage      = op.Op[Kin, registryclient.Lineage]{Method: "GET", Path: "/v1/lineage/{id}", Access: readers, Doc: "lists the ancestors or descendants of a vacant"}

@@ -33,7 +33,7 @@ type SearchConfig struct {
 var (
 	FindVacants      = op.Op[Sought, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
 	SearchCapability = op.Op[SoughtText, []registryclient.HaloMatch]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
-	QueryCapability  = op.Op[SoughtCapability, registryclient.Matches]{Method: "POST", Path: "/v1/query_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's clients"}
+	QueryCapability  = op.Op[SoughtCapability, registryclient.Matches]{Method: "POST", Path: "/v1/query_capability", Access: op.Access{Anybody: true}, Doc: "queries vacants by a part of a capability, for the reference's clients"}
 )
 
 // Requests.

@@ -251,7 +251,7 @@ func (h *documented) ask(t *testing.T) {
 	at := func(task string) string { return "/v/free/tasks/{" + task + "}" }
 	do(h.public, "POST", "/v/free/message:send", message, version, pro)
 	do(h.public, "POST", "/v/free/message:stream", message, version, pro)
-	for _, path := range []string{"/v/free/extendedAgentCard", "/v/free/tasks?pageSize=1", at("task"), "/v/free/.well-known/agent-card.json", "/v/free/.well-known/jwks.json"} {
+	for _, path := range []string{"/v/sage/extendedAgentCard", "/v/free/tasks?pageSize=1", at("task"), "/v/free/.well-known/agent-card.json", "/v/free/.well-known/jwks.json"} {
 		do(h.public, "GET", path, "", version, pro)
 	}
 	h.names["config"] = member(do(h.public, "POST", at("queued-task")+"/pushNotificationConfigs", `{"url":"http://127.0.0.1:1/hook","token":"tok"}`, version, pro), "id")

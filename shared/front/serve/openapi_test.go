@@ -25,7 +25,7 @@ func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
 			t.Errorf("%s has an example: %v", key, there)
 		}
 	}
-	b, err := openapi.Document("Vacancy", "1", description, specs, examples)
+	b, err := openapi.Document("Vacancy", "1", description, operations.Groups(), specs, examples)
 	if err != nil {
 		t.Fatal(err)
 	}
