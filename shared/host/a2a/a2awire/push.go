@@ -1,6 +1,8 @@
 package a2awire
 
 import (
+	"errors"
+
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -41,20 +43,24 @@ func (r *reader) pushConfig(c *task.PushConfig, of *string) fields {
 	return known
 }
 
+// pushOfTask are the members of a configuration together with the task's id.
+func (r *reader) pushOfTask(q *PushRequest) fields {
+	config := r.pushConfig(&q.Config, &q.Task)
+	if r.d != V03 {
+		return config
+	}
+	return fields{"taskId": r.id("taskId", &q.Task), "pushNotificationConfig": func() error {
+		if r.Kind() != canon.Object {
+			return r.Mismatch("an object for pushNotificationConfig")
+		}
+		return r.object(config)
+	}}
+}
+
 // DecodePushCreate reads the parameters of CreatePushConfig.
 func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
-	known := r.pushConfig(&q.Config, &q.Task)
-	if d == V03 {
-		config := known
-		known = fields{"taskId": r.id("taskId", &q.Task), "pushNotificationConfig": func() error {
-			if r.Kind() != canon.Object {
-				return r.Mismatch("an object for pushNotificationConfig")
-			}
-			return r.object(config)
-		}}
-	}
-	err = r.whole(known)
+	err = r.whole(r.pushOfTask(&q))
 	switch {
 	case err != nil:
 	case q.Task == "":
@@ -80,8 +86,60 @@ func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
 	return q, err
 }
 
-// PushConfig returns a configuration of a task, the answer to CreatePushConfig and
-// GetPushConfig.
+// PushParams returns the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig. The id of the
+// configuration is empty for ListPushConfigs.
+func PushParams(d Dialect, of, id string) []byte {
+	w := &writer{d: d}
+	w.object("", func() {
+		if d == V03 {
+			w.text("id", of)
+			w.optional("pushNotificationConfigId", id)
+		} else {
+			w.text("taskId", of)
+			w.optional("id", id)
+		}
+	})
+	return w.b
+}
+
+// ReadPushConfig reads the answer to CreatePushConfig and GetPushConfig.
+func ReadPushConfig(d Dialect, raw []byte) (task.PushConfig, error) {
+	r, q := newAnswerReader(d, raw), PushRequest{}
+	err := r.whole(r.pushOfTask(&q))
+	return q.Config, urlIsThere(err, &q.Config)
+}
+
+// urlIsThere refuses a configuration without a URL.
+func urlIsThere(err error, c *task.PushConfig) error {
+	if err == nil && c.URL == "" {
+		err = problem.Invalid("url", "where notifications are sent", "none")
+	}
+	return err
+}
+
+// ReadPushConfigs reads the answer to ListPushConfigs, and the token of the next page.
+func ReadPushConfigs(d Dialect, raw []byte) (all []task.PushConfig, next string, err error) {
+	r := newAnswerReader(d, raw)
+	list := func() error {
+		return r.Array(func(int) error {
+			q := PushRequest{}
+			if r.Kind() != canon.Object {
+				return r.Mismatch("a configuration")
+			}
+			err := r.object(r.pushOfTask(&q))
+			all = append(all, q.Config)
+			return urlIsThere(err, &q.Config)
+		})
+	}
+	if r.Kind() == canon.Array { // of 0.3
+		return all, "", errors.Join(list(), r.End())
+	}
+	err = r.whole(fields{"configs": list, "nextPageToken": r.text(&next)})
+	return all, next, err
+}
+
+// PushConfig returns a configuration of a task, the parameters of CreatePushConfig, and the answer to it
+// and to GetPushConfig.
 func PushConfig(d Dialect, of string, c *task.PushConfig) []byte {
 	w := &writer{d: d}
 	w.pushConfig(of, c)
@@ -108,7 +166,7 @@ func (w *writer) pushConfig(of string, c *task.PushConfig) {
 		if w.d != V03 {
 			w.text("taskId", of)
 		}
-		w.text("id", c.ID)
+		w.optional("id", c.ID)
 		w.text("url", c.URL)
 		w.optional("token", c.Token)
 		if c.Scheme == "" {
