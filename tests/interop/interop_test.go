@@ -218,17 +218,20 @@ func TestGoClients(t *testing.T) {
 	}
 }
 
-// Our own client is one of the clients, over each version.
+// Our own client is one of the clients, in each dialect.
 func TestOwnClient(t *testing.T) {
 	url := host(t)
-	for _, version := range []string{"1.0", "0.3"} {
-		t.Run(version, func(t *testing.T) { check(t, ownClient{url, version}.run(t), "list", "immediately", "files") })
+	for name, o := range ownDialects {
+		t.Run(name, func(t *testing.T) {
+			o.url = url
+			check(t, o.run(t), "list", "immediately", "files")
+		})
 	}
 }
 
-type ownClient struct{ url, version string }
+type ownClient struct{ url, version, binding string }
 
-// open makes an agent whose card names no other version.
+// open makes an agent whose card names no other version and binding.
 func (o ownClient) open(t *testing.T, name string) *agents.Agent {
 	t.Helper()
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
@@ -241,7 +244,7 @@ func (o ownClient) open(t *testing.T, name string) *agents.Agent {
 			t.Errorf("a signature of the card of %s: %+v", name, s)
 		}
 	}
-	card.Interfaces = slices.DeleteFunc(card.Interfaces, func(i agents.Interface) bool { return i.Version != o.version })
+	card.Interfaces = slices.DeleteFunc(card.Interfaces, func(i agents.Interface) bool { return i.Version != o.version || i.Binding != o.binding })
 	agent, err := agents.Open(web, card)
 	if err != nil {
 		t.Fatal(err)

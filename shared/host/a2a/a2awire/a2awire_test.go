@@ -129,6 +129,9 @@ func FuzzRead(f *testing.F) {
 		_, _ = a2awire.ReadTask(d, raw)
 		_, _ = a2awire.ReadList(d, raw)
 		_, _ = a2awire.ReadResponse(raw, "1")
+		_ = a2awire.ReadRESTError(raw)
+		_, _ = a2awire.ReadPushConfig(d, raw)
+		_, _, _ = a2awire.ReadPushConfigs(d, raw)
 		a, err := a2awire.ReadAnswer(d, raw)
 		if err != nil || a.Task == nil {
 			return

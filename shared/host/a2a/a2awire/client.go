@@ -42,10 +42,15 @@ func SendParams(d Dialect, q *SendRequest) []byte {
 			if q.HistoryLength != nil {
 				w.number("historyLength", *q.HistoryLength)
 			}
+			push := "taskPushNotificationConfig"
 			if d == V03 {
+				push = "pushNotificationConfig"
 				w.flag("blocking", !q.Immediately)
 			} else if q.Immediately {
 				w.flag("returnImmediately", true)
+			}
+			if q.Push != nil {
+				w.receiver(push, "", q.Push)
 			}
 		})
 	})
@@ -209,6 +214,7 @@ func ReadTask(d Dialect, raw []byte) (task.Task, error) {
 // ReadList reads the answer to ListTasks.
 func ReadList(d Dialect, raw []byte) (p task.Page, err error) {
 	r := newAnswerReader(d, raw)
+	p.Total = -1
 	err = r.object(fields{
 		"tasks": func() error {
 			return r.Array(func(int) error {
@@ -414,6 +420,32 @@ type RPCError struct {
 
 func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
+}
+
+// reasons are the codes of A2A's errors, which HTTP+JSON tells by their reasons.
+var reasons = map[string]int64{
+	"TASK_NOT_FOUND": -32001, "TASK_NOT_CANCELABLE": -32002, "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003, "UNSUPPORTED_OPERATION": -32004,
+	"CONTENT_TYPE_NOT_SUPPORTED": -32005, "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007, "EXTENSION_SUPPORT_REQUIRED": -32008, "VERSION_NOT_SUPPORTED": -32009,
+	"METHOD_NOT_FOUND": -32601, "INVALID_PARAMS": -32602, "INTERNAL_ERROR": -32603,
+}
+
+// ReadRESTError reads the error of a reply by HTTP+JSON. It returns nil for a body of another form.
+func ReadRESTError(body []byte) error {
+	var reply struct {
+		Error struct {
+			Message string          `json:"message"`
+			Details json.RawMessage `json:"details"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &reply) != nil || reply.Error.Message == "" {
+		return nil
+	}
+	fault := &RPCError{Code: -32000, Message: reply.Error.Message, Data: reply.Error.Details}
+	reason, _ := fault.Info()
+	if code, ok := reasons[reason]; ok {
+		fault.Code = code
+	}
+	return fault
 }
 
 // Info returns reason and metadata of the error's ErrorInfo, or nothing without one.

@@ -162,10 +162,20 @@ func PushConfigs(d Dialect, of string, all []task.PushConfig) []byte {
 }
 
 func (w *writer) pushConfig(of string, c *task.PushConfig) {
-	config := func() {
-		if w.d != V03 {
-			w.text("taskId", of)
-		}
+	if w.d != V03 {
+		w.receiver("", of, c)
+		return
+	}
+	w.object("", func() {
+		w.text("taskId", of)
+		w.receiver("pushNotificationConfig", "", c)
+	})
+}
+
+// receiver writes a configuration without the task's id, unless of is one.
+func (w *writer) receiver(name, of string, c *task.PushConfig) {
+	w.object(name, func() {
+		w.optional("taskId", of)
 		w.optional("id", c.ID)
 		w.text("url", c.URL)
 		w.optional("token", c.Token)
@@ -180,13 +190,5 @@ func (w *writer) pushConfig(of string, c *task.PushConfig) {
 			}
 			w.optional("credentials", c.Credentials)
 		})
-	}
-	if w.d != V03 {
-		w.object("", config)
-		return
-	}
-	w.object("", func() {
-		w.text("taskId", of)
-		w.object("pushNotificationConfig", config)
 	})
 }

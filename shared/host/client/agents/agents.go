@@ -136,16 +136,23 @@ type Agent struct {
 	http    HTTP
 	url     string
 	dialect a2awire.Dialect
+	isREST  bool // it is called by HTTP+JSON
 	ids     atomic.Uint64
 }
 
-// Open makes the agent of a card.
+// Open makes the agent of a card. It is called by JSON-RPC if the card has a usable address for it, and
+// otherwise by HTTP+JSON.
 func Open(h HTTP, c *Card) (*Agent, error) {
 	at, d, err := c.choose()
+	if err != nil {
+		if rest, ok := c.chooseREST(); ok {
+			return &Agent{Card: c, http: h, url: rest, isREST: true}, nil
+		}
+	}
 	return &Agent{Card: c, http: h, url: at, dialect: d}, err
 }
 
-// request is the JSON-RPC request of an operation.
+// request is the request of an operation.
 func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
 	id = strconv.FormatUint(a.ids.Add(1), 10)
 	body, err := json.Marshal(struct {
@@ -154,6 +161,10 @@ func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request
 		Method  string          `json:"method"`
 		Params  json.RawMessage `json:"params"`
 	}{"2.0", json.RawMessage(id), a2awire.MethodName(a.dialect, op), params})
+	r = outbound.Request{Method: http.MethodPost, URL: a.url, Body: body}
+	if a.isREST && err == nil {
+		r, err = a.restRequest(op, params)
+	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	if a.dialect == a2awire.V1 {
 		header.Set("A2A-Version", "1.0")
@@ -161,16 +172,32 @@ func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request
 	if a.Key != "" {
 		header.Set("Authorization", "Bearer "+a.Key)
 	}
-	at := a.url
 	if a.MaxPrice != nil && (op == a2awire.Send || op == a2awire.Stream) {
 		sep := "?"
-		if strings.Contains(at, "?") {
+		if strings.Contains(r.URL, "?") {
 			sep = "&"
 		}
-		at += sep + "max_price=" + strconv.FormatInt(*a.MaxPrice, 10)
+		r.URL += sep + "max_price=" + strconv.FormatInt(*a.MaxPrice, 10)
 	}
-	return outbound.Request{Method: http.MethodPost, URL: at, Header: header, Body: body}, id, err
+	r.Header = header
+	return r, id, err
 }
+
+// readReply returns the result in a reply.
+func (a *Agent) readReply(status int, body []byte, id string) (result []byte, err error) {
+	switch {
+	case !a.isREST:
+		result, err = a2awire.ReadResponse(body, id)
+	case status >= 200 && status <= 299:
+		result = body
+	default:
+		err = cmp.Or(a2awire.ReadRESTError(body), errNoResult)
+	}
+	return result, answerError(status, body, err)
+}
+
+// errNoResult is the cause of a reply without a result and without an error of A2A.
+var errNoResult = errors.New("a reply without a result")
 
 func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
 	q, id, err := a.request(op, params)
@@ -181,8 +208,7 @@ func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (re
 	if err != nil {
 		return nil, err
 	}
-	result, err = a2awire.ReadResponse(r.Body, id)
-	return result, answerError(r.Status, r.Body, err)
+	return a.readReply(r.Status, r.Body, id)
 }
 
 // answerError gives a kind to a reply that is not an answer.
@@ -262,11 +288,11 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 		if err != nil {
 			return problem.Wrap(problem.Deadline, err, "the agent's answer breaks off")
 		}
-		result, err := a2awire.ReadResponse(body, id)
-		var answer a2awire.Answer
-		if err == nil { // an agent that does not stream
-			answer, err = a2awire.ReadAnswer(a.dialect, result)
+		result, err := a.readReply(r.StatusCode, body, id)
+		if err != nil {
+			return err
 		}
+		answer, err := a2awire.ReadAnswer(a.dialect, result) // of an agent that does not stream
 		if err == nil {
 			take(answer)
 		}

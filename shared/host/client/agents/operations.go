@@ -1,0 +1,75 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// ListTasks returns a page of the caller's tasks. The token of the next page is Page.Next, which is empty
+// on the last page. Page.Total is -1 if the agent does not count its tasks.
+func (a *Agent) ListTasks(ctx context.Context, q a2awire.ListRequest) (task.Page, error) {
+	result, err := a.do(ctx, a2awire.ListTasks, a2awire.ListParams(a.dialect, &q))
+	if err != nil {
+		return task.Page{}, err
+	}
+	p, err := a2awire.ReadList(a.dialect, result)
+	return p, answerError(http.StatusOK, result, err)
+}
+
+// SetPush stores a push configuration of a task, and returns it with the id that the agent gave it. A
+// configuration with an id replaces the earlier one with that id.
+func (a *Agent) SetPush(ctx context.Context, of string, c task.PushConfig) (task.PushConfig, error) {
+	return a.onPush(ctx, a2awire.CreatePushConfig, a2awire.PushConfig(a.dialect, of, &c))
+}
+
+// GetPush returns the push configuration of a task with an id.
+func (a *Agent) GetPush(ctx context.Context, of, id string) (task.PushConfig, error) {
+	return a.onPush(ctx, a2awire.GetPushConfig, a2awire.PushParams(a.dialect, of, id))
+}
+
+func (a *Agent) onPush(ctx context.Context, op a2awire.Operation, params []byte) (task.PushConfig, error) {
+	result, err := a.do(ctx, op, params)
+	if err != nil {
+		return task.PushConfig{}, err
+	}
+	c, err := a2awire.ReadPushConfig(a.dialect, result)
+	return c, answerError(http.StatusOK, result, err)
+}
+
+// ListPushes returns the push configurations of a task.
+func (a *Agent) ListPushes(ctx context.Context, of string) ([]task.PushConfig, error) {
+	result, err := a.do(ctx, a2awire.ListPushConfigs, a2awire.PushParams(a.dialect, of, ""))
+	if err != nil {
+		return nil, err
+	}
+	all, next, err := a2awire.ReadPushConfigs(a.dialect, result)
+	if err == nil && next != "" {
+		err = problem.New(problem.TooLarge, "the agent has more push configurations of the task than one answer shows")
+	}
+	return all, answerError(http.StatusOK, result, err)
+}
+
+// DeletePush deletes the push configuration of a task with an id.
+func (a *Agent) DeletePush(ctx context.Context, of, id string) error {
+	_, err := a.do(ctx, a2awire.DeletePushConfig, a2awire.PushParams(a.dialect, of, id))
+	return err
+}
+
+// ExtendedCard returns the card that the agent shows to callers with a key, or the public card if it has
+// no other.
+func (a *Agent) ExtendedCard(ctx context.Context) (*Card, error) {
+	result, err := a.do(ctx, a2awire.ExtendedCard, []byte("{}"))
+	var fault *a2awire.RPCError
+	if errors.As(err, &fault) && (fault.Code == -32601 || fault.Code == -32004 || fault.Code == -32007) {
+		return a.Card, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ParseCard(a.Card.url, result)
+}
