@@ -25,21 +25,40 @@ import (
 
 // agentCallFlags are the flags of a call to any agent of A2A.
 type agentCallFlags struct {
-	stream, noWait     bool
-	task, cancel, peer string
+	stream, noWait, tasks, pushes bool
+	task, cancel, peer, cursor    string
+	push, unpush                  string
 }
 
 func (f *agentCallFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.stream, "stream", false, "with an agent's URL: print the answer while it comes")
 	fs.BoolVar(&f.noWait, "no-wait", false, "with an agent's URL: print the task at once instead of the answer")
 	fs.StringVar(&f.task, "task", "", "with an agent's URL: read the task with this `ID`, or send it TEXT")
+	fs.BoolVar(&f.tasks, "tasks", false, "with an agent's URL: list your tasks, of --context if given, newest first")
+	fs.StringVar(&f.cursor, "cursor", "", "with --tasks: continue after an earlier page")
+	fs.StringVar(&f.push, "push", "", "with an agent's URL: have the agent notify `URL` of the task of --task, or of TEXT")
+	fs.BoolVar(&f.pushes, "push-list", false, "with an agent's URL: list the push configurations of --task")
+	fs.StringVar(&f.unpush, "push-delete", "", "with an agent's URL: delete the push configuration of --task with this `ID`")
 	fs.StringVar(&f.peer, "peer", "", "call the best agent of \"vacancy peers\" that has this `SKILL`")
 	fs.StringVar(&f.cancel, "cancel", "", "with an agent's URL: cancel the task with this `ID`")
 }
 
 // set reports whether one of the flags is.
 func (f *agentCallFlags) set() bool {
-	return f.stream || f.noWait || f.task != "" || f.cancel != ""
+	return f.stream || f.noWait || f.task != "" || f.cancel != "" || f.tasks || f.cursor != "" || f.push != "" || f.pushes || f.unpush != ""
+}
+
+// check refuses flags that do not go together.
+func (f *agentCallFlags) check(text bool) error {
+	switch {
+	case f.cursor != "" && !f.tasks:
+		return problem.New(problem.Usage, "--cursor goes with --tasks")
+	case f.tasks && (text || f.task != "" || f.cancel != "" || f.push != ""):
+		return problem.New(problem.Usage, "--tasks: expected no TEXT, --task, --cancel and --push")
+	case (f.pushes || f.unpush != "") && (f.task == "" || text):
+		return problem.New(problem.Usage, "--push-list and --push-delete: expected --task ID, and no TEXT")
+	}
+	return nil
 }
 
 // agentResult is the answer of an agent that is called without a key.
@@ -101,14 +120,17 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	if agent.Key, err = a.AccountKeyFor(ctx, f.where, at); err != nil {
 		return err
 	}
-	if len(words) == 0 && a.Piped && f.agent.task == "" && f.agent.cancel == "" {
+	if err := f.agent.check(len(words) > 0); err != nil {
+		return err
+	}
+	if len(words) == 0 && a.Piped && f.agent.task == "" && f.agent.cancel == "" && !f.agent.tasks {
 		words = []string{"-"}
 	}
 	text, err := callText(a, words)
 	if err != nil {
 		return err
 	}
-	if f.agent.stream && f.agent.task == "" && !card.VacantID.IsZero() {
+	if f.agent.stream && f.agent.task == "" && f.agent.push == "" && !card.VacantID.IsZero() {
 		return streamSigned(a, ctx, f, agent, web, at, words)
 	}
 	how := "without a key"
@@ -120,6 +142,10 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	case f.agent.cancel != "":
 		t, err := agent.Cancel(ctx, f.agent.cancel)
 		return showTask(a, at, &t, err)
+	case f.agent.tasks:
+		return listTasks(a, ctx, f, agent, at)
+	case text == "" && f.agent.task != "" && (f.agent.push != "" || f.agent.pushes || f.agent.unpush != ""):
+		return changePushes(a, ctx, f.agent, agent, at)
 	case text == "" && f.agent.task != "":
 		t, err := agent.Get(ctx, f.agent.task)
 		return showTask(a, at, &t, err)
@@ -133,6 +159,9 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	q := a2awire.SendRequest{Immediately: f.agent.noWait, OutputModes: []string{"text/plain"}, Message: task.Message{
 		ID: hex.EncodeToString(id[:]), Task: f.agent.task, Context: f.thread, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}},
 	}}
+	if f.agent.push != "" {
+		q.Push = &task.PushConfig{URL: f.agent.push}
+	}
 	if f.agent.stream {
 		return streamAgent(a, ctx, f, agent, at, q)
 	}
@@ -159,29 +188,34 @@ func showTask(a *kit.App, at string, t *task.Task, err error) error {
 	if err != nil {
 		return err
 	}
-	return endAgent(a, agentResult{URL: at}, t)
+	return endAgent(a, newAgentResult(at, t), t)
 }
 
-// showAgent prints an answer; a task that failed is an error.
-func showAgent(a *kit.App, at string, answer a2awire.Answer) error {
-	r := agentResult{URL: at}
-	if m := answer.Message; m != nil {
-		r.Context = m.Context
-		r.take(m.Parts)
-		return showPart(a, r, m)
-	}
-	return endAgent(a, r, answer.Task)
-}
-
-// endAgent prints a task. Its artifacts are the answer, else the message of its status.
-func endAgent(a *kit.App, r agentResult, t *task.Task) error {
-	r.Task, r.Context, r.State = t.ID, t.Context, t.Status.State
+// newAgentResult returns the result that a task has. Its artifacts are the answer, else the message of its
+// status.
+func newAgentResult(at string, t *task.Task) agentResult {
+	r := agentResult{URL: at, Task: t.ID, Context: t.Context, State: t.Status.State}
 	for i := range t.Artifacts {
 		r.take(t.Artifacts[i].Parts)
 	}
 	if m := t.Status.Message; m != nil && r.Text == "" && r.Parts == 0 {
 		r.take(m.Parts)
 	}
+	return r
+}
+
+// showAgent prints an answer; a task that failed is an error.
+func showAgent(a *kit.App, at string, answer a2awire.Answer) error {
+	if m := answer.Message; m != nil {
+		r := agentResult{URL: at, Context: m.Context}
+		r.take(m.Parts)
+		return showPart(a, r, m)
+	}
+	return endAgent(a, newAgentResult(at, answer.Task), answer.Task)
+}
+
+// endAgent prints a task; a task that failed is an error.
+func endAgent(a *kit.App, r agentResult, t *task.Task) error {
 	switch t.Status.State {
 	case task.Failed, task.Rejected:
 		return problem.New(problem.BehaviourFailed, "task %s is %s: %.300q", kit.Printable(t.ID), t.Status.State, r.Text)
@@ -246,7 +280,9 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	case bare != nil:
 		return showAgent(a, at, *bare)
 	}
-	return endAgent(a, agentResult{URL: at, streamed: printed}, &t)
+	r := newAgentResult(at, &t)
+	r.streamed = printed
+	return endAgent(a, r, &t)
 }
 
 // callVacantOrAgent makes a signed call, and calls an agent if a URL turns out not to be

@@ -69,8 +69,8 @@ take up to 14 minutes: without --timeout the command sends the same bytes again 
 has the answer.
 
 TARGET may also be the URL of any other agent of A2A 1.0 or 0.3. The agent is called without
-a signature, and its answer is not verified. --no-wait, --task and --cancel are for such
-calls; with them a vacant is called like any agent. --stream signs a call of a vacant, and
+a signature, and its answer is not verified. --no-wait, --task, --tasks, --cancel and --push are
+for such calls; with them a vacant is called like any agent. --stream signs a call of a vacant, and
 verifies the streamed text by the answer at the end. Without these flags, a URL with a
 vacant's id gets only signed calls.
 
@@ -94,6 +94,8 @@ and outside the networks of this machine unless the registry is on it, too.`,
   vacancy call demo hi --host aws --stage prod
   vacancy call demo hi --max-price 0.002
   vacancy call https://agents.example.org/other "hello" --stream
+  vacancy call https://agents.example.org/other --tasks
+  vacancy call https://agents.example.org/other "hello" --no-wait --push https://me.example/hook
   vacancy call --capability "translate french" "bonjour" --max-price 0.002
   vacancy call demo --ask
   vacancy call demo --reset`,
@@ -133,7 +135,7 @@ func callOneOf(a *kit.App, ctx context.Context, f callFlags, args []string, chan
 	}
 	if f.agent.set() {
 		if !kit.IsURL(args[0]) {
-			return problem.New(problem.Usage, "--stream, --no-wait, --task and --cancel go with the URL of an agent, got %q", kit.Clip(args[0], 80))
+			return problem.New(problem.Usage, "--stream, --no-wait, --task, --tasks, --cancel and --push go with the URL of an agent, got %q", kit.Clip(args[0], 80))
 		}
 		return callAgent(a, ctx, f, args[0], args[1:])
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,10 +48,14 @@ func peersPath(a *kit.App) (string, error) {
 }
 
 // cards returns the client that fetches cards. It keeps cards while they are fresh, for calls;
-// with renew it fetches them again.
-func cards(a *kit.App, web agents.HTTP, renew bool) (agents.HTTP, error) {
+// with renew it fetches them again. The lifetimes of cards of peers are those of the list.
+func cards(a *kit.App, web agents.HTTP, renew bool) (*agents.Cache, error) {
 	dir, err := a.DataHomeDir()
-	return &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}, err
+	c := &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}
+	if peers, bad := readPeers(a); bad == nil { // a call of a URL needs no list
+		c.Lifetime = peers.CardLifetime
+	}
+	return c, err
 }
 
 // readPeers reads the file; an absent one has no peers.
@@ -114,7 +119,7 @@ func keepPeers(a *kit.App, peers *agents.Peers) error {
 }
 
 func peersAddCommand(a *kit.App) *cobra.Command {
-	p := agents.Peer{}
+	p, lifetime := agents.Peer{}, time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "add URL",
 		Short: "Add an agent, or change its trust and latency",
@@ -122,12 +127,13 @@ func peersAddCommand(a *kit.App) *cobra.Command {
 skills. The URL must be https, unless the agent is on this machine.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.URL = args[0]
+			p.URL, p.CardSeconds = args[0], int(lifetime.Seconds())
 			return addPeer(a, cmd.Context(), p)
 		},
 	}
 	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust it, 1 to 5")
 	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how long an answer takes, in milliseconds")
+	cmd.Flags().DurationVar(&lifetime, "card-lifetime", 0, "how long a fetched card is used, at most 24h (default what its server says)")
 	kit.CAFlag(cmd.Flags())
 	return cmd
 }
@@ -137,7 +143,12 @@ func addPeer(a *kit.App, ctx context.Context, p agents.Peer) error {
 	if err != nil {
 		return err
 	}
-	card, err := agents.FetchCard(ctx, a.HTTP(0), p.URL)
+	cards, err := cards(a, a.HTTP(0), true)
+	if err != nil {
+		return err
+	}
+	cards.Lifetime = func(string) time.Duration { return time.Duration(p.CardSeconds) * time.Second }
+	card, err := agents.FetchCard(ctx, cards, p.URL)
 	if err != nil {
 		return err
 	}

@@ -90,6 +90,22 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 		if got, err := a2awire.DecodeSend(d, a2awire.SendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
 			t.Errorf("dialect %d, parameters: %v %s", d, err, cmp.Diff(q, got, same))
 		}
+		q.Push = &task.PushConfig{ID: "p", URL: "https://a.example/hook", Token: "t", Scheme: "Bearer", Credentials: "c", Dialect: uint8(d)}
+		if got, err := a2awire.DecodeSend(d, a2awire.SendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
+			t.Errorf("dialect %d, parameters with a configuration: %v %s", d, err, cmp.Diff(q, got, same))
+		}
+		if got, err := a2awire.DecodePushCreate(d, a2awire.PushConfig(d, "t1", q.Push)); err != nil || got.Task != "t1" || got.Config != *q.Push {
+			t.Errorf("dialect %d, a new configuration: %+v, %v", d, got, err)
+		}
+		if got, err := a2awire.ReadPushConfig(d, a2awire.PushConfig(d, "t1", q.Push)); err != nil || got != *q.Push {
+			t.Errorf("dialect %d, a configuration: %+v, %v", d, got, err)
+		}
+		if got, next, err := a2awire.ReadPushConfigs(d, a2awire.PushConfigs(d, "t1", []task.PushConfig{*q.Push})); err != nil || next != "" || len(got) != 1 || got[0] != *q.Push {
+			t.Errorf("dialect %d, configurations: %+v, %q, %v", d, got, next, err)
+		}
+		if got, err := a2awire.DecodePush(d, a2awire.PushParams(d, "t1", "p")); err != nil || got.Task != "t1" || got.ID != "p" {
+			t.Errorf("dialect %d, the name of a configuration: %+v, %v", d, got, err)
+		}
 		list := a2awire.ListRequest{Context: "c", State: task.Failed, Size: 3, Token: "t", HistoryLength: new(int), Since: time.Unix(5, 0).UTC(), Artifacts: true}
 		if got, err := a2awire.DecodeList(d, a2awire.ListParams(d, &list)); err != nil || cmp.Diff(list, got) != "" {
 			t.Errorf("dialect %d, list parameters: %v %s", d, err, cmp.Diff(list, got))
@@ -98,6 +114,39 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 			if back, of, ok := a2awire.Method(a2awire.MethodName(d, o)); !ok || back != o || (of == a2awire.V1) != (d == a2awire.V1) {
 				t.Errorf("dialect %d: operation %d is method %q", d, o, a2awire.MethodName(d, o))
 			}
+		}
+	}
+}
+
+// Agents answer details that decide nothing in other forms, and leave members out.
+func TestListsAndConfigurationsOfOtherAgents(t *testing.T) {
+	if p, err := a2awire.ReadList(a2awire.V1, []byte(`{"tasks":[],"totalSize":"many"}`)); err != nil || p.Total != -1 || p.Next != "" {
+		t.Errorf("a list without a number: %+v, %v", p, err)
+	}
+	if c, err := a2awire.ReadPushConfig(a2awire.V1, []byte(`{"id":5,"url":"https://a.example/","token":null,"created_at":1}`)); err != nil || c.URL != "https://a.example/" || c.ID != "" {
+		t.Errorf("a configuration: %+v, %v", c, err)
+	}
+	if _, next, err := a2awire.ReadPushConfigs(a2awire.V1, []byte(`{"configs":null,"next_page_token":"n"}`)); err != nil || next != "n" {
+		t.Errorf("no configurations: %q, %v", next, err)
+	}
+	for _, bad := range []string{`[]`, `{"id":"p"}`, `null`, `{"url":""}`} {
+		if c, err := a2awire.ReadPushConfig(a2awire.V1, []byte(bad)); err == nil {
+			t.Errorf("%s is the configuration %+v", bad, c)
+		}
+	}
+	for _, bad := range []string{`[{"id":"p"}]`, `{"configs":[5]}`, `"x"`} {
+		if all, _, err := a2awire.ReadPushConfigs(a2awire.V1, []byte(bad)); err == nil {
+			t.Errorf("%s are the configurations %+v", bad, all)
+		}
+	}
+	for body, code := range map[string]int64{
+		`{"error":{"code":404,"status":"NOT_FOUND","message":"no","details":[{"@type":"x","reason":"TASK_NOT_FOUND"}]}}`: -32001,
+		`{"error":{"code":403,"message":"no"}}`: -32000, `{"error":{"message":"no","details":"none"}}`: -32000,
+		`{"error":{"message":""}}`: 0, `{"detail":"no"}`: 0, `<html>`: 0, ``: 0, `{"error":5}`: 0,
+	} {
+		var fault *a2awire.RPCError
+		if err := a2awire.ReadRESTError([]byte(body)); errors.As(err, &fault) != (code != 0) || code != 0 && fault.Code != code {
+			t.Errorf("%s is the error %v, want code %d", body, err, code)
 		}
 	}
 }

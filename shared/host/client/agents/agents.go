@@ -88,7 +88,8 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 		}
 		return ParseCard(from, r.Body)
 	}
-	own, host := outbound.ReplaceSuffix(u, cardPath, cardPath).String(), (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: cardPath}).String()
+	urls := cardURLs(u)
+	own, host := urls[0], urls[1]
 	c, failed := fetch(own)
 	if failed == nil || own == host || !errors.Is(failed, ErrAgentCardSchemaInvalid) {
 		return c, failed
@@ -101,6 +102,11 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 		return nil, err
 	}
 	return nil, failed
+}
+
+// cardURLs returns where the card of the agent at a URL may be: below the URL, and at its host.
+func cardURLs(u *url.URL) []string {
+	return []string{outbound.ReplaceSuffix(u, cardPath, cardPath).String(), (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: cardPath}).String()}
 }
 
 // names reports whether an interface of the card is at a URL.

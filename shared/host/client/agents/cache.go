@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,6 +26,9 @@ type Cache struct {
 	Now func() time.Time
 	// Renew fetches, whatever is kept.
 	Renew bool
+	// Lifetime returns for how long a card is fresh. If it is nil or returns 0, the server of the card
+	// decides.
+	Lifetime func(url string) time.Duration
 
 	mu    sync.Mutex
 	turns map[string]chan struct{} // by file: who holds it fetches
@@ -99,6 +103,9 @@ func (c *Cache) read(file, url string) (body []byte, ok bool) {
 // write keeps an answer, if its server lets it be kept. A failure costs a request later.
 func (c *Cache) write(file, url string, reply *outbound.Reply) {
 	fresh := freshness(reply.Header.Get("Cache-Control"))
+	if c.Lifetime != nil {
+		fresh = cmp.Or(c.Lifetime(url), fresh)
+	}
 	if fresh <= 0 {
 		_ = os.Remove(file)
 		return

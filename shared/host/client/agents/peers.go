@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -22,6 +23,9 @@ type Peer struct {
 	// taken to be fit for everything.
 	Skills []string `json:"skills,omitempty"`
 	Tags   []string `json:"tags,omitempty"`
+	// CardSeconds is the time for which the agent's card is fresh. If it is 0, the server of the card
+	// decides.
+	CardSeconds int `json:"card_seconds,omitempty"`
 }
 
 // Trust tiers.
@@ -42,6 +46,8 @@ func (p Peer) check() (Peer, error) {
 		return p, problem.Invalid("trust", fmt.Sprintf("%d to %d", MinTrust, MaxTrust), fmt.Sprint(p.Trust))
 	case p.LatencyMS < 0:
 		return p, problem.Invalid("latency_ms", "at least 0", fmt.Sprint(p.LatencyMS))
+	case p.CardSeconds < 0 || p.CardSeconds > int(longest.Seconds()):
+		return p, problem.Invalid("card_seconds", fmt.Sprintf("0 to %.0f", longest.Seconds()), fmt.Sprint(p.CardSeconds))
 	}
 	p.Skills, p.Tags = words(p.Skills), words(p.Tags)
 	return p, nil
@@ -121,6 +127,17 @@ func (p *Peers) All() []Peer {
 	}
 	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.URL, b.URL) })
 	return all
+}
+
+// CardLifetime returns for how long the card at a URL is fresh, by the peer whose card it is. It is zero
+// without such a peer, and if the peer does not say.
+func (p *Peers) CardLifetime(at string) time.Duration {
+	for _, one := range p.All() {
+		if u, err := url.Parse(one.URL); err == nil && slices.Contains(cardURLs(u), at) {
+			return time.Duration(one.CardSeconds) * time.Second
+		}
+	}
+	return 0
 }
 
 // offered says what the peers can do, for an error about something else.

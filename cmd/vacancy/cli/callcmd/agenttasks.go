@@ -1,0 +1,93 @@
+package callcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+)
+
+// taskList is a page of the caller's tasks at an agent.
+type taskList struct {
+	URL   string       `json:"url"`
+	Tasks []listedTask `json:"tasks"`
+	Next  string       `json:"next,omitempty"`
+}
+
+type listedTask struct {
+	agentResult
+	Changed time.Time `json:"changed,omitzero"`
+}
+
+func (l taskList) Print(w io.Writer) {
+	if len(l.Tasks) == 0 {
+		fmt.Fprintln(w, "no tasks")
+	}
+	for _, t := range l.Tasks {
+		fmt.Fprintf(w, "%s  %s  %s  %s\n", kit.Printable(t.Task), kit.Printable(string(t.State)), t.Changed.Format(time.DateTime), kit.Printable(kit.Clip(t.Text, 60)))
+	}
+	if l.Next != "" {
+		fmt.Fprintf(w, "more: --cursor %s\n", kit.ShellWord(kit.Printable(l.Next)))
+	}
+}
+
+// listTasks prints a page of the caller's tasks.
+func listTasks(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, at string) error {
+	page, err := agent.ListTasks(ctx, a2awire.ListRequest{Context: f.thread, Token: f.agent.cursor, Artifacts: true})
+	if err != nil {
+		return err
+	}
+	l := taskList{URL: at, Tasks: []listedTask{}, Next: page.Next}
+	for i := range page.Tasks {
+		l.Tasks = append(l.Tasks, listedTask{newAgentResult(at, &page.Tasks[i]), page.Tasks[i].Status.Time})
+	}
+	return a.Show(l)
+}
+
+// pushList is the push configurations of a task at an agent.
+type pushList struct {
+	URL    string       `json:"url"`
+	Task   string       `json:"task_id"`
+	Pushes []pushConfig `json:"push_configs"`
+}
+
+type pushConfig struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
+func (l pushList) Print(w io.Writer) {
+	if len(l.Pushes) == 0 {
+		fmt.Fprintf(w, "task %s has no push configurations\n", kit.Printable(l.Task))
+	}
+	for _, c := range l.Pushes {
+		fmt.Fprintf(w, "%s  %s\n", kit.Printable(c.ID), kit.Printable(c.URL))
+	}
+}
+
+// changePushes adds or deletes a push configuration of a task as the flags say, and prints all of them.
+func changePushes(a *kit.App, ctx context.Context, f agentCallFlags, agent *agents.Agent, at string) (err error) {
+	if f.push != "" {
+		_, err = agent.SetPush(ctx, f.task, task.PushConfig{URL: f.push})
+	}
+	if err == nil && f.unpush != "" {
+		err = agent.DeletePush(ctx, f.task, f.unpush)
+	}
+	if err != nil {
+		return err
+	}
+	all, err := agent.ListPushes(ctx, f.task)
+	if err != nil {
+		return err
+	}
+	l := pushList{URL: at, Task: f.task, Pushes: []pushConfig{}}
+	for _, c := range all {
+		l.Pushes = append(l.Pushes, pushConfig{c.ID, c.URL})
+	}
+	return a.Show(l)
+}
