@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,44 @@ func TestMCPInspector(t *testing.T) {
 		if got := output(t, command...); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+}
+
+// lacking matches why checks of the conformance suite fail at a vacant: they need tools, prompts and resources
+// of the suite's own server, or a part of MCP that a vacant does not declare.
+var lacking = regexp.MustCompile(strings.Join([]string{
+	`unknown tool "`, `^Tool '\w+' not found`, `^Not testable: `, `^Prerequisite failed: `, `fixture from Check 2 unavailable`,
+	`method "(prompts/list|prompts/get|completion/complete|resources/subscribe)" does not exist`, `^Failed: Resource not found`,
+	`capabilities.extensions MUST be advertised`, `tasks/get MUST return -32021; got -32601`, `expected -32602; got -32601`, // the extension for tasks
+	`returned error code -32602; spec requires -32021`, `^Expected InputRequiredResult`,
+}, "|"))
+
+// The whole conformance suite: its totals, and no check that fails for another reason than lacking.
+func TestMCPConformanceSuite(t *testing.T) {
+	needsLocalHost(t)
+	node, at := mcpTools(t)
+	t.Parallel()
+	url, _ := mcpHost(t)
+	results := t.TempDir()
+	out := output(t, node, at("@modelcontextprotocol", "conformance", "dist", "index.js"), "server", "--url", url+"/v/echo/mcp", "--suite", "all", "-o", results)
+	if want := "Total: 117 passed, 73 failed"; !strings.Contains(out, want) {
+		t.Errorf("want %s, got\n%s", want, out[strings.LastIndex(out, "=== SUMMARY")+1:])
+	}
+	scenarios, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
+	must(t, err)
+	for _, file := range scenarios {
+		b, err := os.ReadFile(file)
+		must(t, err)
+		var checks []struct{ ID, Status, ErrorMessage string }
+		must(t, json.Unmarshal(b, &checks))
+		for _, c := range checks {
+			if c.Status == "FAILURE" && !lacking.MatchString(c.ErrorMessage) {
+				t.Errorf("%s: %s: %s", filepath.Base(filepath.Dir(file)), c.ID, c.ErrorMessage)
+			}
+		}
+	}
+	if len(scenarios) != 65 {
+		t.Errorf("%d scenarios ran, want 65", len(scenarios))
 	}
 }
 
