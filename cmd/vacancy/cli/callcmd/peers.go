@@ -48,7 +48,7 @@ func peersPath(a *kit.App) (string, error) {
 }
 
 // cards returns the client that fetches cards. It keeps cards while they are fresh, for calls;
-// with renew it fetches them again. The lifetimes of cards of peers are those of the list.
+// with renew it fetches them again. An entry of peers.yaml may set the lifetime of its card.
 func cards(a *kit.App, web agents.HTTP, renew bool) (*agents.Cache, error) {
 	dir, err := a.DataHomeDir()
 	c := &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}
