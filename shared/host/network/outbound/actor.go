@@ -28,6 +28,8 @@ type Actor struct {
 	vacant identity.ID
 	by     Chooser
 	callee *card.Card
+	// private: the operator lets the URL lead to a private address.
+	private bool
 }
 
 // Itself is the host, for its own probes and searches, or the person on their
@@ -37,6 +39,12 @@ func Itself(by Chooser) Actor { return Actor{host: true, by: by} }
 // Vacant is a hosted vacant that calls an endpoint, such as its substrate's, at a
 // URL that by chose.
 func Vacant(id identity.ID, by Chooser) Actor { return Actor{vacant: id, by: by} }
+
+// InPrivate is a at a URL that may lead to a private address, as the operator says.
+func (a Actor) InPrivate() Actor {
+	a.private = true
+	return a
+}
 
 // Calling is a with the vacant that it calls, by the callee's card.
 func (a Actor) Calling(callee *card.Card) Actor {

@@ -27,9 +27,9 @@ type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // dialer resolves, checks and dials.
 type dialer struct {
-	resolver      Resolver
-	connect       Dial
-	allowLoopback bool
+	resolver Resolver
+	connect  Dial
+	allowed  map[string]bool // reasons of spans that may be dialled
 }
 
 // dial connects to addr, host:port. One refused address refuses the name: a
@@ -48,7 +48,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, err
 	}
 	for _, a := range candidates {
-		if reason := check(a, d.allowLoopback); reason != "" {
+		if reason := check(a, d.allowed); reason != "" {
 			cause := &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("address %s is %s; see serve --allow-loopback-agents", a, reason)}
 			if _, err := netip.ParseAddr(host); err != nil && !IsLocalhost(host) {
 				return nil, noPublicAddress(host, cause)

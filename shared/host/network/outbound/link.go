@@ -27,7 +27,7 @@ func CheckLink(s string) error {
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if a, err := netip.ParseAddr(host); err == nil {
-		if check(a, false) != "" {
+		if check(a, nil) != "" {
 			return refused
 		}
 		return nil

@@ -6,7 +6,8 @@
 // its Guard permits. No connection is opened to an address inside the host's
 // network (loopback, private, link-local, metadata, and every other notation of
 // them), whatever a name resolves to. Loopback may be reached where Options allow
-// it, on a host that others call by URLs of the operator only. Names are resolved here, every address is
+// it, on a host that others call by URLs of the operator only. Private addresses may be reached at
+// single URLs for which the operator allows it (Actor.InPrivate). Names are resolved here, every address is
 // checked, and the checked address itself is dialled. Redirects are not
 // followed and no proxy is used, because either would move the request past the
 // check.
@@ -44,7 +45,8 @@ const (
 // Options of a Client. The zero Options allow public addresses only.
 type Options struct {
 	// AllowLoopback allows 127.0.0.0/8 and ::1 whoever chose the URL, for a host
-	// whose callers are all on this machine. Nothing allows the other ranges.
+	// whose callers are all on this machine. Nothing allows the other ranges, except that
+	// Actor.InPrivate allows private addresses.
 	AllowLoopback bool
 	// OperatorLoopback allows them in URLs that the operator chose.
 	OperatorLoopback bool
@@ -65,9 +67,9 @@ type Options struct {
 // Client sends requests. It is safe for concurrent use and keeps connections
 // open.
 type Client struct {
-	// The two have connections of their own: a request at a stranger's URL must not
-	// find one to loopback that the operator's has left open.
-	operators, others *http.Client
+	// Each has connections of its own: a request at a stranger's URL must not
+	// find one to loopback, or to a private address, that the operator's has left open.
+	operators, private, others *http.Client
 
 	guard    Guard
 	maxReply int64
@@ -88,16 +90,17 @@ func New(o Options) *Client {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	c := &Client{guard: o.Guard, maxReply: o.MaxReply, timeout: o.Timeout, others: o.client(o.AllowLoopback)}
+	c := &Client{guard: o.Guard, maxReply: o.MaxReply, timeout: o.Timeout, others: o.client(o.AllowLoopback, false)}
 	if c.operators = c.others; o.OperatorLoopback && !o.AllowLoopback {
-		c.operators = o.client(true)
+		c.operators = o.client(true, false)
 	}
+	c.private = o.client(o.AllowLoopback || o.OperatorLoopback, true)
 	return c
 }
 
 // client is an HTTP client that checks each address it connects to.
-func (o *Options) client(allowLoopback bool) *http.Client {
-	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowLoopback: allowLoopback}
+func (o *Options) client(allowLoopback, allowPrivate bool) *http.Client {
+	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowed: map[string]bool{loopbackReason: allowLoopback, privateReason: allowPrivate}}
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  nil, // a proxy would resolve and dial
@@ -119,7 +122,10 @@ func (o *Options) client(allowLoopback bool) *http.Client {
 
 // sender is the HTTP client for URLs of the actor's chooser.
 func (c *Client) sender(as Actor) *http.Client {
-	if as.by == Operator {
+	switch {
+	case as.by == Operator && as.private:
+		return c.private
+	case as.by == Operator:
 		return c.operators
 	}
 	return c.others

@@ -153,6 +153,34 @@ func TestOnlyURLsOfTheOperatorReachLoopback(t *testing.T) {
 	}
 }
 
+// The operator lets single URLs lead to a private address. Whoever else chose a URL reaches none.
+func TestOnlyURLsOfTheOperatorReachPrivateAddresses(t *testing.T) {
+	s := server(t, func(http.ResponseWriter, *http.Request) {})
+	dialled := ""
+	c := outbound.New(outbound.Options{
+		Resolver: &names{lists: [][]netip.Addr{addrs("10.0.0.1")}},
+		Dial: func(ctx context.Context, network, at string) (net.Conn, error) {
+			dialled = at
+			return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
+		},
+	})
+	for name, tt := range map[string]struct {
+		as   outbound.Actor
+		want bool
+	}{
+		"the operator's, in private": {outbound.Itself(outbound.Operator).InPrivate(), true},
+		"the operator's":             {outbound.Itself(outbound.Operator), false},
+		"a stranger's, in private":   {outbound.Itself(outbound.Stranger).InPrivate(), false},
+		"a tenant's, in private":     {outbound.Itself(outbound.Tenant).InPrivate(), false},
+	} {
+		dialled = ""
+		_, err := c.Do(t.Context(), tt.as, outbound.Request{Method: http.MethodGet, URL: named(s)})
+		if (err == nil) != tt.want || strings.HasPrefix(dialled, "10.0.0.1:") != tt.want {
+			t.Errorf("%s: %v, dialled %q, want it reached: %t", name, err, dialled, tt.want)
+		}
+	}
+}
+
 func TestTheCheckedAddressIsTheOneDialled(t *testing.T) {
 	s := server(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) })
 	n := &names{lists: [][]netip.Addr{addrs("127.0.0.1"), addrs("10.0.0.1")}}

@@ -9,8 +9,12 @@ type span struct {
 	source string // the RFC, or whose convention it is
 }
 
-// loopbackReason marks the ranges that AllowLoopback allows.
-const loopbackReason = "loopback"
+// loopbackReason marks the ranges that AllowLoopback allows, privateReason those that
+// Actor.InPrivate allows.
+const (
+	loopbackReason = "loopback"
+	privateReason  = "private"
+)
 
 // The table. The first span that contains an address gives the reason, so
 // narrow spans precede the wide ones around them. It covers everything behind
@@ -22,18 +26,18 @@ const loopbackReason = "loopback"
 // each is another notation of 127.0.0.1 or 169.254.169.254.
 var refused = []span{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified, \"this network\": many systems connect it to themselves", "RFC 1122 §3.2.1.3"},
-	{netip.MustParsePrefix("10.0.0.0/8"), "private", "RFC 1918"},
+	{netip.MustParsePrefix("10.0.0.0/8"), privateReason, "RFC 1918"},
 	{netip.MustParsePrefix("100.100.100.200/32"), "metadata service", "Alibaba Cloud"},
 	{netip.MustParsePrefix("100.64.0.0/10"), "shared address space behind carrier-grade NAT", "RFC 6598"},
 	{netip.MustParsePrefix("127.0.0.0/8"), loopbackReason, "RFC 1122 §3.2.1.3"},
 	{netip.MustParsePrefix("168.63.129.16/32"), "metadata service", "Azure"},
 	{netip.MustParsePrefix("169.254.169.254/32"), "metadata service", "AWS, Google Cloud, Azure and others"},
 	{netip.MustParsePrefix("169.254.0.0/16"), "link-local: credentials of containers and functions live here", "RFC 3927"},
-	{netip.MustParsePrefix("172.16.0.0/12"), "private", "RFC 1918"},
+	{netip.MustParsePrefix("172.16.0.0/12"), privateReason, "RFC 1918"},
 	{netip.MustParsePrefix("192.0.0.0/24"), "protocol assignments", "RFC 6890"},
 	{netip.MustParsePrefix("192.0.2.0/24"), "documentation", "RFC 5737"},
 	{netip.MustParsePrefix("192.88.99.0/24"), "6to4 relay", "RFC 7526"},
-	{netip.MustParsePrefix("192.168.0.0/16"), "private", "RFC 1918"},
+	{netip.MustParsePrefix("192.168.0.0/16"), privateReason, "RFC 1918"},
 	{netip.MustParsePrefix("198.18.0.0/15"), "benchmarking", "RFC 2544"},
 	{netip.MustParsePrefix("198.51.100.0/24"), "documentation", "RFC 5737"},
 	{netip.MustParsePrefix("203.0.113.0/24"), "documentation", "RFC 5737"},
@@ -57,7 +61,7 @@ var refused = []span{
 	{netip.MustParsePrefix("5f00::/16"), "segment routing", "RFC 9602"},
 	{netip.MustParsePrefix("fd00:ec2::254/128"), "metadata service", "AWS"},
 	{netip.MustParsePrefix("fd20:ce::254/128"), "metadata service", "Google Cloud"},
-	{netip.MustParsePrefix("fc00::/7"), "unique local", "RFC 4193"},
+	{netip.MustParsePrefix("fc00::/7"), privateReason, "RFC 4193, unique local"},
 	{netip.MustParsePrefix("fe80::/10"), "link-local", "RFC 4291 §2.5.6"},
 	{netip.MustParsePrefix("fec0::/10"), "site-local", "RFC 3879"},
 	{netip.MustParsePrefix("ff00::/8"), "multicast", "RFC 4291 §2.7"},
@@ -70,7 +74,7 @@ var refused = []span{
 // check returns why a may not be connected to, "" if it may. An invalid address
 // and one with a zone (fe80::1%eth0; a prefix never contains a zoned address)
 // are refused.
-func check(a netip.Addr, allowLoopback bool) string {
+func check(a netip.Addr, allowed map[string]bool) string {
 	if !a.IsValid() {
 		return "not an address"
 	}
@@ -79,7 +83,7 @@ func check(a netip.Addr, allowLoopback bool) string {
 	}
 	for _, s := range refused {
 		if s.prefix.Contains(a) {
-			if allowLoopback && s.reason == loopbackReason {
+			if allowed[s.reason] {
 				return ""
 			}
 			return s.reason + " (" + s.source + ")"

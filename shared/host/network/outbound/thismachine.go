@@ -43,5 +43,5 @@ func RefusedAddress(host string) string {
 	if err != nil {
 		return ""
 	}
-	return check(a, false)
+	return check(a, nil)
 }
