@@ -183,7 +183,7 @@ func TestABriefVacantHasTheSameTimeOnEachPath(t *testing.T) {
 	w.slow("brief", time.Second)
 	got := w.rpc("/v/brief", "SendMessage", message("hi", ""), "A2A-Version: 1.0")
 	await.Receive(t, "the agent is asked", s.limits)
-	if text := at(t, got.body, "result", "task", "status", "message", "parts", 0, "text"); text != "the vacant did not answer in time" {
+	if text := at(t, got.body, "result", "task", "status", "message", "parts", 0, "text"); text != "the vacant did not answer within 1s, the time that the vacant allows (work)" {
 		t.Errorf("%q of %s", text, got.body)
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
@@ -78,4 +80,25 @@ func TestAMessageThatBlocksFailsAfter25Seconds(t *testing.T) {
 			t.Errorf("after %v: %s", took, body)
 		}
 	})
+}
+
+// More time is advised only where a stream has more: not if the agent's own timeout has passed, or another limit within
+// the agent.
+func TestAFailureAdvisesMoreTimeOnlyWhereThereIsSome(t *testing.T) {
+	own := &call.TimeLimit{Time: 2 * time.Second, Of: "the timeout of its agent"}
+	for want, failure := range map[string]error{
+		"the vacant did not answer within 2s, the timeout of its agent": problem.Wrap(problem.Deadline, own, "late"),
+		"the vacant did not answer in time":                             problem.New(problem.Deadline, "a tool took too long"),
+	} {
+		w := &paying{world: openWorld(t, true, func(c *serve.Config) {
+			c.Substrates["late"] = func(string) (substrate.Substrate, error) {
+				return substrate.Func(func(context.Context, substrate.Request) (string, error) { return "", failure }), nil
+			}
+		}).runs()}
+		w.create("late", "late")
+		got := w.rpc("/v/late", "SendMessage", message("hi", ""), "A2A-Version: 1.0")
+		if text := at(t, got.body, "result", "task", "status", "message", "parts", 0, "text"); text != want {
+			t.Errorf("%q of %s, want %q", text, got.body, want)
+		}
+	}
 }

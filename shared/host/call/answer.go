@@ -82,7 +82,7 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage
 
 func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, error) {
 	limit := h.timeAllowed(ctx, r, h.Now())
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit.Time, limit)
 	defer cancel()
 	if r.opts.Stop != nil {
 		ended := make(chan struct{})
@@ -124,8 +124,10 @@ func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, 
 		}
 		return res.m, nil
 	case errors.Is(res.err, context.DeadlineExceeded), problem.Is(res.err, problem.Deadline):
-		within := problem.Wrap(problem.Deadline, res.err, "no answer within %s", limit.Round(time.Millisecond))
-		return res.m, problem.Wrap(problem.Deadline, within, "the vacant did not answer in time")
+		if passed := PassedLimit(ctx, res.err); passed != nil {
+			return res.m, problem.Wrap(problem.Deadline, passed, "the vacant did not answer within %s, %s", passed.rounded(), passed.Of)
+		}
+		return res.m, problem.Wrap(problem.Deadline, res.err, "the vacant did not answer in time")
 	}
 	kind := problem.BehaviourFailed
 	if p := problem.Of(res.err); p.Kind.IsFailure() {

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -136,7 +135,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	}
 	now := h.Now()
 	r.handsOff = r.opts.Handoff != nil && h.IsSlow(r.vacant.Work)
-	timeAllowed := h.timeAllowed(ctx, r, now)
+	timeAllowed := h.timeAllowed(ctx, r, now).Time
 	if err := CheckTime(r.vacant.Work, timeAllowed); err != nil {
 		r.out = r.out.at(v.req)
 		return nil, err
@@ -261,27 +260,38 @@ func CheckTime(work, left time.Duration) error {
 	return problem.New(problem.Deadline, "it may take %s, and only %s are left", work, max(left, 0).Round(time.Second))
 }
 
-// timeAllowed returns the time that a behaviour may take from now: the vacant's Work or else the
+// timeAllowed returns the limit of a behaviour from now: the vacant's Work or else the
 // handler's, within both, and the time until the deadline less the margin. A call that runs
 // later has a deadline of its own.
-func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) time.Duration {
-	if r.handsOff {
-		return cmp.Or(r.vacant.Work, h.Work)
+func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) *TimeLimit {
+	l := &TimeLimit{Time: h.Work, Of: "the time that the host allows", Waiting: true}
+	switch {
+	case r.vacant.Work > 0:
+		l = &TimeLimit{Time: r.vacant.Work, Of: "the time that the vacant allows (work)"}
+	case r.opts.Work > 0 && !r.handsOff:
+		l = &TimeLimit{Time: r.opts.Work, Of: "the longest time of a turn"}
 	}
-	d := cmp.Or(r.vacant.Work, r.opts.Work, h.Work)
+	if r.handsOff {
+		return l
+	}
+	shorten := func(d time.Duration, of string, waiting bool) {
+		if d < l.Time {
+			l = &TimeLimit{Time: max(d, 0), Of: of, Waiting: waiting}
+		}
+	}
 	if r.opts.Work > 0 {
-		d = min(d, r.opts.Work)
+		shorten(r.opts.Work, "the longest time of a turn", false)
 	}
 	if r.queued > 0 {
-		return d
+		return l
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		d = min(d, time.Until(deadline)-h.Margin)
+		shorten(time.Until(deadline)-h.Margin, "the time that the request has", true)
 	}
 	if !r.until.IsZero() {
-		d = min(d, r.until.Sub(now))
+		shorten(r.until.Sub(now), "the time that was left for the call", false)
 	}
-	return max(d, 0)
+	return l
 }
 
 // Reset handles a chain reset (PROTOCOL §9): a row that competes for the next

@@ -196,7 +196,7 @@ func TestSinkReceivesNothingAfterTheEnd(t *testing.T) {
 		if out.State != call.Unanswered || !problem.Is(out.Problem, problem.Deadline) {
 			t.Errorf("SendWith() = %s %v", out.State, out.Problem)
 		}
-		if out.Cause == nil || !regexp.MustCompile(`^no answer within [0-9.hms]+$`).MatchString(out.Cause.Text) {
+		if out.Cause == nil || !regexp.MustCompile(`^no answer within [0-9.hms]+, the time that the host allows$`).MatchString(out.Cause.Text) {
 			t.Errorf("the cause is %v, want the limit in plain words", out.Cause)
 		}
 		time.Sleep(time.Hour)

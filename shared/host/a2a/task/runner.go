@@ -176,7 +176,7 @@ type runner struct {
 	began  time.Time
 	stop   chan struct{} // closed to end the behaviour
 	quiet  bool          // pieces are stored at the end
-	brief  bool          // as a stream the turn would have more time
+	brief  bool          // a message that blocks waits for the turn
 
 	mu      sync.Mutex
 	stopped bool

@@ -513,8 +513,8 @@ func (t *Turn) head(began time.Time) head {
 	}
 }
 
-// decide changes a task by the decision of its turn, which a message waited for. more: as a
-// stream the turn would have more time.
+// decide changes a task by the decision of its turn, which a message waited for. more is as of
+// ending.
 func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
 	if _, artifact := end.of(); d.Reply != nil && artifact {
 		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
@@ -522,8 +522,7 @@ func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
 	t.Status = e.ending(t, d, end, more)
 }
 
-// ending is the status at the end of a turn. more: a message that blocks waits for it, and as a
-// stream the turn would have more time.
+// ending is the status at the end of a turn. more: a message that blocks waits for it.
 func (e *Engine) ending(t *Task, d call.Decision, end *Ending, more bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
@@ -537,7 +536,8 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending, more bool) Status
 		p := problem.Of(d.Failure)
 		s.Failure, text = p.Kind.String(), p.Text()
 	}
-	if more && problem.Is(d.Failure, problem.Deadline) {
+	var limit *call.TimeLimit
+	if more && errors.As(d.Failure, &limit) && limit.Waiting {
 		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxWork.Minutes())
 	}
 	s.Message = t.notice(text)

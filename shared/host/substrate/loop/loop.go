@@ -165,7 +165,7 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.Time(); limit > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, limit)
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, &call.TimeLimit{Time: limit, Of: "the timeout of its agent"})
 			defer cancel()
 		}
 		l.instruct(&r)
@@ -180,6 +180,9 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		}
 		one := &run{loop: l, request: r, yield: yield}
 		why, err := one.answer(ctx)
+		if passed := call.PassedLimit(ctx, err); passed != nil {
+			err = problem.Wrap(problem.Deadline, passed, "%s", passed.Error())
+		}
 		one.endSpending(ctx)
 		if (&substrate.Answer{Why: why}).Cut() == "" {
 			_ = one.report(one.used)

@@ -387,8 +387,8 @@ func TestTimeEndsToolsAndModel(t *testing.T) {
 	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
 	wait := tool("wait", func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 	s := loop.New(loop.Config{Agent: agent(t, `,"timeout":1`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}})
-	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) {
-		t.Errorf("Fold() = %v, want Deadline", err)
+	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) || !strings.HasPrefix(err.Error(), "no answer within 1s, the timeout of its agent") {
+		t.Errorf("Fold() = %v, want the timeout of the agent", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
