@@ -93,7 +93,7 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 	}
 	defer host.Close()
 	guard := func(next http.Handler) http.Handler {
-		return standalone.Guard(base, standalone.Limits(setting.Defaults().Host, time.Now), next)
+		return standalone.Guard(base, standalone.Limits(setting.Defaults().Host, time.Now), nil, next)
 	}
 	return host.Run(ctx, standalone.Running{Public: l, Wrap: guard}, func(ctx context.Context) error {
 		v, err := keep(ctx, host.Vacants, a)

@@ -147,7 +147,7 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	for _, target := range []string{
 		base + "/.well-known/agent.json", base + "/.well-known/jwks.json", base + "/jwks.json", base + "/extendedAgentCard", base + "/tasks", base + "/tasks/x", base + "/tenant/tasks/x",
 		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y", base + "/text", base + "/mcp", base + "/mcp/server-card", "/mcp", "/mcp/server-card",
-		"/.well-known/oauth-protected-resource" + base, "/.well-known/oauth-protected-resource" + base + "/mcp",
+		"/.well-known/oauth-protected-resource" + base, "/.well-known/oauth-protected-resource" + base + "/mcp", "/.well-known/oauth-protected-resource" + base + "/mcp/", "/.well-known/oauth-protected-resource" + base + "/v1",
 		base + "/v1/models", base + "/v1/models/" + id.String(), base + "/v1/chat/completions", base + "/v1/responses", "/v1/models/" + id.String(),
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target}, request{method: "GET", target: target, header: o.as(target, identity.ID{})})

@@ -93,6 +93,7 @@ func (p *oidcProvider) token(t *testing.T, client, resource string) string {
 	must(t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth(client, "secret")
+	r.Close = true // the provider closes connections that were idle for five seconds, also while a request comes
 	answer, err := http.DefaultClient.Do(r)
 	must(t, err)
 	defer answer.Body.Close()
@@ -143,7 +144,7 @@ func refuses(t *testing.T, host, name, token, reason string) {
 		if way == "MCP" {
 			metadata += "/mcp"
 		}
-		if want := `Bearer realm="vacancy", error="invalid_token", resource_metadata="` + metadata + `"`; status != http.StatusUnauthorized || challenge != want || !strings.Contains(body, reason) {
+		if want := `Bearer realm="vacancy", error="invalid_token", scope="call", resource_metadata="` + metadata + `"`; status != http.StatusUnauthorized || challenge != want || !strings.Contains(body, reason) {
 			t.Errorf("%s by %s: %d, %s, %s; want 401, %s, %s", name, way, status, challenge, body, want, reason)
 		}
 		if strings.Contains(body, token) {
@@ -231,7 +232,8 @@ func TestTokensOfAProvider(t *testing.T) {
 		}{
 			"Node": {map[string]string{
 				"a2a": "TASK_STATE_COMPLETED hi, 1 refused", "openai": "hi", "openai of the host": "hi", "openai elsewhere": "401 invalid_api_key",
-			}, 3, []string{"node", filepath.Join(installedIn, "client.mjs")}},
+				"a2a guest JSONRPC": "TASK_STATE_COMPLETED hi", "a2a guest HTTP+JSON": "TASK_STATE_COMPLETED hi", "openai guest": "401 true",
+			}, 5, []string{"node", filepath.Join(installedIn, "client.mjs")}},
 			"Node by MCP":                  {paidByMCP, 4, []string{"node", filepath.Join(installedIn, "mcp.mjs"), "sdk", "ann"}},
 			"Node by MCP of two revisions": {paidByMCP, 4, []string{"node", filepath.Join(installedIn, "mcp.mjs"), "client", "eve"}},
 			"Python by A2A": {map[string]string{
@@ -308,10 +310,34 @@ func TestTokensOfAProvider(t *testing.T) {
 			}
 			counts(t, 2)
 		})
+		// Tokens that name no key: only a signature that does not verify tells of the new key.
+		t.Run("rotation without kid", func(t *testing.T) {
+			p.obey(t, "rotate without kid")
+			ahead.Store(int64(2 * time.Minute))
+			for n, way := range []string{"text", "OpenAI", "MCP"} {
+				after := p.token(t, "robot", host+"/v/paid")
+				if status, _, body := asks(t, host, way, after); status != http.StatusOK {
+					t.Errorf("%s, rotation %d: %d %s", way, n+1, status, body)
+				}
+				charged++
+				counts(t, n+3)
+				p.obey(t, "rotate")
+				next := p.token(t, "robot", host+"/v/paid")
+				if status, _, body := asks(t, host, way, next); status != http.StatusUnauthorized || !strings.Contains(body, "does not verify") {
+					t.Errorf("%s, a moment after a fetch: %d %s", way, status, body)
+				}
+				if status, _, body := asks(t, host, "text", after); status != http.StatusOK {
+					t.Errorf("the key before: %d %s", status, body)
+				}
+				charged++
+				counts(t, n+3)
+				ahead.Add(int64(31 * time.Second))
+			}
+		})
 	})
 	day := func(days int) string { return start.AddDate(0, 0, days).UTC().Format(time.DateOnly) }
 	usage := vacancyOf(t, dir, "usage", "acme", "--by", "subject", "--from", day(-1), "--until", day(2))
-	for _, want := range []string{`(?m)^paid +robot \([0-9a-f]{32}\) +26 +0 +\$0\.052`, `(?m)^paid +ann \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +bob \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +eve \([0-9a-f]{32}\) +1 +0 +\$0\.002`} {
+	for _, want := range []string{`(?m)^paid +robot \([0-9a-f]{32}\) +34 +0 +\$0\.068`, `(?m)^paid +ann \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +bob \([0-9a-f]{32}\) +1 +0 +\$0\.002`, `(?m)^paid +eve \([0-9a-f]{32}\) +1 +0 +\$0\.002`} {
 		if !regexp.MustCompile(want).MatchString(usage) {
 			t.Errorf("usage is %s, want %s", usage, want)
 		}

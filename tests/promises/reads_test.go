@@ -129,7 +129,7 @@ func openCrowd(t *testing.T) *crowd {
 		agents.Find = found.Find
 		handlers := serve.Handlers{
 			Message: server.MessageHandler(), A2A: agents, Registry: server.RegistryHandler(log), Search: found.Endpoint(), Gate: server.GateHandler(nil),
-			Account: server.AccountHandler(nil), AGP: server.OpenAGP(agents, found.Find, false), Metrics: true, Resource: server.ResourceHandler(), Challenge: server.Challenge(),
+			Account: server.AccountHandler(nil), AGP: server.OpenAGP(agents, found.Find, false), Metrics: true, Resource: server.ResourceHandler(), Login: server.Login(), Pages: server.Pages(),
 			MCP: mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: server.SearchHandler(found.Find), Published: server.IsPublished}),
 		}
 		handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }})

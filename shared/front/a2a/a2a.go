@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -114,6 +115,7 @@ type request struct {
 	noAnswer   bool // a notification
 	extension  bool // the client lists the extension
 	payer      *call.Payer
+	signed     bool // the message has an envelope of the client's
 	body       []byte
 }
 
@@ -236,16 +238,31 @@ func notAllowed(r *request, allowed string) error {
 // failHTTP answers an error that A2A does not define: the error's own HTTP status,
 // with detail and code, or as text.
 func (d *api) failHTTP(r *request, err error) {
+	err = d.orLogin(r, err)
 	p := problem.Of(err)
 	status := p.Kind.Row().Status
-	if status == http.StatusUnauthorized {
-		httpapi.Challenge(r.ResponseWriter, r.Request)
-	}
+	httpapi.Challenge(r.ResponseWriter, r.Request, err, string(billing.ScopeCall))
 	if p.Kind == problem.BudgetSpent {
 		r.ResponseWriter.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Now())))
 	}
-	message.Refuse(r.ResponseWriter, r.Request, r.alsoA2A(p))
+	message.Refuse(r.ResponseWriter, r.Request, r.alsoA2A(err))
 	d.log(r, p.Kind.String(), status, p)
+}
+
+// orLogin returns Unauthorized instead of PaymentRequired if the client neither signs nor has a
+// credential, and a token would help: clients begin a login only after a 401.
+func (d *api) orLogin(r *request, err error) error {
+	if !problem.Is(err, problem.PaymentRequired) || r.payer != nil || r.signed || d.Issuers == nil || !d.takesKeys(&r.vacant) {
+		return err
+	}
+	issuers, no := d.Issuers(r.Context(), &r.vacant)
+	switch {
+	case no != nil:
+		return no
+	case len(issuers) == 0:
+		return err
+	}
+	return problem.Wrap(problem.Unauthorized, err, "%s; or log in at %s", problem.Of(err).Text(), strings.Join(issuers, " or "))
 }
 
 // Limits for texts in log lines, in bytes of JSON.

@@ -70,7 +70,7 @@ func faultOf(err error) *fault {
 	case errors.Is(err, task.ErrNotFound): // also as the refusal of a message to a task
 		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.As(err, &refusal):
-		f := faultOfKind(refusal.Problem)
+		f := faultOfKind(problem.Of(err))
 		if f != nil {
 			f.members = membersOf(&refusal.Outcome)
 		}
@@ -137,7 +137,8 @@ func membersOf(o *call.Outcome) map[string]string {
 
 // alsoA2A adds the member error of the client's binding to an HTTP error, so that A2A
 // clients can read it.
-func (r *request) alsoA2A(p *problem.Error) error {
+func (r *request) alsoA2A(err error) error {
+	p := problem.Of(err)
 	if !r.a2a {
 		return p
 	}
@@ -146,7 +147,12 @@ func (r *request) alsoA2A(p *problem.Error) error {
 	if p.Kind == problem.UnsupportedMedia {
 		reason, code = contentType.reason, contentType.code
 	}
-	info := details(reason, nil)
+	var members map[string]string
+	var refusal *task.Refusal
+	if errors.As(err, &refusal) {
+		members = membersOf(&refusal.Outcome)
+	}
+	info := details(reason, members)
 	if r.isREST() {
 		return withMembers{p, map[string]any{"error": restError{status, statusName(status), p.Text(), info}}}
 	}

@@ -116,7 +116,7 @@ func (w *world) runs() *world {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents, Account: w.server.AccountHandler(nil)}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents, Account: w.server.AccountHandler(nil), Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
 	first := w.http
 	w.t.Cleanup(func() { end(); <-ended; first.Close() })
 	return w
@@ -183,6 +183,7 @@ func (w *world) do(method, path, body string, headers ...string) answer {
 		name, value, _ := strings.Cut(h, ": ")
 		q.Header.Set(name, value)
 	}
+	q.Host = q.Header.Get("Host")
 	r, err := http.DefaultClient.Do(q)
 	if err != nil {
 		w.t.Fatal(err)

@@ -78,10 +78,6 @@ func (d *api) readCompletion(r *request) (*openai.Request, error) {
 	if r.Method != http.MethodPost {
 		return nil, notAllowed(r, http.MethodPost)
 	}
-	// A page of another site may post a body of text without a preflight.
-	if err := d.Callers.CheckSite(r.Request); err != nil {
-		return nil, err
-	}
 	if err := r.read(); err != nil {
 		return nil, err
 	}

@@ -265,6 +265,7 @@ func (r *request) send(status int, media string, body []byte) {
 
 // failWith answers with the A2A error or the HTTP error for err.
 func (d *api) failWith(r *request, err error) {
+	err = d.orLogin(r, err)
 	if f := faultOf(err); f != nil {
 		d.fail(r, f)
 		return

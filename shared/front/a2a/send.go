@@ -106,7 +106,7 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
 	var o *task.Turn
 	switch { // without an envelope, the host signs
 	case e != nil:
-		r.extension = true
+		r.extension, r.signed = true, true
 		o = d.signedTurn(r, q, e)
 	case account:
 		o, err = d.accountTurn(r, q)

@@ -39,10 +39,6 @@ func (d *api) text(r *request) error {
 	if r.Method != http.MethodPost {
 		return notAllowed(r, http.MethodPost)
 	}
-	// A page of another site may post text without a preflight.
-	if err := d.Callers.CheckSite(r.Request); err != nil {
-		return err
-	}
 	if err := d.identifyPlain(r); err != nil {
 		return err
 	}

@@ -68,14 +68,9 @@ func (s Server) VisitAs(r *http.Request, payer *call.Payer, name string) (*Visit
 	return &Visitor{Vacant: q.vacant, d: s.api, r: r, payer: payer}, err
 }
 
-// CanLogIn reports whether a token would count at the vacant. It is false for a visitor with a
-// credential.
-func (v *Visitor) CanLogIn(ctx context.Context) (bool, error) {
-	if v.payer != nil || v.d.Issuers == nil || !v.d.takesKeys(&v.Vacant) {
-		return false, nil
-	}
-	all, err := v.d.Issuers(ctx, &v.Vacant)
-	return len(all) > 0, err
+// OrLogin returns an error of Ask, or Unauthorized if it is PaymentRequired and the visitor may log in.
+func (v *Visitor) OrLogin(ctx context.Context, err error) error {
+	return v.d.orLogin(v.request(ctx), err)
 }
 
 // Base returns the host's base URL, as the visitor reaches it.

@@ -7,12 +7,11 @@ package caller
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
@@ -73,17 +72,7 @@ func (c *Verifier) verify(p readproof.Proof, r *http.Request, body []byte) error
 // own reports whether the Host of a request certainly is this host. Otherwise a
 // server that a caller asked could forward the caller's proof with its Host;
 // with this check only another program on this machine could.
-func (c *Verifier) own(host string) bool {
-	if c.Routed {
-		return true
-	}
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	ip := net.ParseIP(strings.Trim(name, "[]"))
-	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
-}
+func (c *Verifier) own(host string) bool { return c.Routed || origin.IsLoopback(host) }
 
 func (c *Verifier) verifyFor(p readproof.Proof, r *http.Request, authority string, body []byte) error {
 	method := r.Method

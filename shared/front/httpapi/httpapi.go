@@ -55,25 +55,39 @@ type API struct {
 	ReadLevel slog.Level
 }
 
-// PlainChallenge is the value of WWW-Authenticate where keys count and no tokens.
-const PlainChallenge = `Bearer realm="vacancy"`
+type metadataKey struct{}
 
-type challengeKey struct{}
-
-// WithChallenge lets Challenge set what f returns for a request.
-func WithChallenge(next http.Handler, f func(*http.Request) string) http.Handler {
+// WithLogin lets Challenge lead clients to a login. metadata returns the URL of the metadata of the
+// resource that a request calls (RFC 9728), or "" if the resource accepts no tokens.
+func WithLogin(next http.Handler, metadata func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), challengeKey{}, f)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), metadataKey{}, metadata)))
 	})
 }
 
-// Challenge tells the client of a request, in the header of the answer, which credential it lacks.
-func Challenge(w http.ResponseWriter, r *http.Request) {
-	text := PlainChallenge
-	if f, ok := r.Context().Value(challengeKey{}).(func(*http.Request) string); ok {
-		text = f(r)
+// Challenge tells the client of a refused request, in WWW-Authenticate (RFC 6750), which credential
+// helps: after a 401, and after a 403 of a credential without a scope. scope is the scope that the
+// request needs, or "". All refusals of requests that a key or a token may authorize go through
+// Challenge.
+func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) {
+	p, challenge := problem.Of(err), `Bearer realm="vacancy"`
+	switch {
+	case p.Kind == problem.Scope:
+		challenge += `, error="insufficient_scope"`
+	case p.Kind.Row().Status != http.StatusUnauthorized:
+		return
+	case r.Header["Authorization"] != nil:
+		challenge += `, error="invalid_token"`
 	}
-	w.Header().Set("WWW-Authenticate", text)
+	if scope != "" {
+		challenge += `, scope="` + scope + `"`
+	}
+	if metadata, ok := r.Context().Value(metadataKey{}).(func(*http.Request) string); ok {
+		if at := metadata(r); at != "" {
+			challenge += `, resource_metadata="` + at + `"`
+		}
+	}
+	w.Header().Set("WWW-Authenticate", challenge)
 }
 
 type tokensKey struct{}

@@ -31,23 +31,10 @@ func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string))
 	if pair := a.Visitor.Pair(); pair != "" {
 		a.r.pair.Store(&pair)
 	}
-	return a.answer(&t, a.orLogin(ctx, err))
-}
-
-// orLogin returns Unauthorized instead of PaymentRequired, if the client is a guest and tokens
-// count. Clients of MCP then log in and ask again. A batch has one status for several answers, so
-// its refusal stays a result.
-func (a *agent) orLogin(ctx context.Context, err error) error {
-	if !problem.Is(err, problem.PaymentRequired) || a.r.posted.batch {
-		return err
+	if !a.r.posted.batch { // which has one status for several answers
+		err = a.OrLogin(ctx, err)
 	}
-	switch can, no := a.CanLogIn(ctx); {
-	case no != nil:
-		return no
-	case can:
-		return problem.Wrap(problem.Unauthorized, err, "%s; or log in", problem.Of(err).Text())
-	}
-	return err
+	return a.answer(&t, err)
 }
 
 // Task implements mcptool.Agent.

@@ -140,7 +140,7 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 		Agents: w.agents.Agents, Search: w.server.SearchHandler(w.server.OpenSearch(index).Find), Published: w.server.IsPublished, Receipts: accounts,
 		AnswerTime: w.answerTime,
 	})
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: w.agents, MCP: servers, Account: accounts, Resource: w.server.ResourceHandler(), Challenge: w.server.Challenge()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: w.agents, MCP: servers, Account: accounts, Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
 	w.http.Start()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)

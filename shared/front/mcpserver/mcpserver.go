@@ -30,6 +30,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -125,12 +126,6 @@ func (d *api) route(r *request) error {
 	isCard := rest == message.MCPPath+cardPath
 	if rest != message.MCPPath && !isCard || !below && d.Search == nil {
 		return notFound()
-	}
-	// A page of another site may post without a preflight. The card is for every page.
-	if !isCard {
-		if err := d.Agents.Callers.CheckSite(r.Request); err != nil {
-			return err
-		}
 	}
 	payer, err := d.Agents.Payer(r.Request)
 	if err != nil {
@@ -253,10 +248,8 @@ const maxServers = 256
 // refuse answers a request that reaches no tool.
 func (d *api) refuse(r *request, err error) {
 	p := problem.Of(err)
-	switch p.Kind {
-	case problem.Unauthorized:
-		httpapi.Challenge(r.ResponseWriter, r.Request)
-	case problem.BudgetSpent:
+	httpapi.Challenge(r.ResponseWriter, r.Request, err, string(billing.ScopeCall))
+	if p.Kind == problem.BudgetSpent {
 		r.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Agents.Now())))
 	}
 	httpapi.FailRPC(r.ResponseWriter, r.posted.id(), err)

@@ -126,8 +126,8 @@ func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 				}
 			}
 			metadata := w.http.URL + "/.well-known/oauth-protected-resource" + tt.path
-			if err := json.Unmarshal([]byte(got.body), &r); err != nil || got.status != http.StatusUnauthorized || challenge != `Bearer realm="vacancy", resource_metadata="`+metadata+`"` ||
-				!strings.HasSuffix(r.Error.Message, "; or log in") || r.ID < 1 || got.header.Get("Content-Type") != "application/json" {
+			if err := json.Unmarshal([]byte(got.body), &r); err != nil || got.status != http.StatusUnauthorized || challenge != `Bearer realm="vacancy", scope="call", resource_metadata="`+metadata+`"` ||
+				!strings.HasSuffix(r.Error.Message, "; or log in at http://127.0.0.1:9") || r.ID < 1 || got.header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s, %s: %d %v %s", name, when, got.status, got.header, got.body)
 			}
 			if named := w.do("GET", strings.TrimPrefix(metadata, w.http.URL), ""); named.status != http.StatusOK {

@@ -242,7 +242,7 @@ func TestABadKeyIs401AndAKeyWithoutTheScope403(t *testing.T) {
 			for key, status := range map[string]int{"Bearer vac_live_" + strings.Repeat("a", 32): 401, "Basic YTpi": 401, "Bearer " + reader: 403} {
 				got := w.rpc(path, method, `{"name":"ask","arguments":{"message":"hi"}}`, "Authorization: "+key)
 				challenge := got.header.Get("WWW-Authenticate")
-				if got.status != status || !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"`) || strings.Contains(challenge, "resource_metadata") || (status == 401) != (challenge == `Bearer realm="vacancy"`) {
+				if got.status != status || !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"`) || strings.Contains(challenge, "resource_metadata") || challenge != `Bearer realm="vacancy", error="`+map[int]string{401: "invalid_token", 403: "insufficient_scope"}[status]+`", scope="call"` {
 					t.Errorf("%s %s with %.12s: %d %v %s, want %d", path, method, key, got.status, got.header, got.body, status)
 				}
 			}

@@ -298,7 +298,7 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 		}
 		by, err := s.admit(r, body, spec.Access)
 		if err != nil {
-			return challenge(w, r, err)
+			return challenge(w, r, err, spec.Access)
 		}
 		if !spec.Access.Vacant {
 			if body, err = fields.body(w, r, limit); err != nil {
@@ -311,7 +311,7 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 		}
 		out, err := do(context.WithValue(r.Context(), callerKey{}, by), reflect.ValueOf(f), in.Elem())
 		if err != nil {
-			return challenge(w, r, err)
+			return challenge(w, r, err, spec.Access)
 		}
 		return answer(w, spec.Status, wipe, out)
 	}
@@ -321,19 +321,21 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 // Handle returns the route of what a handler serves: an operation that needs all of the request, a
 // page for people, or a stream. The Access of the description is only told; the handler checks it.
 func Handle(s Spec, h httpapi.Handler) Route {
-	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, r, h(w, r)) }}
+	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, r, h(w, r), s.Access) }}
 }
 
 // challenge tells the client of a route which credential it lacks, unless it was answered.
-func challenge(w http.ResponseWriter, r *http.Request, err error) error {
-	if err != nil && !errors.As(err, new(httpapi.Rendered)) && problem.Of(err).Kind.Row().Status == http.StatusUnauthorized {
-		httpapi.Challenge(w, r)
+func challenge(w http.ResponseWriter, r *http.Request, err error, a Access) error {
+	if err != nil && !errors.As(err, new(httpapi.Rendered)) {
+		httpapi.Challenge(w, r, err, string(a.Key.Scope))
 	}
 	return err
 }
 
-// Fail answers with an error, as routes do.
-func Fail(w http.ResponseWriter, r *http.Request, err error) { httpapi.Fail(w, challenge(w, r, err)) }
+// Fail answers with an error of a route that only the operator may use.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	httpapi.Fail(w, challenge(w, r, err, Access{}))
+}
 
 // admit is the ladder of access.
 func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err error) {
@@ -443,11 +445,11 @@ func If(there bool, reason string, routes ...Route) []Route {
 		return routes
 	}
 	for i := range routes {
-		admit := routes[i].admit
+		admit, access := routes[i].admit, routes[i].Access
 		routes[i].Serve = func(w http.ResponseWriter, r *http.Request) error {
 			if admit != nil {
 				if err := admit(r); err != nil {
-					return challenge(w, r, err)
+					return challenge(w, r, err, access)
 				}
 			}
 			return problem.New(problem.NotFound, "%s", reason)

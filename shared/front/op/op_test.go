@@ -260,7 +260,7 @@ func TestTheLadderOfAccess(t *testing.T) {
 	reader := keyOf(billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
 	manager := keyOf(billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeManage}})
 	forTests := keyOf(billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeManage}})
-	ask := func(s op.Server, a op.Access, key string) (status int, challenged bool, by op.Caller) {
+	ask := func(s op.Server, a op.Access, key string) (status int, challenge string, by op.Caller) {
 		o := op.Op[op.None, op.None]{Method: "POST", Path: "/do", Access: a}
 		c := serve(op.On(s, o, func(ctx context.Context, _ op.None) (none op.None, err error) {
 			by = op.CallerOf(ctx)
@@ -271,7 +271,7 @@ func TestTheLadderOfAccess(t *testing.T) {
 			header.Set("Authorization", "Bearer "+key)
 		}
 		_ = c.Call(t.Context(), "POST", "/do", header, nil, nil)
-		return c.status, c.header.Get("WWW-Authenticate") != "", by
+		return c.status, c.header.Get("WWW-Authenticate"), by
 	}
 	keys := op.Server{Keys: b}
 	demand := op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}
@@ -306,9 +306,22 @@ func TestTheLadderOfAccess(t *testing.T) {
 			if _, err := b.Suspend(t.Context(), account.ID, x.suspended, ""); err != nil {
 				t.Fatal(err)
 			}
-			status, challenged, by := ask(x.server, x.access, x.key)
-			if status != x.status || challenged != (status == 401) {
-				t.Fatalf("status %d, challenged %v, want %d", status, challenged, x.status)
+			status, challenge, by := ask(x.server, x.access, x.key)
+			want := ""
+			switch {
+			case x.name == "another scope":
+				want = `Bearer realm="vacancy", error="insufficient_scope", scope="manage"`
+			case x.status == 401:
+				want = `Bearer realm="vacancy"`
+				if x.key != "" {
+					want += `, error="invalid_token"`
+				}
+				if x.access.Key.Scope != "" {
+					want += `, scope="manage"`
+				}
+			}
+			if status != x.status || challenge != want {
+				t.Fatalf("%d, challenge %s, want %d, %s", status, challenge, x.status, want)
 			}
 			if status == 204 && by.Operator != x.server.Operator {
 				t.Errorf("the caller is %+v", by)

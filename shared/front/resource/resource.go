@@ -2,12 +2,13 @@
 // protected resources (RFC 9728), and the challenges that lead to them.
 //
 // A resource is the host, the host's MCP server or OpenAI's API, or a vacant with the same three
-// addresses. It is named by its URL without a slash at the end.
+// addresses. It is named by its URL.
 package resource
 
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -15,7 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -68,31 +71,74 @@ func (c *Config) find(ctx context.Context, name string) (r vacants.Record, ok bo
 	return r, ok && !r.Closed && !r.IsDeleted() && r.Plain != vacants.PlainOff, err
 }
 
-// Called returns the URLs of the resources that a request calls. A token may name each of them as its
-// audience. A vacant has the URLs of its name and of its id.
+// Called returns the URLs of the resources that a request calls, for billing.TokensConfig.Resources. A
+// vacant has the URLs of its name and of its id. A token for a vacant may name a URL below them.
 func (c *Config) Called(r *http.Request) ([]string, error) {
-	base, err := c.Base(r.Context())
+	base, err := c.base(r)
 	if err != nil || base == "" {
 		return nil, err
 	}
-	of := []string{base}
+	bases := []string{base}
+	if other, err := c.Base(r.Context()); err != nil {
+		return nil, err
+	} else if other != base {
+		bases = append(bases, other)
+	}
+	var names []string
 	if name, _, below := message.Split(r.URL.Path); below {
 		v, ok, err := c.find(r.Context(), name)
 		if err != nil {
 			return nil, err
 		}
-		of = []string{base + "/v/" + name}
+		names = []string{name}
 		if ok {
-			of = []string{base + "/v/" + v.Name, base + "/v/" + v.ID.String()}
+			names = []string{v.Name, v.ID.String()}
 		}
 	}
 	var all []string
-	for _, at := range of {
-		for _, form := range forms {
-			all = append(all, at+form)
-		}
+	for _, base := range bases {
+		all = append(all, called(base, names...)...)
 	}
 	return all, nil
+}
+
+// CalledAt returns the URLs of the resources that a request to a URL calls.
+func CalledAt(at string) ([]string, error) {
+	u, err := outbound.ParseURL(at)
+	if err != nil {
+		return nil, err
+	}
+	base := u.Scheme + "://" + u.Host
+	if name, _, below := message.Split(u.Path); below {
+		return called(base, name), nil
+	}
+	return called(base), nil
+}
+
+// called returns the URLs of vacants, or without names of the host: not all below its base URL, because its
+// vacants are there.
+func called(base string, names ...string) (all []string) {
+	for _, name := range names {
+		all = append(all, base+"/v/"+name+"/")
+	}
+	if len(names) == 0 {
+		all = []string{base, base + message.MCPPath + "/", base + openai.Base + "/"}
+	}
+	return all
+}
+
+// base returns the host's base URL as the sender of a request reaches it, or "" if the host has none. A
+// host on loopback has several names, and clients compare its metadata with the URL that they were given.
+func (c *Config) base(r *http.Request) (string, error) {
+	base, err := c.Base(r.Context())
+	if err != nil {
+		return "", err
+	}
+	u, no := url.Parse(base)
+	if asked, bad := url.Parse("//" + r.Host); no == nil && bad == nil && asked.Port() == u.Port() && origin.IsLoopback(u.Host) && origin.IsLoopback(r.Host) {
+		return u.Scheme + "://" + r.Host, nil
+	}
+	return base, nil
 }
 
 // IssuersOf returns the URLs of the issuers that a vacant tells, or with nil the host. Each tells the listed
@@ -109,12 +155,11 @@ func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, er
 	return slices.Compact(urls), err
 }
 
-// of returns the metadata of the resource at a path; ok is false if there is none.
-func (c *Config) of(ctx context.Context, path string) (m Metadata, ok bool, err error) {
+// of returns the metadata of the resource at a path below base; ok is false if there is none.
+func (c *Config) of(ctx context.Context, base, path string) (m Metadata, ok bool, err error) {
 	name, form, ok := split(path)
-	base, err := c.Base(ctx)
-	if err != nil || !ok || base == "" {
-		return m, false, err
+	if !ok || base == "" {
+		return m, false, nil
 	}
 	var vacant *vacants.Record
 	// Issuers may refuse a login without any scope, and clients ask for those that they find here.
@@ -130,36 +175,26 @@ func (c *Config) of(ctx context.Context, path string) (m Metadata, ok bool, err 
 	return m, len(m.Servers) > 0, err
 }
 
-// Challenge is the value of WWW-Authenticate for a request that lacks a credential, or has one that does not
-// count. Where tokens count, it leads to the metadata.
-func (c *Config) Challenge(r *http.Request) string {
-	text := httpapi.PlainChallenge
-	if r.Header["Authorization"] != nil {
-		text += `, error="invalid_token"`
-	}
+// MetadataURL returns the URL of the metadata of the resource that a request calls, for
+// httpapi.WithLogin.
+func (c *Config) MetadataURL(r *http.Request) string {
 	name, rest, below := message.Split(r.URL.Path)
-	path := mcpOf(rest)
+	path := ""
+	// Clients of MCP compare the metadata with the URL that they were given.
+	if strings.TrimSuffix(rest, "/") == message.MCPPath {
+		path = message.MCPPath
+	}
 	if below {
 		path = "/v/" + name + path
 	}
-	// A fault of the store costs the hint, not the answer.
-	if _, ok, err := c.of(r.Context(), path); err != nil || !ok {
-		return text
-	}
-	base, err := c.Base(r.Context())
+	base, err := c.base(r)
 	if err != nil {
-		return text
+		return "" // a fault of the store costs the hint, not the answer
 	}
-	return text + `, resource_metadata="` + base + Path + path + `"`
-}
-
-// mcpOf returns the path of MCP if a path is of it: clients of MCP look for the metadata of the URL that they
-// were given.
-func mcpOf(rest string) string {
-	if strings.TrimSuffix(rest, "/") == message.MCPPath {
-		return message.MCPPath
+	if _, ok, err := c.of(r.Context(), base, path); err != nil || !ok {
+		return ""
 	}
-	return ""
+	return base + Path + path
 }
 
 // Operations lists the operations of Handler.
@@ -176,10 +211,12 @@ type OfVacant struct {
 
 // The operations: the metadata of a resource is at Path, followed by the path of the resource.
 var (
-	GetHost      = get[op.None]("", "the host")
-	GetMCP       = get[op.None](message.MCPPath, "the host's MCP server")
-	GetVacant    = get[OfVacant](vacantPath, "a vacant")
-	GetVacantMCP = get[OfVacant](vacantPath+message.MCPPath, "a vacant's MCP server")
+	GetHost         = get[op.None]("", "the host")
+	GetMCP          = get[op.None](message.MCPPath, "the host's MCP server")
+	GetOpenAI       = get[op.None](openai.Base, "the host's OpenAI API")
+	GetVacant       = get[OfVacant](vacantPath, "a vacant")
+	GetVacantMCP    = get[OfVacant](vacantPath+message.MCPPath, "a vacant's MCP server")
+	GetVacantOpenAI = get[OfVacant](vacantPath+openai.Base, "a vacant's OpenAI API")
 )
 
 const vacantPath = "/v/{vacant}"
@@ -188,13 +225,28 @@ func get[In any](path, of string) op.Op[In, Metadata] {
 	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "tells which issuers' tokens count at " + of + "; 404 if none does"}
 }
 
-// Handler serves the metadata. It answers 404 where no issuer counts.
+type askedKey struct{}
+
+// asked has the parts of a request for metadata that its route does not tell.
+type asked struct{ base, slash string }
+
+// Handler serves the metadata. It answers 404 where no issuer counts. A slash at the end of a path is
+// part of the resource's URL, as the client spells it.
 func Handler(c Config, a httpapi.API) http.Handler {
 	d := &api{c}
 	mux := a.Mux(op.Routes(d.routes()...))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*") // it is for every page, and has no secret
 		w.Header().Set("Cache-Control", "public, max-age=60")
+		base, err := d.base(r)
+		if err != nil {
+			httpapi.Fail(w, err)
+			return
+		}
+		u := *r.URL
+		u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
+		r = r.WithContext(context.WithValue(r.Context(), askedKey{}, asked{base, r.URL.Path[len(u.Path):]}))
+		r.URL = &u
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -208,15 +260,17 @@ func (d *api) routes() []op.Route {
 		return func(ctx context.Context, in OfVacant) (Metadata, error) { return d.need(ctx, "/v/"+in.Vacant+form) }
 	}
 	return []op.Route{
-		op.On(s, GetHost, ofHost("")), op.On(s, GetMCP, ofHost(message.MCPPath)),
-		op.On(s, GetVacant, ofVacant("")), op.On(s, GetVacantMCP, ofVacant(message.MCPPath)),
+		op.On(s, GetHost, ofHost("")), op.On(s, GetMCP, ofHost(message.MCPPath)), op.On(s, GetOpenAI, ofHost(openai.Base)),
+		op.On(s, GetVacant, ofVacant("")), op.On(s, GetVacantMCP, ofVacant(message.MCPPath)), op.On(s, GetVacantOpenAI, ofVacant(openai.Base)),
 	}
 }
 
 func (d *api) need(ctx context.Context, path string) (Metadata, error) {
-	m, ok, err := d.of(ctx, path)
+	of := ctx.Value(askedKey{}).(asked)
+	m, ok, err := d.of(ctx, of.base, path)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "tokens of no issuer count there")
 	}
+	m.Resource += of.slash
 	return m, err
 }

@@ -1,43 +1,56 @@
 package serve
 
 import (
-	"net"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// LoopbackOnly refuses requests of web pages to a listener on loopback. A page of
-// any site can send requests to this machine, and after DNS rebinding it can
-// read the answers: its site's name then resolves to a loopback address. Host
-// contains that name, and browsers say where other requests come from (Origin,
-// Sec-Fetch-Site). Programs send neither, or name the listener itself.
-func LoopbackOnly(next http.Handler) http.Handler {
+// LoopbackOnly refuses requests of web pages to a listener on loopback, except of pages of allowed
+// origins. A page of any site can send requests to this machine, and after DNS rebinding it can
+// read the answers, also of a GET: its site's name then resolves to a loopback address, and Host
+// contains that name.
+func LoopbackOnly(allowed []string, next http.Handler) http.Handler {
+	pages := origin.Judge{Allowed: allowed}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
-		switch {
-		case !isLoopback(r.Host):
-			message.Refuse(w, r, problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host is for its own machine", r.Host))
-		case origin != "" && origin != "http://"+r.Host, site != "" && site != "none" && site != "same-origin":
-			message.Refuse(w, r, problem.New(problem.Forbidden, "requests of a page of another site are refused here"))
-		default:
-			next.ServeHTTP(w, r)
+		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host is for its own machine", r.Host)
+		if origin.IsLoopback(r.Host) {
+			err = pages.Check(r)
 		}
+		if err != nil {
+			message.Refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
-// isLoopback reports whether host, with or without a port, is a loopback address
-// or a localhost name.
-func isLoopback(host string) bool {
-	if name, port, err := net.SplitHostPort(host); err == nil {
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return false
+// ofPages serves requests of web pages only as pages admits them, and lets the pages of allowed origins read the
+// answers (CORS). A page of another site may read nothing, so its GET passes.
+func ofPages(pages *origin.Judge, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		switch isAllowed := pages.Allows(r); {
+		case isAllowed:
+			h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+			h.Set("Access-Control-Expose-Headers", "*")
+			h.Add("Vary", "Origin")
+			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+				h.Set("Access-Control-Allow-Methods", "*")
+				h.Set("Access-Control-Allow-Headers", "*, Authorization") // which * does not include
+				h.Set("Access-Control-Max-Age", "600")
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions:
+		default:
+			if err := pages.Check(r); err != nil {
+				message.Refuse(w, r, err)
+				return
+			}
 		}
-		host = name
-	}
-	return outbound.IsThisMachine(strings.Trim(host, "[]"))
+		next.ServeHTTP(w, r)
+	})
 }

@@ -1,16 +1,20 @@
 package serve
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/front/serve/browsertest"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestPagesOfOtherSitesAreRefusedOnLoopback(t *testing.T) {
-	h := LoopbackOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	h := LoopbackOnly(nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	for _, tt := range []struct {
 		name, host   string
 		header       [2]string
@@ -56,7 +60,7 @@ func TestPagesOfOtherSitesAreRefusedOnLoopback(t *testing.T) {
 
 func TestNoPageReachesAListenerOnLoopback(t *testing.T) {
 	reached := ""
-	h := LoopbackOnly(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached = r.Method }))
+	h := LoopbackOnly(nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached = r.Method }))
 	for _, attack := range browsertest.Attacks("127.0.0.1:8080") {
 		r := httptest.NewRequest(attack.Method, "/", nil)
 		r.Host = attack.Host
@@ -70,13 +74,63 @@ func TestNoPageReachesAListenerOnLoopback(t *testing.T) {
 	}
 }
 
-func FuzzLoopbackHost(f *testing.F) {
-	for _, s := range []string{"127.0.0.1:80", "[::1]", "localhost.", "evil.example", "[", ":", "[fe80::1%lo]:1"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, host string) {
-		if isLoopback(host) && isLoopback(host+".evil.example") {
-			t.Errorf("%q is loopback, and is with another site's name behind it", host)
+// The pages of an allowed origin send requests and read the answers. Pages of other sites do neither.
+func TestPagesOfAllowedOriginsReadAnswers(t *testing.T) {
+	pages := &origin.Judge{URL: func(context.Context) (string, error) { return "https://agents.example", nil }, Allowed: []string{"app://client"}}
+	reached := ""
+	public := Handlers{Pages: pages, Message: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reached = r.Method
+		if r.URL.Path == "/refused" {
+			message.Refuse(w, r, problem.New(problem.Unauthorized, "no"))
 		}
-	})
+	})}.Public()
+	for _, tt := range []struct {
+		name, method, path string
+		header             [][2]string
+		reached            bool
+		status             int
+		readable           bool
+	}{
+		{"a page of an allowed origin posts", "POST", "/", [][2]string{{"Origin", "app://client"}, {"Sec-Fetch-Site", "cross-site"}}, true, 200, true},
+		{"it reads", "GET", "/", [][2]string{{"Origin", "app://client"}}, true, 200, true},
+		{"it is refused", "POST", "/refused", [][2]string{{"Origin", "app://client"}}, true, 401, true},
+		{"its browser asks first", "OPTIONS", "/", [][2]string{{"Origin", "app://client"}, {"Access-Control-Request-Method", "POST"}, {"Access-Control-Request-Headers", "authorization"}}, false, 204, true},
+		{"another page posts", "POST", "/", [][2]string{{"Origin", "https://evil.example"}}, false, 403, false},
+		{"another page deletes", "DELETE", "/", [][2]string{{"Origin", "https://evil.example"}}, false, 403, false},
+		{"another page reads", "GET", "/", [][2]string{{"Origin", "https://evil.example"}}, true, 200, false},
+		{"its browser asks first", "OPTIONS", "/", [][2]string{{"Origin", "https://evil.example"}, {"Access-Control-Request-Method", "POST"}}, true, 200, false},
+		{"two origins", "POST", "/", [][2]string{{"Origin", "app://client"}, {"Origin", "https://evil.example"}}, false, 403, false},
+		{"a page of the host", "POST", "/", [][2]string{{"Origin", "https://agents.example"}}, true, 200, false},
+		{"a program", "POST", "/", nil, true, 200, false},
+	} {
+		r := httptest.NewRequest(tt.method, tt.path, nil)
+		for _, line := range tt.header {
+			r.Header.Add(line[0], line[1])
+		}
+		w := httptest.NewRecorder()
+		reached = ""
+		public.ServeHTTP(w, r)
+		if w.Code != tt.status || (reached != "") != tt.reached {
+			t.Errorf("%s: %d, reached %q, want %d, reached: %t", tt.name, w.Code, reached, tt.status, tt.reached)
+		}
+		allowed := w.Header().Get("Access-Control-Allow-Origin")
+		if (allowed == "app://client") != tt.readable || !tt.readable && allowed != "" || tt.readable && w.Header().Get("Vary") != "Origin" || w.Header().Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s: the headers are %v, want them readable: %t", tt.name, w.Header(), tt.readable)
+		}
+		if tt.status == 204 && !strings.Contains(w.Header().Get("Access-Control-Allow-Headers"), "Authorization") {
+			t.Errorf("%s: the headers are %v, want Authorization allowed", tt.name, w.Header())
+		}
+	}
+	// By default, and on loopback, too, a page of another site reaches nothing.
+	for _, allowed := range [][]string{nil, {"app://client"}} {
+		reached = ""
+		h := LoopbackOnly(allowed, public)
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Host = "localhost:8080"
+		r.Header.Set("Origin", "app://client")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); (reached != "") != (allowed != nil) {
+			t.Errorf("on loopback, with %q: %d, reached %q", allowed, w.Code, reached)
+		}
+	}
 }

@@ -539,7 +539,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
 		MCP: servers, AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), A2A: h.agents, Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(),
-		Resource: h.server.ResourceHandler(), Challenge: h.server.Challenge(),
+		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
 	}.Public())}
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
 	return h

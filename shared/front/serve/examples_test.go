@@ -277,7 +277,7 @@ func (h *documented) ask(t *testing.T) {
 	for _, path := range []string{"", "/{issuer}"} {
 		do(h.admin, "GET", "/v1/admin/issuers"+path, "")
 	}
-	for _, path := range []string{"", "/mcp", "/v/warung", "/v/warung/mcp"} {
+	for _, path := range []string{"", "/mcp", "/v1", "/v/warung", "/v/warung/mcp", "/v/warung/v1"} {
 		do(h.public, "GET", "/.well-known/oauth-protected-resource"+path, "")
 	}
 	h.names["subject"] = tokens.SubjectID(loginURL, "ann")

@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
@@ -62,9 +63,12 @@ type Handlers struct {
 	Children http.Handler
 	// Tenants has the admin routes for requests with a key.
 	Tenants http.Handler
-	// Resource has the metadata of resources. Challenge is for their WWW-Authenticate.
-	Resource  http.Handler
-	Challenge func(*http.Request) string
+	// Resource has the metadata of resources. Login returns the URL of the metadata of the resource
+	// that a request calls, for clients that lack a credential.
+	Resource http.Handler
+	Login    func(*http.Request) string
+	// Pages judges the web pages that send requests. If Pages is nil, pages of all sites may.
+	Pages *origin.Judge
 }
 
 // NotFound answers that there is no such path.
@@ -78,13 +82,16 @@ func Public(message http.Handler) http.Handler { return Handlers{Message: messag
 // Public is the handler of the public listener. It does not find admin paths,
 // with any suffix, except the paths of Children and Tenants.
 func (d Handlers) Public() http.Handler {
-	routed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var public http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r).ServeHTTP(w, r)
 	})
-	if d.Challenge == nil {
-		return routed
+	if d.Pages != nil {
+		public = ofPages(d.Pages, public)
 	}
-	return httpapi.WithChallenge(routed, d.Challenge)
+	if d.Login == nil {
+		return public
+	}
+	return httpapi.WithLogin(public, d.Login)
 }
 
 // route returns the handler of a request. Suffixes of signed calls come before the

@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/answer"
@@ -272,12 +273,17 @@ func (h *Server) ResourceHandler() http.Handler {
 	return resource.Handler(*all, httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
 }
 
-// Challenge is for Handlers; nil if no tokens count.
-func (h *Server) Challenge() func(*http.Request) string {
+// Login is for Handlers; nil if no tokens count.
+func (h *Server) Login() func(*http.Request) string {
 	if all := h.resources(); all != nil {
-		return all.Challenge
+		return all.MetadataURL
 	}
 	return nil
+}
+
+// Pages is for Handlers.
+func (h *Server) Pages() *origin.Judge {
+	return &origin.Judge{URL: h.gatewayURL, Routed: h.config.TrustedHost, Allowed: h.config.AllowedOrigins}
 }
 
 // adminConfig returns the part of admin.Config that is the same for the operator and

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -36,6 +37,7 @@ type Host struct {
 	ModelBudget     money.Amount        // per day, for the models of vacants without a tenant
 	Mock            bool                // agents may be mocks
 	TenantFunctions resources.Functions // Lambda functions that may serve as agents
+	AllowedOrigins  []string            // of other sites whose pages may send requests (origin.Judge)
 }
 
 // Values are all settings of a host: of its processes, and of a stage's stacks.
@@ -221,6 +223,11 @@ func Table() []Setting {
 			}, func(v *Values) *quota.Quotas { return &v.Quotas }),
 		},
 		{
+			Flag: "allow-origin", Commands: "serve, dev",
+			Help: "the origin of another site, or of a desktop program, whose pages may send requests and read the answers, such as https://chat.example.com or app://client; several are parted by commas",
+			Kind: list("origins such as https://chat.example.com or app://client, parted by commas", isOrigin, func(v *Values) *[]string { return &v.AllowedOrigins }),
+		},
+		{
 			Context: "keep", Default: "true",
 			Help: "data is retained when its stack is deleted, and tables refuse deletion",
 			Kind: onOff(func(v *Values) *bool { return &v.Keep }),
@@ -268,6 +275,11 @@ func Table() []Setting {
 
 func isStage(s string) bool {
 	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, letters+"0123456789-") == "" && strings.ContainsAny(s[:1], letters)
+}
+
+func isOrigin(s string) bool {
+	parsed, ok := origin.Parse(s)
+	return ok && parsed == s // as browsers spell it
 }
 
 func isKeyPrefix(s string) bool { return billing.CheckKeyPrefix(s) == nil }

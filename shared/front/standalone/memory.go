@@ -60,7 +60,7 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 	worked := make(chan struct{})
 	go func() { defer close(worked); agents.Run(ctx) }()
 	served := make(chan error, 1)
-	public := serve.LoopbackOnly(serve.Handlers{Message: server.MessageHandler(), A2A: agents}.Public())
+	public := serve.LoopbackOnly(nil, serve.Handlers{Message: server.MessageHandler(), A2A: agents, Pages: server.Pages()}.Public())
 	go func() {
 		served <- serve.Run(ctx, s.Log, call.Grace, serve.Endpoint{Listener: s.Listener, Handler: public})
 		end()

@@ -81,11 +81,12 @@ func Limits(h setting.Host, now func() time.Time) edge.Config {
 }
 
 // Guard limits the requests of an address, and refuses requests whose Host is not
-// base's. If base is this machine, each name of loopback is accepted.
-func Guard(base *url.URL, limits edge.Config, next http.Handler) http.Handler {
+// base's. If base is this machine, each name of loopback is accepted, and web pages of other
+// origins than the allowed ones are refused.
+func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handler) http.Handler {
 	next = edge.Limit(limits, next)
 	if outbound.IsThisMachine(base.Hostname()) {
-		return serve.LoopbackOnly(next)
+		return serve.LoopbackOnly(allowed, next)
 	}
 	return OnlyFor(base, next)
 }

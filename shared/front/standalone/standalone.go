@@ -356,7 +356,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 		MCP: servers, AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
-		Resource: h.ResourceHandler(), Challenge: h.Challenge(),
+		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
 	}
 	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: h.config.Log, Now: h.config.Now})
 	public := h.checked(handlers.Public())

@@ -47,6 +47,8 @@ type IssuerOptions struct {
 	SubjectClaim string `json:"subject_claim,omitempty"`
 	// Listed tells everybody of the issuer, at the host's own address.
 	Listed bool `json:"listed,omitempty"`
+	// Private says that the issuer may be at a private address of the host's network.
+	Private bool `json:"private,omitempty"`
 }
 
 // Limits of issuers.
@@ -131,8 +133,8 @@ func checkClaim(field, name string) error {
 	return nil
 }
 
-// checkIssuerURL refuses a text that cannot be the iss of a provider of OpenID Connect or OAuth.
-func checkIssuerURL(s string) error {
+// CheckIssuerURL refuses a text that cannot be the iss of a provider of OpenID Connect or OAuth.
+func CheckIssuerURL(s string) error {
 	const want = "an https URL without query and fragment, as the tokens' iss spells it"
 	u, err := outbound.ParseURL(s)
 	switch {
@@ -162,6 +164,9 @@ type IssuerKeys struct {
 	// Fetched is the time of Keys, Tried the time of the last attempt to fetch keys.
 	Fetched time.Time `json:"fetched,omitzero"`
 	Tried   time.Time `json:"tried"`
+	// Unfit says what the issuer's own description has wrong, as of Tried or before. It is "" if
+	// the description fits, or was never read.
+	Unfit string `json:"unfit,omitempty"`
 }
 
 // IssuerMark stands for an issuer's URL in keys of the store.
@@ -178,7 +183,7 @@ func issuerID(url, account string) string {
 
 // AddIssuer makes tokens of an issuer count for an account, or changes which of them do.
 func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOptions) (i Issuer, err error) {
-	if err := checkIssuerURL(at); err != nil {
+	if err := CheckIssuerURL(at); err != nil {
 		return i, err
 	}
 	if err := o.check(); err != nil {

@@ -38,7 +38,7 @@ func (s subjects) Check(ctx context.Context, token string, _ *http.Request) (bil
 		return billing.Subject{}, err
 	}
 	name := words[1]
-	return billing.Subject{Issuer: all[i], ID: strings.Repeat("0", 32-len(name)) + strings.Repeat("a", len(name)), Name: name}, nil
+	return billing.Subject{Issuer: all[i], ID: strings.Repeat("0", 32-len(name)) + strings.Repeat("a", len(name)), Name: name, Scopes: all[i].Scopes}, nil
 }
 
 const issuerURL = "https://login.example.com"

@@ -425,6 +425,9 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 	case k.Test && !d.Test:
 		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
 	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.Or):
+		if k.subject != nil {
+			return nil, problem.New(problem.Scope, "the token lacks the scope %s: expected it in scope or scp of the token, and among the scopes of its issuer at this host", d.Scope)
+		}
 		return nil, NeedsScope(d.Scope)
 	case !d.Active:
 		return &k, nil

@@ -28,8 +28,8 @@ type TokensConfig struct {
 	Client *outbound.Client
 	// Issuers returns the issuers that count.
 	Issuers func(context.Context) ([]Issuer, error)
-	// Resources returns the URLs that a request calls, without a slash at the end: a token may
-	// name each of them in aud.
+	// Resources returns the URLs that a request calls. A token may name each of them in aud. If one
+	// ends with a slash, a token may also name a URL below it.
 	Resources func(*http.Request) ([]string, error)
 }
 
@@ -38,12 +38,13 @@ type Subject struct {
 	Issuer Issuer
 	ID     string // hash of the issuer's URL and of Name, call.SubjectSize bytes in hex
 	Name   string // as the issuer spells it
+	Scopes []Scope
 }
 
 // key returns a key with the rights of a subject.
 func (s *Subject) key() Key {
 	i := &s.Issuer
-	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.Issuer, Scopes: i.Scopes, Cap: i.Cap, subject: s}
+	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.Issuer, Scopes: s.Scopes, Cap: i.Cap, subject: s}
 }
 
 // NamedSubject is the name of a subject, which rows do not have.

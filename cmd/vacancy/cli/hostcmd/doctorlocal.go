@@ -108,7 +108,7 @@ func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (all doctor.Issu
 	checker := a.Tokens(list.Issuers)
 	for _, i := range list.Issuers {
 		one := doctor.Issuer{ID: i.ID, URL: i.Issuer, Tenant: i.Tenant}
-		if _, err := checker.Reach(ctx, i.Issuer); err != nil {
+		if _, err := checker.Reach(ctx, &i); err != nil {
 			one.Failure = kit.Clip(problem.Of(err).Text(), kit.MaxShownCause)
 		}
 		all.All = append(all.All, one)

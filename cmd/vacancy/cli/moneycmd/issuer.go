@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -29,7 +30,7 @@ subjects. Each subject has tasks, conversations and a daily cap of its own.
 
 A token counts at every address where a key does: A2A, MCP, OpenAI's API, /text and, with
 the scope read, the account. Its aud must be the URL that is called, such as
-https://host/v/NAME, or one of --audience.`,
+https://host/v/NAME or a URL below it, or one of --audience.`,
 		Example: "  vacancy issuer add https://login.example.com --tenant acme --require org=acme --cap 1 --most 50\n  vacancy issuer check < token.txt",
 	},
 		issuerAddCommand(a), issuerListCommand(a), issuerShowCommand(a), issuerCheckCommand(a), issuerRemoveCommand(a), issuerForgetCommand(a),
@@ -62,6 +63,33 @@ func (r issuerResult) Print(w io.Writer) {
 	if r.Listed {
 		fmt.Fprintln(w, "  listed      everybody is told of it")
 	}
+	if r.Private {
+		fmt.Fprintln(w, "  private     its address may be private")
+	}
+}
+
+// addedIssuer is account.AddIssuer for an issuer that describes itself as the host needs it.
+type addedIssuer struct{ *kit.App }
+
+// Call implements kit.Caller. An issuer that the host has already may be away while it is changed.
+func (o addedIssuer) Call(ctx context.Context, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
+	all, err := account.ListIssuers.Call(ctx, c, op.None{})
+	if err != nil {
+		return billing.Issuer{}, err
+	}
+	isKnown := slices.ContainsFunc(all.Issuers, func(i billing.Issuer) bool {
+		return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
+	})
+	if err := billing.CheckIssuerURL(in.Body.Issuer); err == nil && !isKnown {
+		_, err := o.Tokens(nil).Reach(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
+		switch {
+		case problem.Is(err, problem.Malformed):
+			return billing.Issuer{}, err
+		case err != nil:
+			return billing.Issuer{}, problem.Within(problem.Unavailable, "the issuer was not added, because this machine cannot fetch its keys", err)
+		}
+	}
+	return account.AddIssuer.Call(ctx, c, in)
 }
 
 func issuerAddCommand(a *kit.App) *cobra.Command {
@@ -83,10 +111,14 @@ call (the default) or read (the account); keys and vacants are never managed by 
 --subject-claim names the claim that tells subjects apart; addresses and names do not,
 because they move from one person to another. --listed tells everybody of the issuer, at the
 host's own address; the tenant's vacants tell it anyway. Clients that find the issuer there
-ask it for the scope call: define that scope at the issuer.`,
+ask it for the scope call: define that scope at the issuer. A token with scope or scp may do
+only what these name.
+
+This machine fetches the issuer's keys before it adds the issuer. --private lets the issuer
+have a private address of the host's network, such as 10.0.0.7; its URL is https.`,
 		Example: `  vacancy issuer add https://login.example.com --tenant acme --require org_id=acme --cap 1 --most 50
   vacancy issuer add https://login.example.com --tenant acme --anybody --audience api://agents --cap 0.10 --most 5`,
-		Op: account.AddIssuer,
+		Op: addedIssuer{a},
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
 			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may have besides the URL that is called")
@@ -95,6 +127,7 @@ ask it for the scope call: define that scope at the issuer.`,
 			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read")
 			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
 			fs.BoolVar(&in.Listed, "listed", false, "tell everybody of the issuer")
+			fs.BoolVar(&in.Private, "private", false, "the issuer may have a private address")
 			fs.StringVar(&limit, "cap", "", "the most `DOLLARS` of a subject in a UTC day")
 			fs.StringVar(&most, "most", "", "the most `DOLLARS` of all subjects in a UTC day")
 		},
@@ -286,7 +319,11 @@ machine. The token is not stored, and not sent anywhere.`,
 				if err != nil {
 					return err
 				}
-				s, err := a.Tokens(all.Issuers).CheckFor(cmd.Context(), token, strings.TrimRight(at, "/"))
+				resources, err := resource.CalledAt(at)
+				if err != nil {
+					return err
+				}
+				s, err := a.Tokens(all.Issuers).CheckFor(cmd.Context(), token, resources)
 				if err != nil {
 					return err
 				}

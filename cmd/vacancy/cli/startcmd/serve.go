@@ -59,6 +59,10 @@ Agents on this machine need --allow-loopback-agents, and only the operator can s
 from a caller, a tenant or another host is never called if it leads to this machine. The
 operator's API is a socket in the data directory.
 
+Web pages of other sites send nothing and read nothing but public documents. --allow-origin
+names origins whose pages may, such as a web app's https://chat.example.com or a desktop
+program's app://client.
+
 After the first Ctrl-C the host refuses new calls and completes running calls.`,
 		Example: `  vacancy serve --tls-domain agents.example.org
   vacancy serve --public-url https://agents.example.org --tls-cert cert.pem --tls-key key.pem --listen :8443
@@ -123,7 +127,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 		data: data, cluster: o.cluster,
 		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
-			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), next))
+			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), settings.AllowedOrigins, next))
 		}},
 	}
 	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {

@@ -26,7 +26,7 @@ func Serve() {
 			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 			servers.Search = env.Server.SearchHandler(agents.Find)
 		}
-		handlers := serve.Handlers{Message: env.Server.MessageHandler(), A2A: agents, MCP: mcpserver.Handler(servers), Resource: env.Server.ResourceHandler(), Challenge: env.Server.Challenge()}
+		handlers := serve.Handlers{Message: env.Server.MessageHandler(), A2A: agents, MCP: mcpserver.Handler(servers), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
 		if len(env.Secrets) > 0 { // the edge leads pages to functions/web
 			handlers.Web = webpath.Root
 		}

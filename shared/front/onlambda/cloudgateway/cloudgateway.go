@@ -25,8 +25,8 @@ func Serve() {
 		find := finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
 		return atOwnURL(serve.Handlers{
-			Challenge: env.Server.Challenge(),
-			Message:   serve.NotFound, Account: env.Server.AccountHandler(stripe.New),
+			Login: env.Server.Login(), Pages: env.Server.Pages(),
+			Message: serve.NotFound, Account: env.Server.AccountHandler(stripe.New),
 			AGP: env.Server.AGPHandler(env.Server.OpenBookings(tasks, find), find, false),
 		}.Public())
 	}, func(env *onlambda.Env, c *serve.Config) {

@@ -52,6 +52,7 @@ type keySet struct {
 	fetched time.Time
 	tried   time.Time // as stored; the zero time before the first read
 	read    time.Time // of the document
+	unfit   string    // IssuerKeys.Unfit, as stored
 	// busy is closed at the end of the refresh that runs; nil if none runs. Many requests make one
 	// refresh.
 	busy chan struct{}
@@ -78,70 +79,85 @@ func (k *key) fits(alg jose.SignatureAlgorithm) bool {
 	return alg == jose.EdDSA
 }
 
-// verify checks the signature of a token.
-func (c *Checker) verify(ctx context.Context, token, issuer string, h header) error {
+// verify checks the signature of a token. If the keys of this process do not verify it, verify
+// refreshes them, because an issuer may give its new key no kid, or the kid of the old key.
+func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h header) error {
 	sig, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return refuse("the token is not a signed JWT")
 	}
-	keys, err := c.keys(ctx, issuer, h)
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if _, err := sig.Verify(k.public); err == nil {
-			return nil
+	var failed time.Time // when the keys that do not verify the token were fetched
+	for range 2 {
+		keys, fetched, err := c.keys(ctx, i, h, failed)
+		if err != nil {
+			return err
 		}
+		if fetched.Equal(failed) {
+			break // the refresh found no newer keys
+		}
+		for _, k := range keys {
+			if _, err := sig.Verify(k.public); err == nil {
+				return nil
+			}
+		}
+		failed = fetched
 	}
-	return refuse("the signature of the token does not verify with the key of %s", issuer)
+	return refuse("the signature of the token does not verify with the key of %s", i.Issuer)
 }
 
-// keys returns the keys of an issuer that may have signed with a header. A header without kid
-// takes the only key that fits.
-func (c *Checker) keys(ctx context.Context, issuer string, h header) ([]key, error) {
-	s := c.set(issuer)
-	found, mine, err := c.known(ctx, issuer, s, h)
+// keys returns the keys of an issuer that may have signed with a header, and when they were fetched.
+// A header without kid takes the only key that fits. Keys that were fetched at the time failed are
+// refreshed.
+func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed time.Time) (found []key, fetched time.Time, err error) {
+	s := c.set(i.Issuer)
+	found, fetched, mine, err := c.known(ctx, i.Issuer, s, h, failed)
 	if !mine {
-		return found, err
+		return found, fetched, err
 	}
-	err = c.refresh(ctx, issuer, s)
+	err = c.refresh(ctx, i, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found = s.find(h)
+	found, fetched = s.find(h), s.fetched
+	isGood := c.Now().Before(fetched.Add(good))
 	switch {
-	case len(found) > 0 && c.Now().Before(s.fetched.Add(good)):
-		return found, nil
+	case len(found) > 0 && isGood && (err == nil || !fetched.Equal(failed)):
+		return found, fetched, nil
 	case err != nil:
-		return nil, err
-	case !c.Now().Before(s.fetched.Add(good)):
-		return nil, problem.New(problem.Unavailable, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", issuer)
+	case s.unfit != "":
+		err = refuse("the host cannot use the issuer: %s", s.unfit)
+	case !isGood:
+		err = problem.New(problem.Unavailable, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", i.Issuer)
 	case h.kid == "":
-		return nil, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", issuer, h.alg)
+		err = refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
+	default:
+		err = refuse("the issuer %s has no key %.80q for %s", i.Issuer, h.kid, h.alg)
 	}
-	return nil, refuse("the issuer %s has no key %.80q for %s", issuer, h.kid, h.alg)
+	return nil, fetched, err
 }
 
 // known returns keys without a refresh, or mine if this request has to refresh the set. While
 // another request does, a key that is still good is used, and the lack of one is waited for.
-func (c *Checker) known(ctx context.Context, issuer string, s *keySet, h header) (found []key, mine bool, err error) {
+func (c *Checker) known(ctx context.Context, issuer string, s *keySet, h header, failed time.Time) (found []key, fetched time.Time, mine bool, err error) {
 	for {
 		s.mu.Lock()
 		now := c.Now()
 		found, age, busy := s.find(h), now.Sub(s.fetched), s.busy
-		if busy == nil && (len(found) == 0 || age >= fresh || isAhead(s.fetched, now)) {
+		hasFailed := !failed.IsZero() && s.fetched.Equal(failed)
+		if busy == nil && (len(found) == 0 || hasFailed || age >= fresh || isAhead(s.fetched, now)) {
 			s.busy, mine = make(chan struct{}), true
 		}
+		fetched = s.fetched
 		s.mu.Unlock()
 		switch {
 		case mine:
-			return nil, true, nil
-		case len(found) > 0 && age < good:
-			return found, false, nil
+			return nil, fetched, true, nil
+		case len(found) > 0 && !hasFailed && age < good:
+			return found, fetched, false, nil
 		}
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return nil, false, fetching(issuer)
+			return nil, fetched, false, fetching(issuer)
 		}
 	}
 }
@@ -177,7 +193,7 @@ func (s *keySet) find(h header) (found []key) {
 
 // refresh reads the stored keys, and fetches the issuer's unless somebody did so lately. It is the
 // only one of s, and ends s.busy.
-func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
+func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet) error {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -194,25 +210,29 @@ func (c *Checker) refresh(ctx context.Context, issuer string, s *keySet) error {
 	if now.Before(tried.Add(between)) && now.Before(read.Add(time.Second)) && !isAhead(tried, now) {
 		return nil
 	}
-	stored, err := c.claim(ctx, issuer, now)
+	stored, err := c.claim(ctx, i.Issuer, now)
 	if err != nil {
 		return err
 	}
 	s.take(&stored, now)
 	if !stored.Tried.Equal(stamp(now)) {
-		if stored.Fetched.Before(stored.Tried) && now.Before(stored.Tried.Add(fetchTime)) {
-			return fetching(issuer)
+		if stored.Unfit == "" && stored.Fetched.Before(stored.Tried) && now.Before(stored.Tried.Add(fetchTime)) {
+			return fetching(i.Issuer)
 		}
 		return nil
 	}
-	raw, err := c.fetch(ctx, issuer)
-	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", issuer)
+	raw, err := c.fetch(ctx, i)
+	switch {
+	case problem.Is(err, problem.Malformed):
+		stored.Unfit = problem.Of(err).Text()
+	case err != nil:
+		return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", i.Issuer)
+	default:
+		stored.Keys, stored.Fetched, stored.Unfit = raw, stored.Tried, ""
 	}
-	stored.Keys, stored.Fetched = raw, stored.Tried
 	s.take(&stored, now)
 	err = c.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, d, err := billing.IssuerKeyDocs.Get(ctx, tx, billing.IssuerKeyDocs.Key(billing.IssuerMark(issuer)))
+		before, d, err := billing.IssuerKeyDocs.Get(ctx, tx, billing.IssuerKeyDocs.Key(billing.IssuerMark(i.Issuer)))
 		if err != nil || before.Fetched.After(stored.Fetched) {
 			return err
 		}
@@ -236,7 +256,7 @@ func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
 func (s *keySet) take(stored *billing.IssuerKeys, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read, s.tried = now, stored.Tried
+	s.read, s.tried, s.unfit = now, stored.Tried, stored.Unfit
 	if stored.Fetched.After(s.fetched) || isAhead(s.fetched, now) {
 		s.keys, s.fetched = parseAll(stored.Keys), stored.Fetched
 	}
@@ -273,18 +293,19 @@ func (c *Checker) claim(ctx context.Context, issuer string, now time.Time) (s bi
 
 func (c *Checker) updater() store.Updater { return store.Updater{Store: c.Store, Rand: c.Rand} }
 
-// fetch returns the keys that an issuer publishes.
-func (c *Checker) fetch(ctx context.Context, issuer string) ([]json.RawMessage, error) {
+// fetch returns the keys that an issuer publishes. The error is Malformed if the issuer does not
+// describe itself as the host needs it.
+func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	at, err := c.keysURL(ctx, issuer)
+	at, err := c.keysURL(ctx, i)
 	if err != nil {
 		return nil, err
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := c.get(ctx, outbound.Itself(chooser(issuer, at)), at, &set); err != nil {
+	if err := c.get(ctx, reader(i, at), at, &set); err != nil {
 		return nil, err
 	}
 	switch {
@@ -298,29 +319,33 @@ func (c *Checker) fetch(ctx context.Context, issuer string) ([]json.RawMessage, 
 
 // Reach fetches the keys of an issuer, and returns how many of them verify signatures. Nothing is
 // stored.
-func (c *Checker) Reach(ctx context.Context, issuer string) (int, error) {
-	raw, err := c.fetch(ctx, issuer)
+func (c *Checker) Reach(ctx context.Context, i *billing.Issuer) (int, error) {
+	raw, err := c.fetch(ctx, i)
 	return len(parseAll(raw)), err
 }
 
 // keysURL asks an issuer where its keys are.
-func (c *Checker) keysURL(ctx context.Context, issuer string) (string, error) {
+func (c *Checker) keysURL(ctx context.Context, i *billing.Issuer) (string, error) {
 	var failed []error
-	for _, at := range billing.IssuerMetadata(issuer) {
+	for _, at := range billing.IssuerMetadata(i.Issuer) {
 		var said struct {
 			Issuer string `json:"issuer"`
 			Keys   string `json:"jwks_uri"`
 		}
-		err := c.get(ctx, outbound.Itself(outbound.Operator), at, &said)
+		err := c.get(ctx, reader(i, at), at, &said)
 		switch {
-		case err == nil && said.Issuer != issuer:
-			err = problem.New(problem.Unavailable, "%s is of the issuer %.200q: expected %q, to the letter", at, said.Issuer, issuer)
-		case err == nil && !strings.HasPrefix(said.Keys, "https://") && !sameOrigin(issuer, said.Keys):
-			err = problem.New(problem.Unavailable, "%s: jwks_uri: expected an https URL, got %.200q", at, said.Keys)
+		case err == nil && said.Issuer != i.Issuer:
+			err = problem.Invalid("issuer", fmt.Sprintf("%.200q, as %s spells it", said.Issuer, at), fmt.Sprintf("%q", i.Issuer))
+		case err == nil && !strings.HasPrefix(said.Keys, "https://") && !sameOrigin(i.Issuer, said.Keys):
+			err = problem.Invalid("issuer", "an https URL as jwks_uri in "+at, fmt.Sprintf("%.200q", said.Keys))
 		case err == nil:
 			return said.Keys, nil
 		}
 		failed = append(failed, err)
+	}
+	// A document that does not fit explains more than a document that is missing.
+	if at := slices.IndexFunc(failed, func(err error) bool { return problem.Is(err, problem.Malformed) }); at >= 0 {
+		return "", failed[at]
 	}
 	return "", errors.Join(failed...)
 }
@@ -331,13 +356,16 @@ func sameOrigin(a, b string) bool {
 	return errA == nil && errB == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
-// chooser says who chose the URL of an issuer's keys: the operator, who named the issuer, or
-// the issuer itself.
-func chooser(issuer, keys string) outbound.Chooser {
-	if sameOrigin(issuer, keys) {
-		return outbound.Operator
+// reader returns the actor of a request for a document of an issuer. The operator chose the URLs at
+// the issuer's own origin, the issuer all others.
+func reader(i *billing.Issuer, at string) outbound.Actor {
+	switch {
+	case !sameOrigin(i.Issuer, at):
+		return outbound.Itself(outbound.Stranger)
+	case i.Private:
+		return outbound.Itself(outbound.Operator).InPrivate()
 	}
-	return outbound.Stranger
+	return outbound.Itself(outbound.Operator)
 }
 
 // get fetches a document of JSON.

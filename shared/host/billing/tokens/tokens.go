@@ -9,6 +9,8 @@
 //   - The signature is checked with a key of the issuer's set, which package outbound fetches.
 //   - aud has an audience that the operator gave, or the URL that is called. exp lies ahead, and
 //     nbf and iat do not, within a minute.
+//   - Its scopes are the scopes of its issuer. A token with the claim scope or scp has only the
+//     scopes that the claim names.
 //   - Exactly one issuer of the host's accounts fits: its claims are required. Its claim for
 //     subjects is a text of 1 to 255 bytes.
 //
@@ -26,6 +28,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -79,9 +82,9 @@ func (c *Checker) Check(ctx context.Context, token string, r *http.Request) (bil
 	return c.check(ctx, token, func() ([]string, error) { return c.Resources(r) })
 }
 
-// CheckFor is Check for a request to a URL that has no slash at the end.
-func (c *Checker) CheckFor(ctx context.Context, token, resource string) (billing.Subject, error) {
-	return c.check(ctx, token, func() ([]string, error) { return []string{resource}, nil })
+// CheckFor is Check for a request whose resources are known.
+func (c *Checker) CheckFor(ctx context.Context, token string, resources []string) (billing.Subject, error) {
+	return c.check(ctx, token, func() ([]string, error) { return resources, nil })
 }
 
 func (c *Checker) check(ctx context.Context, token string, resources func() ([]string, error)) (s billing.Subject, err error) {
@@ -100,7 +103,9 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	if len(all) == 0 {
 		return s, refuse("tokens of the issuer %.200q do not count here", claims.issuer)
 	}
-	if err := c.verify(ctx, token, claims.issuer, h); err != nil {
+	i := all[0] // all have the same URL, so the same keys
+	i.Private = slices.ContainsFunc(all, func(i billing.Issuer) bool { return i.Private })
+	if err := c.verify(ctx, token, &i, h); err != nil {
 		return s, err
 	}
 	if err := claims.inTime(c.Now()); err != nil {
@@ -131,7 +136,22 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	if !ok || name == "" || len(name) > maxSubject {
 		return s, refuse("the claim %s: expected a text of 1 to %d bytes", fits[0].SubjectClaim, maxSubject)
 	}
-	return billing.Subject{Issuer: fits[0], ID: SubjectID(claims.issuer, name), Name: name}, nil
+	return billing.Subject{Issuer: fits[0], ID: SubjectID(claims.issuer, name), Name: name, Scopes: claims.scopes(fits[0].Scopes)}, nil
+}
+
+// scopes returns the rights of a token whose issuer may have some.
+func (c *claims) scopes(of []billing.Scope) (granted []billing.Scope) {
+	scope, scoped := c.texts["scope"]
+	scp, alsoScoped := c.texts["scp"]
+	if !scoped && !alsoScoped {
+		return of
+	}
+	for _, s := range of {
+		if slices.Contains(scope, string(s)) || slices.Contains(scp, string(s)) {
+			granted = append(granted, s)
+		}
+	}
+	return granted
 }
 
 // SubjectID stands for a subject of an issuer in rows and owners.
@@ -225,6 +245,9 @@ func readClaims(b []byte) (c claims, err error) {
 			var s string
 			s, err = d.String()
 			c.texts[key] = []string{s}
+			if key == "scope" || key == "scp" { // a list, in one text (RFC 8693 §4.2)
+				c.texts[key] = strings.Fields(s)
+			}
 		case canon.Array:
 			c.texts[key], err = texts(d)
 		case canon.Bool:
@@ -294,15 +317,25 @@ func instant(seconds float64) string {
 	return time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339)
 }
 
+// names reports whether an audience is a resource, or a URL below a resource that ends with a slash.
+func names(aud, resource string) bool {
+	at, isTree := strings.CutSuffix(resource, "/")
+	below, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), at)
+	if !ok || below == "" {
+		return ok
+	}
+	return isTree && below[0] == '/' && len(below) > 1 && path.Clean(below) == below && !strings.ContainsAny(below, "?#%")
+}
+
 // fit tells why a token is not for an issuer of an account; nil if it is.
 func (c *claims) fit(i *billing.Issuer, called []string) error {
 	accepts := func(aud string) bool {
-		return slices.Contains(i.Audiences, aud) || slices.Contains(called, strings.TrimSuffix(aud, "/"))
+		return slices.Contains(i.Audiences, aud) || slices.ContainsFunc(called, func(resource string) bool { return names(aud, resource) })
 	}
 	if !slices.ContainsFunc(c.audience, accepts) {
 		want := i.Audiences
 		if len(called) > 0 { // the others are other spellings
-			want = append(slices.Clone(called[:1]), want...)
+			want = append([]string{strings.TrimSuffix(called[0], "/")}, want...)
 		}
 		return refuse("the token is for another audience: expected %s in aud", strings.Join(want, " or "))
 	}

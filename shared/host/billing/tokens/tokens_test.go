@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,7 @@ func (w *world) another() *tokens.Checker {
 	return tokens.New(billing.TokensConfig{
 		Store: w.store, Now: w.now, Rand: rand.Reader, Client: outbound.New(outbound.Options{OperatorLoopback: true, Timeout: 10 * time.Second}),
 		Issuers:   func(context.Context) ([]billing.Issuer, error) { return w.issuers, nil },
-		Resources: func(*http.Request) ([]string, error) { return []string{vacant}, nil },
+		Resources: func(*http.Request) ([]string, error) { return []string{vacant + "/"}, nil },
 	})
 }
 
@@ -85,7 +86,7 @@ func (w *world) claims(with map[string]any) map[string]any {
 }
 
 func (w *world) check(token string) (billing.Subject, error) {
-	return w.checker.CheckFor(w.t.Context(), token, vacant)
+	return w.checker.CheckFor(w.t.Context(), token, []string{vacant + "/"})
 }
 
 func TestGoodTokensCount(t *testing.T) {
@@ -105,7 +106,8 @@ func TestGoodTokensCount(t *testing.T) {
 		"an exp that is just over":     {"exp": now - 30},
 		"an nbf that is about to come": {"nbf": now + 30},
 		"a required claim as array":    {"org": []string{"x", "acme"}},
-		"other claims":                 {"cnf": map[string]any{"x": []any{1, 2.5, nil}}, "scope": "a b"},
+		"other claims":                 {"cnf": map[string]any{"x": []any{1, 2.5, nil}}},
+		"aud below the vacant's URL":   {"aud": vacant + "/v1/chat/completions"},
 	} {
 		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(with), nil)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -164,6 +166,9 @@ func TestTokensThatDoNotCount(t *testing.T) {
 		"another signature":         {part[0] + "." + part[1] + "." + strings.Split(claim(map[string]any{"sub": "bob"}), ".")[2], "does not verify"},
 		"a changed claim":           {part[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(body), "ann", "eve", 1))) + "." + part[2], "does not verify"},
 		"a wrong aud":               {claim(map[string]any{"aud": "https://host.example/v/other"}), vacant},
+		"an aud beside it":          {claim(map[string]any{"aud": vacant + "er"}), vacant},
+		"an aud that leads away":    {claim(map[string]any{"aud": vacant + "/../other"}), vacant},
+		"a query in aud":            {claim(map[string]any{"aud": vacant + "/text?a"}), vacant},
 		"a wrong aud, as array":     {claim(map[string]any{"aud": []string{"a", "b"}}), "aud"},
 		"the host in place of it":   {claim(map[string]any{"aud": "https://host.example"}), "aud"},
 		"no aud":                    {claim(map[string]any{"aud": nil}), "aud"},
@@ -305,8 +310,8 @@ func TestAnIssuerLeadsToNoOtherPort(t *testing.T) {
 	for _, keys := range []string{"https://" + other.Addr().String() + "/keys", "http://" + other.Addr().String() + "/keys", strings.Replace(w.URL, "http://", "https://", 1) + "/keys"} {
 		w.Set(func() { w.KeysURL = keys })
 		w.ahead += time.Minute
-		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, problem.Unavailable) {
-			t.Errorf("keys at %s: %v, want unavailable", keys, err)
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Unauthorized) {
+			t.Errorf("keys at %s: %v, want a refusal", keys, err)
 		}
 	}
 	other.Close()
@@ -368,6 +373,103 @@ func TestKeysAreRotated(t *testing.T) {
 	}
 }
 
+// An issuer that changes its key, and gives keys no kid or the same kid, has its new tokens accepted
+// after half a minute. Forged tokens make no more fetches than unknown kids.
+func TestKeysAreRotatedWithoutKid(t *testing.T) {
+	for _, kid := range []string{"", "one"} {
+		w := newWorld(t)
+		fresh, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: kid}} })
+		old := sign(t, "ES256", kid, w.claims(nil), nil)
+		if _, err := w.check(old); err != nil {
+			t.Fatal(err)
+		}
+		w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: fresh.Public(), KeyID: kid}} })
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: fresh}, (&jose.SignerOptions{}).WithHeader("kid", kid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := json.Marshal(w.claims(nil))
+		signed, err := signer.Sign(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := signed.CompactSerialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if _, err := w.check(token); !problem.Is(err, problem.Unauthorized) {
+				t.Errorf("kid %q: a moment after a fetch: %v", kid, err)
+			}
+		}
+		if n := w.Fetches.Load(); n != 1 {
+			t.Errorf("kid %q: %d fetches a moment after a fetch, want 1", kid, n)
+		}
+		w.ahead = 31 * time.Second
+		if _, err := w.check(token); err != nil {
+			t.Errorf("kid %q: after 31 s: %v", kid, err)
+		}
+		for range 20 {
+			if _, err := w.check(old); !problem.Is(err, problem.Unauthorized) {
+				t.Errorf("kid %q: the withdrawn key: %v", kid, err)
+			}
+		}
+		if n := w.Fetches.Load(); n != 2 {
+			t.Errorf("kid %q: %d fetches, want 2", kid, n)
+		}
+		// While the issuer is away, the token may be good.
+		w.Set(func() { w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
+		w.ahead += 31 * time.Second
+		if _, err := w.check(old); !problem.Is(err, problem.Unavailable) {
+			t.Errorf("kid %q: while the issuer is away: %v", kid, err)
+		}
+		if _, err := w.check(token); err != nil {
+			t.Errorf("kid %q: a good token while the issuer is away: %v", kid, err)
+		}
+	}
+}
+
+// A token with scope or scp has the scopes of its issuer that the claim names.
+func TestScopesOfTokens(t *testing.T) {
+	w := newWorld(t)
+	call, read := billing.ScopeCall, billing.ScopeRead
+	w.issuers[0].Scopes = []billing.Scope{call, read}
+	for name, tt := range map[string]struct {
+		claims map[string]any
+		want   []billing.Scope
+	}{
+		"none":                 {nil, []billing.Scope{call, read}},
+		"call":                 {map[string]any{"scope": "call"}, []billing.Scope{call}},
+		"among others":         {map[string]any{"scope": "openid  call\tprofile"}, []billing.Scope{call}},
+		"read":                 {map[string]any{"scope": "read"}, []billing.Scope{read}},
+		"both":                 {map[string]any{"scope": "read call"}, []billing.Scope{call, read}},
+		"others":               {map[string]any{"scope": "openid profile"}, nil},
+		"an empty text":        {map[string]any{"scope": ""}, nil},
+		"in a longer word":     {map[string]any{"scope": "call:all recall"}, nil},
+		"manage":               {map[string]any{"scope": "manage vacants"}, nil},
+		"scp, a list":          {map[string]any{"scp": []string{"openid", "call"}}, []billing.Scope{call}},
+		"scp, a text":          {map[string]any{"scp": "openid call"}, []billing.Scope{call}},
+		"scp without call":     {map[string]any{"scp": []string{"openid"}}, nil},
+		"scope and scp":        {map[string]any{"scope": "openid", "scp": []string{"call"}}, []billing.Scope{call}},
+		"scope that is a list": {map[string]any{"scope": []string{"call"}}, []billing.Scope{call}},
+	} {
+		s, err := w.check(sign(t, "ES256", "ES256", w.claims(tt.claims), nil))
+		if err != nil || !slices.Equal(s.Scopes, tt.want) {
+			t.Errorf("%s: %v, %v, want %v", name, s.Scopes, err, tt.want)
+		}
+	}
+	w.issuers[0].Require = map[string]string{"scope": "call"}
+	for scope, want := range map[string]bool{"call openid": true, "openid": false} {
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(map[string]any{"scope": scope}), nil)); (err == nil) != want {
+			t.Errorf("scope %q where call is required: %v", scope, err)
+		}
+	}
+}
+
 // countingStore counts reads of documents.
 type countingStore struct {
 	store.Store
@@ -416,7 +518,7 @@ func TestUnknownKeysCostFewFetches(t *testing.T) {
 		if i%2 == 1 {
 			c = other
 		}
-		if _, err := c.CheckFor(t.Context(), token, vacant); !problem.Is(err, problem.Unauthorized) {
+		if _, err := c.CheckFor(t.Context(), token, []string{vacant + "/"}); !problem.Is(err, problem.Unauthorized) {
 			t.Fatalf("try %d: %v", i, err)
 		}
 	}
@@ -449,7 +551,7 @@ func TestASenderThatHangsUpKeepsKeysFromNobody(t *testing.T) {
 	for range 5 {
 		ctx, hangUp := context.WithCancel(t.Context())
 		w.Set(func() { w.Hook = hangUp })
-		_, err := w.checker.CheckFor(ctx, stranger, vacant)
+		_, err := w.checker.CheckFor(ctx, stranger, []string{vacant + "/"})
 		if !problem.Is(err, problem.Unauthorized) || ctx.Err() == nil {
 			t.Errorf("a token of an unknown key whose sender has hung up: %v", err)
 		}
@@ -484,7 +586,7 @@ func TestGoodTokensDoNotWaitForUnknownKeys(t *testing.T) {
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		if _, err := w.checker.CheckFor(gone, stranger, vacant); !problem.Is(err, problem.Unavailable) {
+		if _, err := w.checker.CheckFor(gone, stranger, []string{vacant + "/"}); !problem.Is(err, problem.Unavailable) {
 			t.Errorf("a second token of an unknown key, whose sender has hung up: %v, want unavailable", err)
 		}
 		select {
@@ -533,6 +635,11 @@ func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 
 func TestIssuersThatLie(t *testing.T) {
 	big := strings.Repeat(" ", 10<<20)
+	unfit := map[string]string{
+		"another issuer's metadata": `/", as http`,
+		"keys by http elsewhere":    "an https URL as jwks_uri",
+		"keys in a file":            "an https URL as jwks_uri",
+	}
 	for name, change := range map[string]func(w *world){
 		"another issuer's metadata": func(w *world) { w.Issuer = w.URL + "/" },
 		"keys at a private address": func(w *world) { w.KeysURL = "https://10.0.0.1/keys" },
@@ -556,8 +663,28 @@ func TestIssuersThatLie(t *testing.T) {
 	} {
 		w := newWorld(t)
 		change(w)
-		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, problem.Unavailable) {
-			t.Errorf("%s: %v, want unavailable", name, err)
+		want := problem.Unavailable
+		if says, ok := unfit[name]; ok {
+			want = problem.Unauthorized
+			// A process that has not fetched says so, too, and adding the issuer says it first.
+			for _, c := range []*tokens.Checker{w.checker, w.another()} {
+				if _, err := c.CheckFor(t.Context(), sign(t, "ES256", "ES256", w.claims(nil), nil), nil); !problem.Is(err, want) || !strings.Contains(err.Error(), says) {
+					t.Errorf("%s: %v, want %q", name, err, says)
+				}
+			}
+			if _, err := w.checker.Reach(t.Context(), &w.issuers[0]); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: Reach: %v, want %q", name, err, says)
+			}
+		}
+		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+		if want == problem.Unauthorized { // the issuer mends its description
+			w.Set(func() { w.Issuer, w.KeysURL = w.URL, w.URL+"/keys" })
+			w.ahead = 31 * time.Second
+			if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
+				t.Errorf("%s, mended: %v", name, err)
+			}
 		}
 	}
 	// Keys that are of no use beside good ones decide nothing.
@@ -670,7 +797,7 @@ func FuzzToken(f *testing.F) {
 	f.Add("a.b.c")
 	f.Add("..")
 	f.Fuzz(func(t *testing.T, token string) {
-		s, err := w.checker.CheckFor(t.Context(), token, vacant)
+		s, err := w.checker.CheckFor(t.Context(), token, []string{vacant + "/"})
 		switch {
 		case err == nil && s.Name != "ann":
 			t.Errorf("a token that nobody signed is of %q", s.Name)
