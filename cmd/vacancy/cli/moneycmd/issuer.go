@@ -86,7 +86,7 @@ func (o addedIssuer) Call(ctx context.Context, c op.Client, in op.Body[account.N
 		case problem.Is(err, problem.Malformed):
 			return billing.Issuer{}, err
 		case err != nil:
-			return billing.Issuer{}, problem.Within(problem.Unavailable, "the issuer was not added, because this machine cannot fetch its keys", err)
+			return billing.Issuer{}, problem.Within(problem.Unavailable, "the issuer was not added, because this machine cannot fetch its keys (--private allows a private address)", err)
 		}
 	}
 	return account.AddIssuer.Call(ctx, c, in)
