@@ -316,7 +316,7 @@ func TestRefusalsOfATextAreLines(t *testing.T) {
 		}
 	}
 	refused("an agent that fails", w.say("/v/talker/text", "fail"), 500, "its agent is not available")
-	refused("an agent that is late", w.say("/v/talker/text", "late"), 504, "as a stream")
+	refused("an agent that is late", w.say("/v/talker/text", "late"), 504, "the vacant did not answer in time")
 	refused("no such vacant", w.say("/v/nobody/text", "hi"), 404, "no such vacant or path")
 	refused("a key of nobody", w.say("/v/echo/text", "hi", "Authorization: Bearer x"), 401, "Authorization: ")
 	off, on := vacants.PlainOff, vacants.PlainOpen
@@ -484,9 +484,13 @@ func TestSlashesAfterAVacantAreOne(t *testing.T) {
 func TestATextToAnUnknownVacantIsAnsweredLikeOneToAClosedChild(t *testing.T) {
 	w := talking(t)
 	unknown := w.say("/v/"+strings.Repeat("ab", 32)+"/text", "hi")
-	named := w.say("/v/nobody/text", "hi", "Origin: https://evil.example")
+	named := w.say("/v/nobody/text", "hi")
 	if unknown.status != 404 || unknown.body != named.body || named.status != 404 {
 		t.Errorf("%d %q and %d %q", unknown.status, unknown.body, named.status, named.body)
+	}
+	const page = "Origin: https://evil.example"
+	if unknown, known := w.say("/v/nobody/text", "hi", page), w.say("/v/talker/text", "hi", page); known.status != 403 || unknown.status != 403 || unknown.body != known.body {
+		t.Errorf("for a page of another site: %d %q and %d %q", unknown.status, unknown.body, known.status, known.body)
 	}
 	// A vacant may be named text.
 	w.create("text", "talker")

@@ -228,7 +228,10 @@ func get[In any](path, of string) op.Op[In, Metadata] {
 type askedKey struct{}
 
 // asked has the parts of a request for metadata that its route does not tell.
-type asked struct{ base, slash string }
+type asked struct {
+	*http.Request
+	slash string // at the end of the path
+}
 
 // Handler serves the metadata. It answers 404 where no issuer counts. A slash at the end of a path is
 // part of the resource's URL, as the client spells it.
@@ -238,14 +241,9 @@ func Handler(c Config, a httpapi.API) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*") // it is for every page, and has no secret
 		w.Header().Set("Cache-Control", "public, max-age=60")
-		base, err := d.base(r)
-		if err != nil {
-			httpapi.Fail(w, err)
-			return
-		}
 		u := *r.URL
 		u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
-		r = r.WithContext(context.WithValue(r.Context(), askedKey{}, asked{base, r.URL.Path[len(u.Path):]}))
+		r = r.WithContext(context.WithValue(r.Context(), askedKey{}, asked{r, r.URL.Path[len(u.Path):]}))
 		r.URL = &u
 		mux.ServeHTTP(w, r)
 	})
@@ -267,7 +265,11 @@ func (d *api) routes() []op.Route {
 
 func (d *api) need(ctx context.Context, path string) (Metadata, error) {
 	of := ctx.Value(askedKey{}).(asked)
-	m, ok, err := d.of(ctx, of.base, path)
+	base, err := d.base(of.Request)
+	if err != nil {
+		return Metadata{}, err
+	}
+	m, ok, err := d.of(ctx, base, path)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "tokens of no issuer count there")
 	}

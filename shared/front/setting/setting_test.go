@@ -81,7 +81,7 @@ func TestEveryFieldHasARow(t *testing.T) {
 	var set setting.Values
 	for _, s := range setting.Table() {
 		for _, text := range []string{
-			s.Default, "true", "1", "ops@example.org", "vacants.example.org", "message:3", "arn:aws:acm:us-east-1:123456789012:certificate/0a1b",
+			s.Default, "true", "1", "ops@example.org", "vacants.example.org", "https://vacants.example.org", "message:3", "arn:aws:acm:us-east-1:123456789012:certificate/0a1b",
 			"arn:aws:lambda:us-east-1:123456789012:function:answers", "amazon.nova-lite-v1:0", "0a1b2c3d-0000-0000-0000-000000000000",
 		} {
 			s.Read(text, &set)
