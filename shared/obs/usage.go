@@ -61,6 +61,23 @@ func UsageOf(ctx context.Context) *Usage {
 	return u
 }
 
+type requestKey struct{}
+
+// WithRequest returns a context for a request with an id.
+func WithRequest(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+// RequestOf returns the id of the request that ctx belongs to, which is Lambda's within an invocation; "" outside of
+// requests.
+func RequestOf(ctx context.Context) string {
+	if u := UsageOf(ctx); u != nil && u.call.Request != "" {
+		return u.call.Request
+	}
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
+}
+
 // Begin is called before a request to DynamoDB is sent.
 func (u *Usage) Begin() Step {
 	if u == nil {

@@ -132,7 +132,11 @@ func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	case err != nil:
 		d.failHTTP(r, err)
 	case !handled && openai.IsPath(r.rest):
-		d.failHTTP(r, openai.NotFound(r.rest))
+		base, err := d.base(r)
+		if err == nil {
+			err = openai.NotFound(r.Method, r.rest, base)
+		}
+		d.failHTTP(r, err)
 	case !handled && r.URL.Path == "/":
 		d.failHTTP(r, problem.New(problem.NotFound, "this is a host of agents, which have no page: GET /v/NAME/ shows the card of the agent NAME, POST /v/NAME/text sends it a text; GET /v1/search?q=WORDS finds agents, GET /v1/openapi.json describes all operations"))
 	case !handled:
@@ -245,7 +249,10 @@ func (d *api) failHTTP(r *request, err error) {
 	if p.Kind == problem.BudgetSpent {
 		r.ResponseWriter.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Now())))
 	}
-	message.Refuse(r.ResponseWriter, r.Request, r.alsoA2A(err))
+	if r.a2a {
+		err = r.alsoA2A(err)
+	}
+	message.Refuse(r.ResponseWriter, r.Request, err)
 	d.log(r, p.Kind.String(), status, p)
 }
 

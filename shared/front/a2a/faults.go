@@ -139,9 +139,6 @@ func membersOf(o *call.Outcome) map[string]string {
 // clients can read it.
 func (r *request) alsoA2A(err error) error {
 	p := problem.Of(err)
-	if !r.a2a {
-		return p
-	}
 	status := p.Kind.Row().Status
 	reason, code := strings.ToUpper(p.Kind.String()), httpapi.RPCCode(p.Kind)
 	if p.Kind == problem.UnsupportedMedia {

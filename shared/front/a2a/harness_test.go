@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,13 +69,20 @@ func (m remembered) Infer(_ context.Context, r substrate.Request) iter.Seq2[subs
 type flaky struct {
 	store.Store
 	down atomic.Bool
+	lost sync.Map // data of task.LostDocs, by key
 }
 
 func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 	if f.down.Load() {
 		return store.NotApplied(io.ErrUnexpectedEOF)
 	}
-	return f.Store.Commit(ctx, writes...)
+	err := f.Store.Commit(ctx, writes...)
+	for _, w := range writes {
+		if put, ok := w.(store.Put); ok && err == nil && strings.HasPrefix(put.Key.Partition, "lost#") {
+			f.lost.Store(put.Key, string(put.Data))
+		}
+	}
+	return err
 }
 
 func newWorld(t testing.TB) *world {

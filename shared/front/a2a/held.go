@@ -13,15 +13,16 @@ import (
 // slow vacant or for a task, with or without a stream. Other answers come within unaryTime. A list
 // holds the memory of its page until its client has read it.
 var (
-	streams = bound{16, 64, "streams open", "end one, or read the task with GetTask", "5"}
-	answers = bound{64, 256, "answers under way", "wait for one, or send messages in the background", "1"}
-	lists   = bound{4, 64, "lists of tasks under way", "read an answer first", "5"}
+	streams = bound{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
+	answers = bound{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}
+	lists   = bound{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
 )
 
 // bound limits the requests of a kind that are under way at the same time.
 type bound struct {
 	ofSender, ofVacant int
-	what, helps        string
+	what               string
+	helps, a2aHelps    string // what a sender can do, and what by A2A
 	retry              string // Retry-After of a refusal, in seconds
 }
 
@@ -48,7 +49,11 @@ func (h *held) hold(r *request, run func() error) error {
 	switch free, full := h.take(sender, vacant); {
 	case free == nil && full == sender:
 		r.ResponseWriter.Header().Set("Retry-After", h.retry)
-		return problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, h.helps)
+		helps := h.helps
+		if r.a2a {
+			helps = h.a2aHelps
+		}
+		return problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, helps)
 	case free == nil:
 		r.ResponseWriter.Header().Set("Retry-After", h.retry)
 		return problem.New(problem.TooMany, "the agent has %d %s; try again", h.ofVacant, h.what)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -15,22 +17,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
 // openAI serves OpenAI's API at the address of a vacant.
 func (d *api) openAI(r *request) (handled bool, err error) {
-	switch name, one := strings.CutPrefix(r.rest, openai.Models+"/"); {
-	case r.rest == openai.Completions:
-		q, err := d.readCompletion(r)
+	name, one := strings.CutPrefix(r.rest, openai.Models+"/")
+	if asked, ok := openai.Of(r.rest); ok {
+		q, err := d.readOpenAI(r, asked)
 		if err != nil {
 			return true, err
 		}
 		return true, d.complete(r, q)
-	case r.rest == openai.Models:
+	}
+	if r.rest != openai.Models && !one {
+		return false, nil
+	}
+	if err := d.identify(r); err != nil {
+		return true, err
+	}
+	switch {
+	case !one:
 		return true, d.models(r, []vacants.Record{r.vacant})
-	case one && (name == r.vacant.Name || name == r.vacant.ID.String()):
+	case name == r.vacant.Name || name == r.vacant.ID.String():
 		return true, d.model(r)
 	}
 	return false, nil
@@ -38,10 +47,8 @@ func (d *api) openAI(r *request) (handled bool, err error) {
 
 // openAIHost serves OpenAI's API at the host's own address, where the model names the vacant.
 func (d *api) openAIHost(r *request) (handled bool, err error) {
-	name, one := strings.CutPrefix(r.rest, openai.Models+"/")
-	switch {
-	case r.rest == openai.Completions:
-		q, err := d.readCompletion(r)
+	if asked, ok := openai.Of(r.rest); ok {
+		q, err := d.readOpenAI(r, asked)
 		if err != nil {
 			return true, err
 		}
@@ -56,43 +63,49 @@ func (d *api) openAIHost(r *request) (handled bool, err error) {
 			return true, problem.New(problem.NotFound, "model: no vacant %s answers here; GET %s lists the published ones", httpapi.Clip(q.Model), openai.Models)
 		}
 		return true, d.complete(r, q)
-	case r.rest == openai.Models:
-		published, err := d.Published(r.Context())
-		if err != nil {
-			return true, err
-		}
-		return true, d.models(r, published)
-	case one:
+	}
+	name, one := strings.CutPrefix(r.rest, openai.Models+"/")
+	if r.rest != openai.Models && !one {
+		return false, nil
+	}
+	if err := d.identify(r); err != nil {
+		return true, err
+	}
+	if one {
 		ok, err := d.find(r, name)
 		if err != nil || !ok {
 			return false, err
 		}
 		return true, d.model(r)
 	}
-	return false, nil
+	published, err := d.Published(r.Context())
+	if err != nil {
+		return true, err
+	}
+	return true, d.models(r, published)
 }
 
-// readCompletion reads a request for a completion.
-func (d *api) readCompletion(r *request) (*openai.Request, error) {
+// readOpenAI reads a request of one of OpenAI's APIs.
+func (d *api) readOpenAI(r *request, asked openai.API) (*openai.Request, error) {
 	r.what = "completion"
+	if asked == openai.Responses {
+		r.what = "response"
+	}
 	if r.Method != http.MethodPost {
 		return nil, notAllowed(r, http.MethodPost)
 	}
 	if err := r.read(); err != nil {
 		return nil, err
 	}
-	q, err := openai.Decode(r.body)
+	q, err := openai.Decode(asked, r.body)
 	if err != nil {
 		return nil, err
 	}
-	if size := len(canon.AppendString(nil, q.Asked.Text)); size > maxText {
-		return nil, problem.New(problem.TooLarge, "messages: expected at most %d bytes of the last message in JSON, got %d", maxText, size)
-	}
-	return q, nil
+	return q, checkSize("the last message", q.Asked.Text)
 }
 
-// complete answers a request for a completion. It waits for the answer as long as the client does, like
-// a stream.
+// complete answers a request of one of OpenAI's APIs. It waits for the answer as long as the client does,
+// like a stream.
 func (d *api) complete(r *request, q *openai.Request) error {
 	if err := d.identifyPlain(r); err != nil {
 		return err
@@ -102,11 +115,15 @@ func (d *api) complete(r *request, q *openai.Request) error {
 		counted = d.streams
 	}
 	return counted.hold(r, func() error {
+		if err := d.resolveAnswers(r, q); err != nil {
+			return err
+		}
 		c, done, err := d.beginCompletion(r, q)
 		if err != nil {
 			return err
 		}
 		defer func() { <-done }() // see streamMessage
+		defer c.settle()
 		if !q.Stream {
 			return d.answerCompletion(c, done)
 		}
@@ -121,7 +138,28 @@ func (d *api) complete(r *request, q *openai.Request) error {
 				after = last - 1
 			}
 		}
-		return d.stream(&sse{r: r, ref: c.ref, as: &chunks{completion: c, usage: q.Usage}}, after, d.Tasks.FollowTurn)
+		s := &sse{r: r, ref: c.ref, as: &pieces{completion: c, out: openai.Stream{API: q.API, Usage: q.Usage}}}
+		err = d.stream(s, after, d.Tasks.FollowTurn)
+		c.delivered = c.delivered && !s.broken
+		c.broken = !c.delivered && (s.broken || r.Context().Err() != nil)
+		return err
+	})
+}
+
+// resolveAnswers replaces earlier answers, which a client of Responses names by their ids, with their texts.
+// Only the sender of a task's message finds its answer.
+func (d *api) resolveAnswers(r *request, q *openai.Request) error {
+	return q.Resolve(func(item string) (string, error) {
+		id, ok := openai.AnswerTask(item)
+		owner, _ := d.plainOwner(r)
+		t, err := task.Task{}, error(task.ErrNotFound)
+		if ok {
+			t, err = d.Tasks.Get(r.Context(), task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id})
+		}
+		if errors.Is(err, task.ErrNotFound) {
+			err = problem.Invalid("id", "the id of an answer of the last 24 hours, or the message itself", httpapi.Clip(item))
+		}
+		return textOfStatus(&t.Status), err
 	})
 }
 
@@ -136,38 +174,45 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 		return nil, nil, err
 	}
 	owner, payer := d.plainOwner(r)
+	c = &completion{d: d, r: r, q: q}
+	c.Model = r.vacant.Name
+	lost := false // the client of an equal request has lost its connection
 	for try := 1; ; try++ {
-		var recent *task.Recent
 		id := ""
+		if key == "" {
+			c.recent = task.Sent(r.vacant.ID, payer, q.Came)
+		}
 		switch {
 		case key != "":
 			id, err = d.keyedTask(r, owner, payer, key)
 		case again:
-			recent = task.Sent(r.vacant.ID, payer, q.Came)
-			id, err = d.Tasks.Repeats(r.Context(), recent)
-		default:
-			recent = task.Sent(r.vacant.ID, payer, q.Came)
+			id, err = d.Tasks.Repeats(r.Context(), c.recent)
+		case lost:
+			id, err = d.Tasks.TakeLost(r.Context(), c.recent)
 		}
-		once := id != ""
+		c.repeats = id != ""
 		if err == nil && id == "" {
 			id, err = d.Tasks.NewID()
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		turn, err := d.completionTurn(r, q, task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id}, once)
-		if err != nil {
-			return nil, nil, err
+		turn, err := d.completionTurn(r, q, task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id}, c.repeats)
+		if err == nil {
+			turn.Recent, turn.Quiet = c.recent, !q.Stream
+			if !q.Stream {
+				turn.Ended = func(e *task.Ended) { c.ended = e }
+			}
+			c.ref, done, err = d.Tasks.Begin(r.Context(), *turn)
+			c.ID = c.ref.ID
 		}
-		turn.Recent, turn.Quiet = recent, !q.Stream
-		c := &completion{d: d, r: r, repeats: once}
-		if !q.Stream {
-			turn.Ended = func(e *task.Ended) { c.ended = e }
-		}
-		c.ref, done, err = d.Tasks.Begin(r.Context(), *turn)
-		switch p := problem.Of(err); {
-		case err == nil:
+		if err == nil {
 			return c, done, nil
+		}
+		d.Tasks.ReleaseLost(c.recent, id)
+		switch p := problem.Of(err); {
+		case errors.Is(err, task.ErrLost):
+			lost = true
 		case key != "" && p.Field == "messageId":
 			return nil, nil, problem.Invalid(openai.IdempotencyHeader, "a new key, or the body that had it", "another body with the same key")
 		case again && key == "" && p.Kind == problem.Conflict && try < maxRepeats:
@@ -226,6 +271,9 @@ func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref, once b
 	if t.Unfit = checkImages(&m, &r.vacant); t.Unfit != nil && !once {
 		return nil, t.Unfit
 	}
+	if q.Left > 0 {
+		t.Told = append(t.Told, task.Told{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", q.Left)})
+	}
 	for _, said := range q.Told {
 		var lines []string
 		for _, p := range partsOf(&said) {
@@ -267,17 +315,44 @@ func checkImages(m *task.Message, v *vacants.Record) error {
 	return checkParts(m, v)
 }
 
-// completion is a turn whose answer is a completion.
+// completion is a turn whose answer goes to a client of OpenAI's API.
 type completion struct {
+	openai.Answer
 	d       *api
 	r       *request
+	q       *openai.Request
 	ref     task.Ref
 	repeats bool // the turn may have begun before
-	created int64
-	hash    string // of the envelope of the request
-	said    string // the text that came
 	last    *task.Status
 	ended   *task.Ended // of a turn that this process has run, once it is done
+
+	recent *task.Recent // nil if the client has a key for its request
+	// delivered means that the end of the turn was sent, broken that the connection broke before.
+	delivered, broken bool
+}
+
+// settleTime bounds how long the record of a broken connection may take.
+const settleTime = 5 * time.Second
+
+// settle records that the client did not receive its answer, so that the next equal request gets it, or that
+// a request received the answer of an earlier one.
+func (c *completion) settle() {
+	if c.recent == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), settleTime)
+	defer cancel()
+	var err error
+	switch {
+	case c.broken:
+		err = c.d.Tasks.Lose(ctx, c.recent, c.ref.ID)
+	case c.delivered && c.repeats:
+		err = c.d.Tasks.Deliver(ctx, c.recent, c.ref.ID)
+	}
+	if err != nil {
+		c.d.Log.LogAttrs(ctx, slog.LevelWarn, "a broken connection is not recorded; a retry may be charged again", slog.String("task", c.ref.ID), slog.String("cause", err.Error()))
+	}
+	c.d.Tasks.ReleaseLost(c.recent, c.ref.ID)
 }
 
 // take applies an event. It reports a failed turn as its error.
@@ -286,8 +361,8 @@ func (c *completion) take(e *task.Event) error {
 	if e.Task != nil {
 		status = &e.Task.Status
 	}
-	if status != nil && c.created == 0 {
-		c.created = status.Time.Unix()
+	if status != nil && c.Created == 0 {
+		c.Created = status.Time.Unix()
 	}
 	if status != nil && !status.State.Active() {
 		c.last = status
@@ -295,19 +370,15 @@ func (c *completion) take(e *task.Event) error {
 	if c.last == nil || c.last.Failure == "" {
 		return nil
 	}
+	c.delivered = true
 	// The request ran, and would only run again.
 	c.r.ResponseWriter.Header().Set(openai.RetryHeader, "false")
 	refusal := httpapi.Refusal{Code: c.last.Failure, Detail: textOfStatus(c.last)}
 	return refusal.Problem()
 }
 
-// render is a completion without choices.
-func (c *completion) render(object string) openai.Completion {
-	return openai.Completion{ID: "chatcmpl-" + c.ref.ID, Object: object, Created: c.created, Model: c.r.vacant.Name, Fingerprint: c.hash, Choices: []openai.Choice{}}
-}
-
-// prove reads the call of the turn that has ended, and returns the proof of its answer and its usage.
-func (c *completion) prove(ctx context.Context) (*openai.Proof, *openai.Usage, error) {
+// prove reads the call of the turn that has ended, and completes the answer with its text, proof and usage.
+func (c *completion) prove(ctx context.Context) error {
 	var pair call.Pair
 	var q call.RequestRow
 	var a *call.ResponseRow
@@ -319,31 +390,35 @@ func (c *completion) prove(ctx context.Context) (*openai.Proof, *openai.Usage, e
 		pair, q, a, err = c.d.Tasks.Answered(ctx, c.ref)
 	}
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	c.hash = q.Hash.String()
 	if a == nil || c.last.Message == nil {
-		return nil, nil, problem.New(problem.Damaged, "task %s has an answer that no row has", c.ref.ID)
+		return problem.New(problem.Damaged, "task %s has an answer that no row has", c.ref.ID)
 	}
-	p := &openai.Proof{Envelope: c.last.Message.Metadata}
+	c.Request, c.Text, c.Cut, c.Usage = q.Hash.String(), textOfStatus(c.last), c.last.Cut(), a.Usage
+	c.Proof = &openai.Proof{Envelope: c.last.Message.Metadata, Warnings: c.q.Warnings()}
 	if a.Charged {
-		p.Receipt = call.ReceiptPath(pair, q.Position)
+		c.Proof.Receipt = call.ReceiptPath(pair, q.Position)
 	}
-	return p, openai.UsageOf(a.Usage), nil
+	return nil
 }
 
 // answerCompletion waits for the end of a turn, and answers. A turn that this process has run is not read again.
 func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 	r := c.r
-	select {
-	case <-done:
-	case <-r.Context().Done():
+	hungUp := func() error {
+		c.broken = true
 		d.log(r, "hung_up", http.StatusOK, nil)
 		return nil
 	}
+	select {
+	case <-done:
+	case <-r.Context().Done():
+		return hungUp()
+	}
 	var err, failed error
 	if e := c.ended; e != nil {
-		c.created = e.Began.Unix()
+		c.Created = e.Began.Unix()
 		failed = c.take(&task.Event{Status: e.Status})
 	} else {
 		err = d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.Numbered) bool {
@@ -352,41 +427,44 @@ func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 		})
 	}
 	// The limit for an answer began with the request, which a turn of minutes outlasts.
-	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+	w := http.NewResponseController(r.ResponseWriter)
+	_ = w.SetWriteDeadline(time.Now().Add(writeTimeout))
 	switch err = errors.Join(err, failed); {
 	case err != nil:
 		return err
-	case c.last == nil: // the client is gone
-		d.log(r, "hung_up", http.StatusOK, nil)
-		return nil
+	case c.last == nil:
+		return hungUp()
 	}
-	proof, usage, err := c.prove(r.Context())
-	if err != nil {
+	if err := c.prove(r.Context()); err != nil {
 		return err
 	}
-	if proof.Receipt != "" {
-		r.ResponseWriter.Header().Set(caller.ReceiptHeader, proof.Receipt)
+	if c.Proof.Receipt != "" {
+		r.ResponseWriter.Header().Set(caller.ReceiptHeader, c.Proof.Receipt)
 	}
-	r.cut = c.last.Cut()
-	out := c.render(openai.Whole)
-	out.Choices = []openai.Choice{{Message: &openai.Message{Role: "assistant", Content: textOfStatus(c.last)}, Finish: openai.Finish(r.cut)}}
-	out.Usage, out.Proof = usage, proof
-	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, out); err != nil {
+	r.cut = c.Cut
+	if r.Context().Err() != nil {
+		return hungUp()
+	}
+	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, c.q.API.Whole(&c.Answer)); err != nil {
 		return err
 	}
+	// A client that has its answer may close the connection, so only an error of writing says that it broke.
+	if err := w.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return hungUp()
+	}
+	c.delivered = true
 	d.log(r, "ok", http.StatusOK, nil)
 	return nil
 }
 
-// chunks renders a turn as the chunks of a completion.
-type chunks struct {
+// pieces renders a turn as the pieces of a streamed answer.
+type pieces struct {
 	*completion
-	usage   bool // the client wants a chunk with the usage
-	started bool
-	closed  bool // the last chunk was sent
+	out    openai.Stream
+	closed bool // the end of the answer was sent
 }
 
-func (c *chunks) event(e *task.Event) ([]byte, error) {
+func (c *pieces) event(e *task.Event) ([]byte, error) {
 	if err := c.take(e); err != nil {
 		return nil, err
 	}
@@ -403,53 +481,37 @@ func (c *chunks) event(e *task.Event) ([]byte, error) {
 		return nil, nil
 	}
 	if !follows {
-		// The whole answer. What came must be its beginning, because no chunk takes back another.
-		rest, ok := strings.CutPrefix(text, c.said)
+		// The whole answer. What came must be its beginning, because no piece takes back another.
+		rest, ok := strings.CutPrefix(text, c.Text)
 		if !ok {
 			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openai.IdempotencyHeader)
 		}
 		text = rest
 	}
 	var b []byte
-	if !c.started {
+	if c.Request == "" {
 		_, q, _, err := c.d.Tasks.Answered(c.r.Context(), c.ref)
 		if err != nil {
 			return nil, err
 		}
-		c.started, c.hash = true, q.Hash.String()
-		b = c.piece(b, openai.Delta{Role: "assistant", Content: new(string)})
+		c.Request = q.Hash.String()
+		b = c.out.Begin(&c.Answer)
 	}
 	if text != "" {
-		c.said += text
-		b = c.piece(b, openai.Delta{Content: &text})
+		c.Text += text
+		b = append(b, c.out.Piece(&c.Answer, text)...)
 	}
 	if c.last == nil {
 		return b, nil
 	}
-	proof, usage, err := c.prove(c.r.Context())
-	if err != nil {
+	if err := c.prove(c.r.Context()); err != nil {
 		return nil, err
 	}
-	final := c.render(openai.Chunk)
-	final.Choices = []openai.Choice{{Delta: &openai.Delta{}, Finish: openai.Finish(c.last.Cut())}}
-	if c.usage {
-		b = appendData(b, final)
-		final = c.render(openai.Chunk)
-		final.Usage = usage
-	}
-	final.Proof = proof
-	c.closed = true
-	return append(appendData(b, final), "data: [DONE]\n\n"...), nil
+	c.closed, c.delivered = true, true
+	return append(b, c.out.End(&c.Answer)...), nil
 }
 
-// piece appends a chunk with a piece of the answer.
-func (c *chunks) piece(b []byte, delta openai.Delta) []byte {
-	out := c.render(openai.Chunk)
-	out.Choices = []openai.Choice{{Delta: &delta}}
-	return appendData(b, out)
-}
-
-func (c *chunks) end(err error) []byte {
+func (c *pieces) end(err error) []byte {
 	switch {
 	case c.closed:
 		return nil
@@ -457,13 +519,7 @@ func (c *chunks) end(err error) []byte {
 		err = problem.New(problem.Unavailable, "the stream ended before the answer; the same request may be sent again")
 	}
 	c.closed = true
-	return appendData(nil, openai.FailureOf(err))
-}
-
-// appendData appends a server-sent event of JSON.
-func appendData(b []byte, v any) []byte {
-	data, _ := httpapi.Encode(v) // texts encode
-	return append(append(append(b, "data: "...), data...), '\n')
+	return c.out.Fail(&c.Answer, err)
 }
 
 // models lists vacants as models, each with the time at which it was made.

@@ -407,11 +407,21 @@ func TestRefusalsOfACompletionHaveOpenAIsForm(t *testing.T) {
 	refused("another media type", at("echo", "hi", "", "Content-Type: text/plain"), 415, "unsupported_media_type", "application/json", false)
 	refused("a long key", at("echo", "hi", "", "Idempotency-Key: "+strings.Repeat("k", 513)), 400, "malformed", "Idempotency-Key: expected at most 512 bytes", false)
 	refused("a long body", at("echo", strings.Repeat("x", 256<<10), ""), 413, "too_large", "", false)
-	for _, path := range []string{"/v/echo/v1/responses", "/v/nobody/v1/responses", "/v1/responses"} {
-		refused(path, w.do("POST", path, `{"input":"hi"}`), 404, "model_not_found", "send chat completions to …/v1/chat/completions", false)
+	refused("no such vacant, by Responses", w.do("POST", "/v/nobody/v1/responses", `{"input":"hi"}`), 404, "model_not_found", "no such vacant or path", false)
+	for _, path := range []string{"/v/echo/v1/responses/resp_1", "/v1/responses/resp_1", "/v/nobody/v1/responses/resp_1/cancel"} {
+		refused(path, w.do("GET", path, ""), 404, "not_found", "answers are not stored", false)
 	}
-	for _, path := range []string{"/v/echo/v1/embeddings", "/v1/completions", "/v/echo/v1/models/other", "/v1/models/other"} {
+	for _, path := range []string{"/v/echo/v1/models/other", "/v1/models/other"} {
 		refused(path, w.do("GET", path, ""), 404, "model_not_found", "no such vacant or path", false)
+	}
+	for _, path := range []string{
+		"/v/echo/v1/embeddings", "/v1/completions", "/chat/completions", "/responses", "/models", "/v/echo/chat/completions", "/v/echo/models",
+		"/v1/v1/chat/completions", "/v/echo/v1/v1/models", "/v1/chat/completions/chat/completions",
+	} {
+		refused(path, w.do("POST", path, asking("hi", "")), 404, "unknown_url", "have the base URL http://127.0.0.1:", false)
+	}
+	for _, path := range []string{"/v1/models", "/v1/models/echo", "/v/echo/v1/models", "/v/echo/v1/models/echo"} {
+		refused(path, w.do("GET", path, "", "Authorization: Bearer x"), 401, "invalid_api_key", "Authorization: ", false)
 	}
 	off := vacants.PlainOff
 	if _, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off}); err != nil {
@@ -424,12 +434,14 @@ func TestRefusalsOfACompletionHaveOpenAIsForm(t *testing.T) {
 	refused("a store that is away", down, 503, "unavailable", "", false)
 }
 
-// An unknown vacant and a closed path look alike.
-func TestAnUnknownVacantIsAnUnknownPath(t *testing.T) {
+// A path that is not served has one answer, whether the vacant is there or not.
+func TestAnUnknownPathHidesTheVacant(t *testing.T) {
 	w := newWorld(t)
-	one, two := w.do("POST", "/v/nobody"+completions, asking("hi", "")), w.do("POST", "/v/echo/v1/chat/other", asking("hi", ""))
-	if one.status != 404 || one.body != two.body {
-		t.Errorf("%d %q and %d %q", one.status, one.body, two.status, two.body)
+	for _, path := range []string{"/v1/chat/other", "/v1/responses/resp_1", "/chat/completions", "/v1/models/other"} {
+		one, two := w.do("POST", "/v/nobody"+path, asking("hi", "")), w.do("POST", "/v/echo"+path, asking("hi", ""))
+		if one.status != 404 || one.body != two.body {
+			t.Errorf("%s: %d %q and %d %q", path, one.status, one.body, two.status, two.body)
+		}
 	}
 	if got := w.do("POST", "/v/echo/v1/message:send", message("hi", "")); got.status != 200 {
 		t.Errorf("A2A with a tenant v1: %d %s", got.status, got.body)

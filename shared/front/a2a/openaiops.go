@@ -25,6 +25,18 @@ type (
 		Vacant string `path:"vacant"`
 		Completing
 	}
+	// Responding asks for an answer of Responses at the host, where the model names the vacant.
+	Responding struct {
+		MaxPrice string                       `query:"max_price"`
+		Most     string                       `header:"Vacancy-Max-Price"`
+		Key      string                       `header:"Idempotency-Key"`
+		Body     op.Raw[openai.ResponsesBody] `body:"json"`
+	}
+	// RespondingAt asks a vacant for an answer of Responses.
+	RespondingAt struct {
+		Vacant string `path:"vacant"`
+		Responding
+	}
 	// ModelsOf names a vacant.
 	ModelsOf struct {
 		Vacant string `path:"vacant"`
@@ -43,16 +55,21 @@ func OpenAIOperations() []op.Spec {
 			Access: op.Access{Anybody: true}, Errors: reflect.TypeFor[openai.Failure](), Open: true,
 		}
 	}
-	completing := func(path, doc string, in reflect.Type) op.Spec {
-		s := of("POST", path, doc, in, reflect.TypeFor[openai.Completion]())
+	asking := func(path, doc string, in, out reflect.Type, answer string) op.Spec {
+		s := of("POST", path, doc, in, out)
 		s.Access.Key = billing.Calling()
 		s.Gives = []string{mediaJSON, mediaEvents}
-		s.Answer = fmt.Sprintf("A completion, or with stream its chunks as server-sent events, and the event [DONE]. %s names the receipt of a call that had a price.", caller.ReceiptHeader)
+		s.Answer = fmt.Sprintf("%s %s names the receipt of a call that had a price.", answer, caller.ReceiptHeader)
 		return s
 	}
+	completion, response := reflect.TypeFor[openai.Completion](), reflect.TypeFor[openai.Response]()
+	const chunks = "A completion, or with stream its chunks as server-sent events, and the event [DONE]."
+	const events = "A response, or with stream the events from response.created to response.completed."
 	return []op.Spec{
-		completing(openai.Completions, "asks the vacant that the model names", reflect.TypeFor[Completing]()),
-		completing("/v/{vacant}"+openai.Completions, "asks a vacant", reflect.TypeFor[CompletingAt]()),
+		asking(openai.Completions, "asks the vacant that the model names", reflect.TypeFor[Completing](), completion, chunks),
+		asking("/v/{vacant}"+openai.Completions, "asks a vacant", reflect.TypeFor[CompletingAt](), completion, chunks),
+		asking(openai.ResponsesPath, "asks the vacant that the model names, by Responses", reflect.TypeFor[Responding](), response, events),
+		asking("/v/{vacant}"+openai.ResponsesPath, "asks a vacant, by Responses", reflect.TypeFor[RespondingAt](), response, events),
 		of("GET", openai.Models, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openai.ModelList]()),
 		of("GET", openai.Models+"/{model}", "shows a vacant as a model", reflect.TypeFor[OfModel](), reflect.TypeFor[openai.Model]()),
 		of("GET", "/v/{vacant}"+openai.Models, "lists the vacant as a model", reflect.TypeFor[ModelsOf](), reflect.TypeFor[openai.ModelList]()),

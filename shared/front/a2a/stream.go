@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -234,5 +235,7 @@ func (s *sse) write(b []byte) {
 		s.broken = true
 		return
 	}
-	_ = c.Flush()
+	if err := c.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		s.broken = true
+	}
 }

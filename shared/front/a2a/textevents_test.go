@@ -25,15 +25,16 @@ func TestChunksDoNotReplaceWhatWasSent(t *testing.T) {
 		"another answer":                {[]*task.Event{pieceOf("a", false), pieceOf("bc", false)}, "a", true},
 		"a part of what was sent":       {[]*task.Event{pieceOf("a", false), pieceOf("b", true), pieceOf("a", false)}, "ab", true},
 	} {
-		c := &chunks{completion: &completion{r: &request{}}, started: true}
+		c := &pieces{completion: &completion{r: &request{}}}
+		c.Request = "known"
 		for i, e := range tc.events {
 			b, err := c.event(e)
 			if lost := tc.lost && i == len(tc.events)-1; lost != problem.Is(err, problem.Unavailable) || lost && len(b) > 0 {
 				t.Errorf("%s: event %d is %q, %v", name, i+1, b, err)
 			}
 		}
-		if c.said != tc.want {
-			t.Errorf("%s: sent %q, want %q", name, c.said, tc.want)
+		if c.Text != tc.want {
+			t.Errorf("%s: sent %q, want %q", name, c.Text, tc.want)
 		}
 	}
 }

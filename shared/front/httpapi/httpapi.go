@@ -10,6 +10,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +89,22 @@ func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) 
 		}
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
+}
+
+// RequestHeader names a request in its answer. The lines of the request in the log have the same id.
+const RequestHeader = "X-Request-Id"
+
+// WithRequestIDs gives each request an id, unless it has one in its context.
+func WithRequestIDs(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := obs.RequestOf(r.Context())
+		if id == "" {
+			id = rand.Text()
+			r = r.WithContext(obs.WithRequest(r.Context(), id))
+		}
+		w.Header().Set(RequestHeader, id)
+		next.ServeHTTP(w, r)
+	})
 }
 
 type tokensKey struct{}

@@ -100,7 +100,7 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 
 // newGuarded returns a front that keeps the limits behind the edge.
 func newGuarded(log *slog.Logger, secrets []string, limits edge.Config, handler http.Handler) *front {
-	f := &front{log: log, after: func() {}, handler: edge.Guard(secrets, edge.Limit(limits, handler))}
+	f := &front{log: log, after: func() {}, handler: httpapi.WithRequestIDs(edge.Guard(secrets, edge.Limit(limits, handler)))}
 	f.proxy = httpadapter.NewV2(writeStatus(f.handler))
 	return f
 }

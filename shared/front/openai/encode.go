@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -11,6 +12,13 @@ import (
 
 // Bodies of requests, for descriptions: Decode reads them.
 type (
+	// ResponsesBody is the body of a request of Responses. Input may also be a text.
+	ResponsesBody struct {
+		Model        string  `json:"model,omitempty"`
+		Input        []Asked `json:"input"`
+		Instructions string  `json:"instructions,omitempty"`
+		Stream       bool    `json:"stream,omitempty"`
+	}
 	// Body has the members that count. Members has the others.
 	Body struct {
 		Model    string         `json:"model,omitempty"`
@@ -42,8 +50,8 @@ type Completion struct {
 
 // The objects of completions.
 const (
-	Whole = "chat.completion"
-	Chunk = "chat.completion.chunk"
+	whole = "chat.completion"
+	chunk = "chat.completion.chunk"
 )
 
 // Choice is the answer of a completion. A whole one has Message, a chunk Delta.
@@ -83,8 +91,8 @@ type Details struct {
 	Cached uint64 `json:"cached_tokens"`
 }
 
-// UsageOf returns a reported usage as clients read it. u may be nil.
-func UsageOf(u *call.Usage) *Usage {
+// usageOf returns a reported usage as clients read it. u may be nil.
+func usageOf(u *call.Usage) *Usage {
 	if u == nil {
 		return &Usage{}
 	}
@@ -96,20 +104,113 @@ func UsageOf(u *call.Usage) *Usage {
 }
 
 // Proof names the receipt of the call, if it had a price, and has the metadata of the envelope that
-// signs the answer.
+// signs the answer. Warnings tell what the request asked for in vain.
 type Proof struct {
 	Receipt  string          `json:"receipt,omitempty"`
 	Envelope json.RawMessage `json:"envelope"`
+	Warnings []string        `json:"warnings,omitempty"`
 }
 
-// Finish returns the reason that an answer with a cut ends.
-func Finish(c call.Cut) *string {
+// IsIncomplete reports whether an answer with a cut may lack its end.
+func IsIncomplete(c call.Cut) bool {
+	return c == call.CutLength || c == call.CutBudget || c == call.CutUnknown
+}
+
+// Answer is an answer, as far as it has come. Both APIs are made of it.
+type Answer struct {
+	ID      string // of the task
+	Created int64
+	Model   string
+	Request string // hash of the envelope that signs the request
+	Text    string
+	Cut     call.Cut
+	Usage   *call.Usage // may be nil
+	Proof   *Proof      // nil before the end
+}
+
+// Whole returns the body of a whole answer.
+func (api API) Whole(a *Answer) any {
+	if api == Responses {
+		return a.response(completed)
+	}
+	out := a.completion(whole)
+	out.Choices = []Choice{{Message: &Message{Role: assistant, Content: a.Text}, Finish: a.finish()}}
+	out.Usage, out.Proof = usageOf(a.Usage), a.Proof
+	return out
+}
+
+// completion is a completion without choices.
+func (a *Answer) completion(object string) Completion {
+	return Completion{ID: "chatcmpl-" + a.ID, Object: object, Created: a.Created, Model: a.Model, Fingerprint: a.Request, Choices: []Choice{}}
+}
+
+func (a *Answer) finish() *string {
 	reason := "stop"
-	switch c {
-	case call.CutLength, call.CutBudget, call.CutUnknown:
+	if IsIncomplete(a.Cut) {
 		reason = "length" // the one reason of OpenAI's for an answer that may be incomplete
 	}
 	return &reason
+}
+
+// Stream renders an answer as server-sent events. Each method returns the next events.
+type Stream struct {
+	API
+	Usage bool // a completion has a chunk with the usage
+	next  int  // number of the next event
+}
+
+// Begin begins an answer.
+func (s *Stream) Begin(a *Answer) []byte {
+	if s.API == Responses {
+		return s.beginResponse(a)
+	}
+	return s.delta(a, Delta{Role: assistant, Content: new(string)})
+}
+
+// Piece is a piece of an answer, whose Text has it already.
+func (s *Stream) Piece(a *Answer, text string) []byte {
+	if s.API == Responses {
+		e := a.partEvent("response.output_text.delta")
+		e.Delta, e.Logprobs = &text, &[]struct{}{}
+		return s.event(nil, e)
+	}
+	return s.delta(a, Delta{Content: &text})
+}
+
+func (s *Stream) delta(a *Answer, d Delta) []byte {
+	out := a.completion(chunk)
+	out.Choices = []Choice{{Delta: &d}}
+	return appendData(nil, out)
+}
+
+// End ends an answer.
+func (s *Stream) End(a *Answer) (b []byte) {
+	if s.API == Responses {
+		return s.endResponse(a)
+	}
+	final := a.completion(chunk)
+	final.Choices = []Choice{{Delta: &Delta{}, Finish: a.finish()}}
+	if s.Usage {
+		b = appendData(b, final)
+		final = a.completion(chunk)
+		final.Usage = usageOf(a.Usage)
+	}
+	final.Proof = a.Proof
+	return append(appendData(b, final), "data: [DONE]\n\n"...)
+}
+
+// Fail ends an answer whose rest does not come.
+func (s *Stream) Fail(a *Answer, err error) []byte {
+	if s.API == Responses {
+		return s.failResponse(a, err)
+	}
+	return appendData(nil, FailureOf(err))
+}
+
+// appendData appends a server-sent event of JSON.
+func appendData(b []byte, v any) []byte {
+	data, _ := httpapi.Encode(v) // texts encode
+	return append(append(append(b, "data: "...), data...), '\n')
 }
 
 // Model is a vacant in a list of models.
@@ -143,10 +244,13 @@ type Error struct {
 func FailureOf(err error) Failure {
 	p := problem.Of(err)
 	e := Error{Message: p.Text(), Type: "invalid_request_error", Code: p.Kind.String()}
+	var own coded
 	if p.Field != "" {
 		e.Param = &p.Field
 	}
 	switch status := p.Kind.Row().Status; {
+	case errors.As(err, &own):
+		e.Code = own.code
 	case status == http.StatusUnauthorized:
 		e.Code = "invalid_api_key"
 	case status == http.StatusPaymentRequired:

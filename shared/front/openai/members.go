@@ -19,7 +19,7 @@ const (
 	Refused Rule = "refused"
 )
 
-// Member is a member of a request for a completion.
+// Member is a member of a request.
 type Member struct {
 	Name string
 	Rule Rule
@@ -29,9 +29,12 @@ type Member struct {
 	Allowed []string
 }
 
-// Members returns the members that OpenAI documents, by their rules. Members that are not in the table
-// are ignored.
-func Members() []Member {
+// Members returns the members of an API that OpenAI documents, by their rules. Members that are not in
+// the table are ignored.
+func (api API) Members() []Member {
+	if api == Responses {
+		return responsesMembers()
+	}
 	return []Member{
 		{Name: "messages", Rule: Counts, Note: "the last one, of the `user`, is asked; the others are told to the agent as the caller's words; images of the last message reach an agent that declares them, of the others only their names and sizes"},
 		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's own address; a text at a vacant's address"},
@@ -43,6 +46,7 @@ func Members() []Member {
 		{Name: "seed", Rule: Ignored, Note: ownerSets},
 		{Name: "max_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
 		{Name: "max_completion_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
+		{Name: "stop", Rule: Ignored, Note: endIsAgents + ", which `vacancy.warnings` tells"},
 		{Name: "presence_penalty", Rule: Ignored, Note: ownerSets},
 		{Name: "frequency_penalty", Rule: Ignored, Note: ownerSets},
 		{Name: "logit_bias", Rule: Ignored, Note: ownerSets},
@@ -65,24 +69,59 @@ func Members() []Member {
 		{Name: "web_search_options", Rule: Refused, Note: "the agent runs its own tools"},
 		{Name: "audio", Rule: Refused, Note: onlyText},
 		{Name: "modalities", Rule: Refused, Note: onlyText, Allowed: []string{`["text"]`}},
-		{Name: "response_format", Rule: Refused, Note: "the agent's owner sets the form of its answers", Allowed: []string{`{"type":"text"}`}},
-		{Name: "stop", Rule: Refused, Note: "an answer ends where the agent ends it", Allowed: []string{"[]"}},
+		{Name: "response_format", Rule: Refused, Note: formIsOwners, Allowed: []string{textFormat}},
 		{Name: "logprobs", Rule: Refused, Note: "agents report none", Allowed: []string{"false"}},
 		{Name: "top_logprobs", Rule: Refused, Note: "agents report none", Allowed: []string{"0"}},
 	}
 }
 
+// responsesMembers returns the members of Responses.
+func responsesMembers() []Member {
+	all := []Member{
+		{Name: "input", Rule: Counts, Note: "a text, or a list of messages, which are read as in a completion; earlier calls of tools are told as texts"},
+		{Name: "instructions", Rule: Counts, Note: "told as a message of the system"},
+		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's own address; a text at a vacant's address"},
+		{Name: "stream", Rule: Counts, Note: "the answer comes in events"},
+		{Name: "text", Rule: Counts, Note: "`format` is refused, because " + formIsOwners + "; allowed: `" + textFormat + "`"},
+		{Name: "previous_response_id", Rule: Refused, Note: "answers are not found by an id; send the messages before in `input`"},
+		{Name: "conversation", Rule: Refused, Note: "conversations are not stored; send the messages before in `input`"},
+		{Name: "background", Rule: Refused, Note: "the answer comes with the request", Allowed: []string{"false"}},
+		{Name: "prompt", Rule: Refused, Note: "the agent has its own prompt"},
+	}
+	for _, name := range []string{"tools", "tool_choice", "top_logprobs"} {
+		all = append(all, Chat.member(name))
+	}
+	for _, name := range []string{"store", "metadata", "temperature", "top_p", "parallel_tool_calls", "service_tier", "prompt_cache_key", "user", "safety_identifier"} {
+		all = append(all, Chat.member(name))
+	}
+	return append(all,
+		Member{Name: "max_output_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
+		Member{Name: "reasoning", Rule: Ignored, Note: ownerSets},
+		Member{Name: "include", Rule: Ignored, Note: "an answer has its text only"},
+		Member{Name: "truncation", Rule: Ignored, Note: "the oldest messages are left out"},
+	)
+}
+
+// member returns a member of an API by its name.
+func (api API) member(name string) Member {
+	all := api.Members()
+	return all[slices.IndexFunc(all, func(m Member) bool { return m.Name == name })]
+}
+
 const (
-	ownerSets = "the agent's owner sets it"
-	notStored = "it is not stored"
-	onlyText  = "the answer is text"
+	ownerSets    = "the agent's owner sets it"
+	notStored    = "it is not stored"
+	onlyText     = "the answer is text"
+	formIsOwners = "the agent's owner sets the form of its answers"
+	endIsAgents  = "an answer ends where the agent ends it"
+	textFormat   = `{"type":"text"}`
 )
 
 // Table returns Members as a table in Markdown.
-func Table() string {
+func (api API) Table() string {
 	var b strings.Builder
 	b.WriteString("| Member | Rule | |\n|---|---|---|\n")
-	for _, m := range Members() {
+	for _, m := range api.Members() {
 		note := m.Note
 		if len(m.Allowed) > 0 {
 			note += "; allowed: `" + strings.Join(m.Allowed, "`, `") + "`"

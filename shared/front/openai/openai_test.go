@@ -23,7 +23,7 @@ func body(more string) string {
 func of(messages string) string { return `{"messages":[` + messages + `]}` }
 
 func TestTheLastMessageIsAskedAndTheOthersAreTold(t *testing.T) {
-	q, err := openai.Decode([]byte(`{"model":"clerk","stream":true,"stream_options":{"include_usage":true,"later":1},"temperature":0.2,"messages":[
+	q, err := openai.Decode(openai.Chat, []byte(`{"model":"clerk","stream":true,"stream_options":{"include_usage":true,"later":1},"temperature":0.2,"messages":[
 		{"role":"system","content":"be brief"},
 		{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"name":"ann"},
 		{"role":"assistant","content":"three","refusal":null},
@@ -47,7 +47,7 @@ func TestTheLastMessageIsAskedAndTheOthersAreTold(t *testing.T) {
 // An image is a part of the message that has it, with its bytes or its URL.
 func TestImagesBelongToTheirMessage(t *testing.T) {
 	inline := `{"type":"image_url","image_url":{"url":"data:IMAGE/png;base64,iVBORw==","detail":"high"}}`
-	q, err := openai.Decode([]byte(of(`{"role":"user","content":[` + inline + `]},{"role":"user","content":[{"type":"text","text":"see"},` + inline + `,{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`)))
+	q, err := openai.Decode(openai.Chat, []byte(of(`{"role":"user","content":[`+inline+`]},{"role":"user","content":[{"type":"text","text":"see"},`+inline+`,{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +60,123 @@ func TestImagesBelongToTheirMessage(t *testing.T) {
 	}
 }
 
+// Clients spell data URLs and their images in several ways.
+func TestImagesAreReadInTheSpellingsOfClients(t *testing.T) {
+	image := openai.Image{MediaType: "image/png", Data: []byte("\xfb\xff\xfeP")} // +//+UA==
+	for name, part := range map[string]string{
+		"upper case":          `{"type":"image_url","image_url":{"url":"DATA:image/PNG;BASE64,+//+UA=="}}`,
+		"no padding":          `{"type":"image_url","image_url":{"url":"data:image/png;base64,+//+UA"}}`,
+		"the URL's alphabet":  `{"type":"image_url","image_url":{"url":"data:image/png;base64,-__-UA"}}`,
+		"lines":               `{"type":"image_url","image_url":{"url":"data:image/png;base64,+//+\nUA==\n"}}`,
+		"a parameter":         `{"type":"image_url","image_url":{"url":"data:image/png;charset=utf-8;base64,+//+UA=="}}`,
+		"a text":              `{"type":"image_url","image_url":"data:image/png;base64,+//+UA=="}`,
+		"a part of Responses": `{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,+//+UA=="}`,
+	} {
+		q, err := openai.Decode(openai.Chat, []byte(of(`{"role":"user","content":[`+part+`]}`)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff([]openai.Image{image}, q.Asked.Images); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A conversation with tools goes on at an agent that has others: calls and results are told as texts.
+func TestOldCallsOfToolsAreTold(t *testing.T) {
+	want := []openai.Said{
+		{Role: "user", Text: "weather?"}, {Role: "assistant", Text: `[called the tool weather with {"city":"Bern"}]`}, {Role: "tool", Text: "12 °C"}, {Role: "assistant", Text: "It is 12 °C."},
+	}
+	for name, tt := range map[string]struct {
+		api  openai.API
+		body string
+	}{
+		"a completion": {openai.Chat, of(`{"role":"user","content":"weather?"},
+			{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Bern\"}"}}]},
+			{"role":"tool","tool_call_id":"c","content":"12 °C"},{"role":"assistant","content":"It is 12 °C.","audio":null},{"role":"user","content":"and now?"}`)},
+		"functions": {openai.Chat, of(`{"role":"user","content":"weather?"},
+			{"role":"assistant","content":"","function_call":{"name":"weather","arguments":"{\"city\":\"Bern\"}"}},
+			{"role":"function","name":"weather","content":"12 °C"},{"role":"assistant","content":"It is 12 °C."},{"role":"user","content":"and now?"}`)},
+		"Responses": {openai.Responses, `{"input":[{"role":"user","content":[{"type":"input_text","text":"weather?"}]},
+			{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},
+			{"type":"function_call","call_id":"c","name":"weather","arguments":"{\"city\":\"Bern\"}"},{"type":"function_call_output","call_id":"c","output":"12 °C"},
+			{"type":"message","id":"msg_x","role":"assistant","content":[{"type":"output_text","text":"It is 12 °C.","annotations":[]}]},{"type":"message","role":"user","content":"and now?"}]}`},
+	} {
+		q, err := openai.Decode(tt.api, []byte(tt.body))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, q.Told); diff != "" || q.Asked.Text != "and now?" {
+			t.Errorf("%s: %+v %s", name, q.Asked, diff)
+		}
+	}
+}
+
+// The client is told what its request asked for in vain.
+func TestWarningsTellWhatIsLeftOut(t *testing.T) {
+	messages := strings.Repeat(`{"role":"user","content":"old"},`, 50)
+	q, err := openai.Decode(openai.Chat, []byte(`{"stop":["\n"],"messages":[`+messages+`{"role":"user","content":"now"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"messages: the agent was not told the 10 oldest messages, because it is told at most 40 messages and 65536 bytes", "stop: ignored, because an answer ends where the agent ends it"}
+	if diff := cmp.Diff(want, q.Warnings()); diff != "" || q.Left != 10 {
+		t.Errorf("%d are left out: %s", q.Left, diff)
+	}
+	if q, err := openai.Decode(openai.Chat, []byte(body(`,"stop":[]`))); err != nil || len(q.Warnings()) != 0 {
+		t.Errorf("a request that asks for nothing in vain: %v, %v", q.Warnings(), err)
+	}
+}
+
+// A request of Responses is read as strictly as a completion.
+func TestResponsesAreRead(t *testing.T) {
+	q, err := openai.Decode(openai.Responses, []byte(`{"model":"clerk","instructions":"be brief","store":true,"stream":true,"stream_options":{"include_obfuscation":false},
+		"reasoning":{"effort":"low"},"text":{"format":{"type":"text"},"verbosity":"low"},"tools":[],"include":["reasoning.encrypted_content"],"previous_response_id":null,"messages":7,
+		"input":[{"role":"developer","content":"in English"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"now"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Resolve(func(id string) (string, error) { return "the answer " + id, nil }); err != nil {
+		t.Fatal(err)
+	}
+	q.Came = ""
+	want := &openai.Request{API: openai.Responses, Model: "clerk", Asked: openai.Said{Role: "user", Text: "now"}, Stream: true, Told: []openai.Said{
+		{Role: "system", Text: "be brief"}, {Role: "developer", Text: "in English"}, {Role: "assistant", Text: "the answer msg_1"}}}
+	if diff := cmp.Diff(want, q); diff != "" {
+		t.Error(diff)
+	}
+	for more, want := range map[string]string{
+		`"input":7`:  "input",
+		`"input":""`: "input[0].content: expected a text",
+		`"input":[]`: "input: expected at least one message, got none",
+		`"messages":[{"role":"user","content":"hi"}]`:                                           "input: expected at least one message, got none",
+		`"input":[{"role":"user","content":"hi"},{"type":"function_call_output","output":"x"}]`: "input[1].role: expected user, because the last message is asked, got tool",
+		`"input":[{"role":"user","content":"hi"},{"type":"reasoning"}]`:                         "input[1].role: expected user, because the last message is asked, got none",
+		`"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]`:             "input[0].content[0].type",
+		`"input":"hi","previous_response_id":"resp_1"`:                                          "previous_response_id: expected none",
+		`"input":"hi","conversation":"conv_1"`:                                                  "conversation: expected none",
+		`"input":"hi","background":true`:                                                        "background: expected none or false",
+		`"input":"hi","tools":[{"type":"web_search"}]`:                                          "tools: expected none or []",
+		`"input":"hi","text":{"format":{"type":"json_schema","name":"x","schema":{}}}`:          `text.format: expected none or {"type":"text"}`,
+		`"input":"hi","instructions":["x"]`:                                                     "instructions",
+	} {
+		_, err := openai.Decode(openai.Responses, []byte("{"+more+"}"))
+		known := new(problem.Error)
+		if !errors.As(err, &known) || !strings.Contains(known.Text(), want) {
+			t.Errorf("%s: %v, want %q", more, err, want)
+		}
+	}
+}
+
 // The oldest messages are left out, and no text of the system.
 func TestWhatIsToldIsBoundedAsMemoryIs(t *testing.T) {
 	messages := []string{`{"role":"system","content":"rules"}`}
 	for i := range 1000 {
 		messages = append(messages, fmt.Sprintf(`{"role":%q,"content":"%d"}`, []string{"user", "assistant"}[i%2], i))
 	}
-	q, err := openai.Decode([]byte(of(strings.Join(append(messages, `{"role":"user","content":"now"}`), ","))))
+	q, err := openai.Decode(openai.Chat, []byte(of(strings.Join(append(messages, `{"role":"user","content":"now"}`), ","))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +184,11 @@ func TestWhatIsToldIsBoundedAsMemoryIs(t *testing.T) {
 		t.Errorf("%d messages are told: %v", n, q.Told)
 	}
 	long := strings.Repeat("x", 40<<10)
-	q, err = openai.Decode([]byte(of(fmt.Sprintf(`{"role":"user","content":"old"},{"role":"assistant","content":%q},{"role":"user","content":%q},{"role":"user","content":"now"}`, long, long))))
+	q, err = openai.Decode(openai.Chat, []byte(of(fmt.Sprintf(`{"role":"user","content":"old"},{"role":"assistant","content":%q},{"role":"user","content":%q},{"role":"user","content":"now"}`, long, long))))
 	if err != nil || len(q.Told) != 1 {
 		t.Errorf("%d messages of 40 KiB are told, %v; want 1", len(q.Told), err)
 	}
-	_, err = openai.Decode([]byte(of(fmt.Sprintf(`{"role":"system","content":%q},{"role":"developer","content":%q},{"role":"user","content":"now"}`, long, long))))
+	_, err = openai.Decode(openai.Chat, []byte(of(fmt.Sprintf(`{"role":"system","content":%q},{"role":"developer","content":%q},{"role":"user","content":"now"}`, long, long))))
 	if !problem.Is(err, problem.TooLarge) {
 		t.Errorf("system texts of 80 KiB: %v", err)
 	}
@@ -95,7 +205,7 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{`{"messages":[]}`, "messages: expected at least one message, got none"},
 		{`{"messages":{}}`, "messages"},
 		{`{"messages":["hi"]}`, "messages[0]"},
-		{of(`{"content":"hi"}`), "messages[0].role: expected one of user, assistant, system, developer, got none"},
+		{of(`{"content":"hi"}`), "messages[0].role: expected one of user, assistant, system, developer, tool, got none"},
 		{of(`{"role":"user"}`), "messages[0].content: expected a text, got none"},
 		{of(`{"role":"user","content":null}`), "messages[0].content: expected a text, got none"},
 		{of(`{"role":"user","content":""}`), "messages[0].content: expected a text, because the last message is asked, got none"},
@@ -106,7 +216,7 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{of(`{"role":"assistant","content":[` + image + `]},{"role":"user","content":"hi"}`), "messages[0].content: expected texts, because only the user's messages have images, got an image"},
 		{of(`{"role":"developer","content":[` + image + `]},{"role":"user","content":"hi"}`), "messages[0].content: expected texts, because only the user's messages have images, got an image"},
 		{of(`{"role":"user","content":[{"type":"image_url"}]}`), "messages[0].content[0].image_url.url: expected data:image/TYPE;base64,BYTES, or a public https URL without user and password, got"},
-		{of(`{"role":"user","content":[{"type":"image_url","image_url":"https://example.com/a.png"}]}`), "messages[0].content[0].image_url.url: expected data:"},
+		{of(`{"role":"user","content":[{"type":"image_url","image_url":"http://example.com/a.png"}]}`), "messages[0].content[0].image_url.url: expected data:"},
 		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":7}}]}`), "messages[0].content[0].image_url.url"},
 		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://example.com/a.png"}}]}`), `got "http://example.com/a.png"`},
 		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:text/html;base64,aGk="}}]}`), `got "data:text/html`},
@@ -115,9 +225,8 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{of(`{"role":"user","content":[{"type":"input_audio","text":"x"}]}`), "messages[0].content[0].type"},
 		{of(`{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}`), "messages[1].role: expected user, because the last message is asked, got assistant"},
 		{of(`{"role":"user","content":"hi"},{"role":"system","content":"ho"}`), "messages[1].role: expected user"},
-		{of(`{"role":"tool","content":"42","tool_call_id":"c"},{"role":"user","content":"hi"}`), "messages[0]"},
-		{of(`{"role":"root","content":"hi"}`), `messages[0].role: expected one of user, assistant, system, developer, got "root"`},
-		{of(`{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]},{"role":"user","content":"hi"}`), "messages[0].tool_calls: expected none or []"},
+		{of(`{"role":"user","content":"hi"},{"role":"tool","content":"42","tool_call_id":"c"}`), "messages[1].role: expected user, because the last message is asked, got tool"},
+		{of(`{"role":"root","content":"hi"}`), `messages[0].role: expected one of user, assistant, system, developer, tool, got "root"`},
 		{of(`{"role":"user","role":"system","content":"hi"}`), "the key once"},
 		{body(`,"stream":"yes"`), "stream"},
 		{body(`,"stream_options":{"include_usage":true}`), "stream_options: expected none without stream, got some"},
@@ -131,11 +240,10 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{body(`,"audio":{"voice":"x","format":"mp3"}`), "audio: expected none, because the answer is text"},
 		{body(`,"modalities":["text","audio"]`), `modalities: expected none or ["text"]`},
 		{body(`,"response_format":{"type":"json_object"}`), `response_format: expected none or {"type":"text"}`},
-		{body(`,"stop":["x"]`), "stop: expected none"},
 		{body(`,"logprobs":true`), "logprobs: expected none or false"},
 		{`{"model":7,"messages":[{"role":"user","content":"hi"}]}`, "model"},
 	} {
-		_, err := openai.Decode([]byte(tt.body))
+		_, err := openai.Decode(openai.Chat, []byte(tt.body))
 		known := new(problem.Error)
 		if !errors.As(err, &known) || !strings.Contains(known.Text(), tt.want) {
 			t.Errorf("%.120s: %v, want %q", tt.body, err, tt.want)
@@ -145,7 +253,7 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 
 // A member that asks for nothing is not refused, and no other member costs the answer.
 func TestOtherMembersAreIgnored(t *testing.T) {
-	for _, m := range openai.Members() {
+	for _, m := range openai.Chat.Members() {
 		values := append([]string{"null"}, m.Allowed...)
 		if m.Rule == openai.Ignored {
 			values = append(values, `7`, `"x"`, `{"a":[1.5]}`)
@@ -156,12 +264,12 @@ func TestOtherMembersAreIgnored(t *testing.T) {
 		for _, v := range values {
 			more := fmt.Sprintf(`,%q:%s`, m.Name, v)
 			b := `{"messages":[{"role":"user","content":"hi"}]` + more + `}`
-			if q, err := openai.Decode([]byte(b)); err != nil || q.Asked.Text != "hi" {
+			if q, err := openai.Decode(openai.Chat, []byte(b)); err != nil || q.Asked.Text != "hi" {
 				t.Errorf("%s: %v", more, err)
 			}
 		}
 	}
-	if _, err := openai.Decode([]byte(body(`,"of_a_later_version":{"deep":[[1.5,-0]]}`))); err != nil {
+	if _, err := openai.Decode(openai.Chat, []byte(body(`,"of_a_later_version":{"deep":[[1.5,-0]]}`))); err != nil {
 		t.Errorf("an unknown member: %v", err)
 	}
 }
@@ -172,15 +280,17 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(b), openai.Table()) {
-		t.Errorf("README.md has not this table:\n%s", openai.Table())
+	for _, api := range []openai.API{openai.Chat, openai.Responses} {
+		if !strings.Contains(string(b), api.Table()) {
+			t.Errorf("README.md has not this table:\n%s", api.Table())
+		}
 	}
 }
 
 // An answer that may be incomplete ends with length, so that no client takes it for whole.
 func TestOnlyAWholeAnswerEndsWithStop(t *testing.T) {
 	for cut, want := range map[call.Cut]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
-		if got := *openai.Finish(cut); got != want {
+		if got := *openai.Chat.Whole(&openai.Answer{Cut: cut}).(openai.Completion).Choices[0].Finish; got != want {
 			t.Errorf("an answer with cut %q ends with %s, want %s", cut, got, want)
 		}
 	}
@@ -223,6 +333,7 @@ func TestErrorsHaveOpenAIsForm(t *testing.T) {
 func TestOnlyPathsOfOpenAIsAPIAreItsPaths(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/v1/chat/completions": true, "/v1/models": true, "/v1/models/clerk": true, "/v1/responses": true, "/v1/responses/r/cancel": true, "/v1/embeddings": true,
+		"/chat/completions": true, "/models": true, "/responses": true, "/v1/v1/models": true, "/v1/v1/v1/chat/completions": true, "/chat": false, "/modelsx": false, "/v1/v1/search": false,
 		"/v1/modelsx": false, "/v1/message:send": false, "/v1/halo": false, "/v1": false, "/": false, "/text": false, "/v1/search": false, "/v1/account": false,
 	} {
 		if openai.IsPath(path) != want {
@@ -236,33 +347,31 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(body("")))
 	f.Add([]byte(of(`{"role":"system","content":"a"},{"role":"user","content":[{"type":"text","text":"hi"}]}`)))
 	f.Add([]byte(of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`)))
+	f.Add([]byte(`{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]},{"type":"function_call","name":"f","arguments":"{}"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"now"}]}`))
+	f.Add([]byte(of(`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"hi"}`)))
 	f.Add([]byte(body(`,"n":1,"tools":[],"stop":null,"stream":true,"stream_options":{"include_usage":true}`)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		q, err := openai.Decode(b)
-		if err != nil {
-			if known := new(problem.Error); !errors.As(err, &known) || known.Kind.Row().Status >= 500 {
-				t.Fatalf("%q: %v", b, err)
+		for _, api := range []openai.API{openai.Chat, openai.Responses} {
+			q, err := openai.Decode(api, b)
+			if err == nil {
+				err = q.Resolve(func(string) (string, error) { return strings.Repeat("x", 1<<10), nil })
 			}
-			return
-		}
-		size, n := 0, 0
-		for _, m := range q.Told {
-			size += len(m.Text)
-			if m.Role == "user" || m.Role == "assistant" {
-				n++
+			if err != nil {
+				if known := new(problem.Error); !errors.As(err, &known) || known.Kind.Row().Status >= 500 {
+					t.Fatalf("%q: %v", b, err)
+				}
+				continue
 			}
-		}
-		if q.Asked.Text == "" && q.Asked.Images == nil || q.Told == nil || size > 64<<10 || n > 40 {
-			t.Fatalf("%q: %+v", b, q)
+			size, n := 0, 0
+			for _, m := range q.Told {
+				size += len(m.Text)
+				if m.Role == "user" || m.Role == "assistant" || m.Role == "tool" {
+					n++
+				}
+			}
+			if q.Asked.Text == "" && q.Asked.Images == nil || q.Told == nil || size > 64<<10 || n > 40 {
+				t.Fatalf("%q: %+v", b, q)
+			}
 		}
 	})
-}
-
-// An answer that may be incomplete has the one reason that clients of OpenAI know for it.
-func TestFinishTellsIncompleteAnswers(t *testing.T) {
-	for cut, want := range map[call.Cut]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
-		if got := *openai.Finish(cut); got != want {
-			t.Errorf("Finish(%q) = %q, want %q", cut, got, want)
-		}
-	}
 }

@@ -269,6 +269,8 @@ func (h *documented) ask(t *testing.T) {
 	const messages = `"messages":[{"role":"user","content":"hi"}]}`
 	do(h.public, "POST", "/v1/chat/completions", `{"model":"free",`+messages, pro)
 	do(h.public, "POST", "/v/free/v1/chat/completions", `{"model":"free",`+messages, pro)
+	do(h.public, "POST", "/v1/responses", `{"model":"free","input":"hi"}`, pro)
+	do(h.public, "POST", "/v/free/v1/responses", `{"model":"free","input":[{"role":"user","content":"hi"}]}`, pro)
 	for _, path := range []string{"/v1/models", "/v1/models/free", "/v/free/v1/models"} {
 		do(h.public, "GET", path, "")
 	}

@@ -123,6 +123,10 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !ok || r.Level >= slog.LevelError {
 		kind = failureLine
 	}
+	if id := obs.RequestOf(ctx); id != "" {
+		r = r.Clone()
+		r.AddAttrs(slog.String("request", id))
+	}
 	h.writer.mu.Lock()
 	defer h.writer.mu.Unlock()
 	h.writer.kind, h.writer.from = kind, from.ID

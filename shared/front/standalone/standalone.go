@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
@@ -370,7 +371,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 		public = r.Wrap(public)
 	}
 	endpoints := []serve.Endpoint{
-		{Listener: r.Public, Handler: public, Work: h.config.Work},
+		{Listener: r.Public, Handler: httpapi.WithRequestIDs(public), Work: h.config.Work},
 		{Listener: socket, Handler: serve.AdminHandler(socket, h.Admin()), Streams: true},
 	}
 	if r.Endpoints != nil {

@@ -22,7 +22,7 @@ var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 // Paths lists the patterns. CloudFront takes the first that matches:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first; no admin route ends with them.
 //   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may depend on the reader's proof, so only the log is kept. Registry serves every other path below /v1/.
-//   - OpenAI's clients append the path of completions to a vacant's or to the host's base URL.
+//   - OpenAI's clients append their paths to a vacant's or to the host's base URL. Some of their base URLs have /v1 twice, which Agent explains.
 //   - Public pages come last, because a vacant may be named card. CloudFront allows 75 patterns; answers that are cheap
 //     to make have none: health, and the epoch roots for the reference's tools. Both are Agent's, like all other paths of
 //     vacants.
@@ -33,9 +33,11 @@ func Paths() []Path {
 		{"/v1/admin/export*", Export, "admin", ""},
 		{"/v1/admin/*", Admin, "admin", ""},
 		{"/v/*/v1/chat/completions", Agent, "tasks", Keyed},
+		{"/v/*/v1/responses", Agent, "tasks", Keyed},
 		{"/v1/chat/*", Agent, "tasks", Keyed},
 		{"/v1/models*", Agent, "tasks", Keyed},
 		{"/v1/responses*", Agent, "tasks", Keyed},
+		{"/v1/v1/*", Agent, "tasks", Keyed},
 		{"/a2a/v1*", Gateway, "reads", Keyed},
 		{"/v1/account*", Gateway, "reads", Keyed},
 		{"/v1/keys*", Gateway, "reads", Keyed},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -24,6 +25,8 @@ type Recent struct {
 	hash    string
 	repeats bool
 	version uint64 // of the document of repeats
+	// looked means that TakeLost was called, so Begin does not look for lost answers.
+	looked bool
 }
 
 // recent is a turn that can be found.
@@ -73,15 +76,127 @@ func (e *Engine) Repeats(ctx context.Context, r *Recent) (id string, err error) 
 	return last.Task, nil
 }
 
+// recentUntil returns when a document of a time expires.
+func recentUntil(at time.Time) time.Time {
+	return at.Add(RecentTime).UTC().Truncate(time.Second).Add(time.Second)
+}
+
 // put is the write that notes a turn.
 func (r *Recent) put(id string, at time.Time, write store.WriteID) (store.Put, error) {
 	b, err := RecentDocs.Encode(recent{id, at})
 	if err != nil {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "recent turn %s", id)
 	}
-	p := store.Put{Key: RecentDocs.Key(r.hash, newestFirst(at)+"-"+id), WriteID: write, Data: b, Expires: at.Add(RecentTime).UTC().Truncate(time.Second).Add(time.Second)}
+	p := store.Put{Key: RecentDocs.Key(r.hash, newestFirst(at)+"-"+id), WriteID: write, Data: b, Expires: recentUntil(at)}
 	if r.repeats {
 		p.Key, p.If = RecentDocs.Key(r.hash, repeated), r.version
 	}
 	return p, nil
+}
+
+// ErrLost refuses a turn that begins although a client has lost the connection on which it sent the same.
+// TakeLost may then find the earlier turn.
+var ErrLost = problem.New(problem.Conflict, "an earlier answer to the same request was not received")
+
+// lost are the turns of RecentTime whose clients lost their connections, the oldest first. A turn is
+// removed once another request has received its answer.
+type lost struct {
+	Turns []recent `json:"turns"` // At is the time at which the connection broke
+}
+
+// maxLost bounds the turns of one document. A sender has no more requests under way.
+const maxLost = 80
+
+func (r *Recent) lostKey() store.Key { return LostDocs.Key(r.hash) }
+
+// Lose records that the client of a turn of r lost its connection before the end of the answer. One equal
+// request then gets the answer.
+func (e *Engine) Lose(ctx context.Context, r *Recent, id string) error {
+	return e.updateLost(ctx, r, func(l *lost) bool {
+		l.remove(id)
+		l.Turns = append(l.Turns, recent{id, e.Now().UTC()})
+		l.Turns = l.Turns[max(len(l.Turns)-maxLost, 0):]
+		return true
+	})
+}
+
+// Deliver records that a request of r has received the answer of an earlier turn.
+func (e *Engine) Deliver(ctx context.Context, r *Recent, id string) error {
+	return e.updateLost(ctx, r, func(l *lost) bool { return l.remove(id) })
+}
+
+// remove reports whether l had the turn.
+func (l *lost) remove(id string) bool {
+	before := len(l.Turns)
+	l.Turns = slices.DeleteFunc(l.Turns, func(t recent) bool { return t.Task == id })
+	return len(l.Turns) < before
+}
+
+// updateLost changes the lost turns of r, if change reports that it changed them.
+func (e *Engine) updateLost(ctx context.Context, r *Recent, change func(*lost) bool) error {
+	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		l, _, err := LostDocs.Get(ctx, tx, r.lostKey())
+		if err != nil || !change(&l) {
+			return store.Problem(err)
+		}
+		LostDocs.Put(tx, store.Doc{Key: r.lostKey(), Expires: recentUntil(e.Now())}, l)
+		return nil
+	})
+}
+
+// TakeLost returns a lost turn of r, or "" if there is none. Until ReleaseLost, this process gives the turn to no
+// other request, so that equal requests at once do not share it. Processes do not exclude each other: a
+// request that gets an answer for nothing does less harm than a turn that a crash leaves taken.
+func (e *Engine) TakeLost(ctx context.Context, r *Recent) (id string, err error) {
+	r.looked = true
+	turns, err := e.lostTurns(ctx, r)
+	for _, t := range turns {
+		if _, taken := e.taken.LoadOrStore(t.Task, true); taken {
+			continue
+		}
+		// The request that had the turn before may have received the answer since.
+		again, err := e.lostTurns(ctx, r)
+		if err == nil && slices.ContainsFunc(again, func(o recent) bool { return o.Task == t.Task }) {
+			return t.Task, nil
+		}
+		if e.taken.Delete(t.Task); err != nil {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// ReleaseLost ends TakeLost. A nil r took nothing.
+func (e *Engine) ReleaseLost(r *Recent, id string) {
+	if r != nil && r.looked {
+		e.taken.Delete(id)
+	}
+}
+
+// lostTurns reads the lost turns of r.
+func (e *Engine) lostTurns(ctx context.Context, r *Recent) ([]recent, error) {
+	l, _, err := LostDocs.Get(ctx, e.Store, r.lostKey())
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	from := e.Now().Add(-RecentTime)
+	return slices.DeleteFunc(l.Turns, func(t recent) bool { return t.At.Before(from) }), nil
+}
+
+// lookForLost reads, beside what the call reads, whether a turn that begins may repeat a lost one. The
+// function that it returns waits for the read; its error is ErrLost if so.
+func (e *Engine) lookForLost(ctx context.Context, t *Turn) func() error {
+	if t.Recent == nil || t.Recent.repeats || t.Recent.looked {
+		return func() error { return nil }
+	}
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		var turns []recent
+		if turns, err = e.lostTurns(ctx, t.Recent); len(turns) > 0 {
+			err = ErrLost
+		}
+	}()
+	return func() error { <-read; return err }
 }

@@ -27,6 +27,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		close(ended)
 		return t.Ref, ended, err
 	}
+	looked := e.lookForLost(ctx, &t)
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
 	r.quiet, r.brief = t.Quiet, t.Quiet && t.Work == 0
@@ -37,6 +38,9 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		o.Work = t.Work
 	}
 	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		if err := looked(); err != nil {
+			return nil, err
+		}
 		if t.Continue {
 			return e.continued(context.WithoutCancel(ctx), &t, r, row)
 		}
@@ -56,6 +60,10 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	})
 	if err != nil {
 		close(ended)
+		// An answer that is paid for already comes also if a new call is refused.
+		if lost := looked(); errors.Is(lost, ErrLost) {
+			return t.Ref, ended, lost
+		}
 		found, err := e.resent(ctx, &t, err)
 		t.ID = found.ID
 		return t.Ref, ended, err

@@ -111,6 +111,7 @@ type Engine struct {
 	running sync.WaitGroup
 	listing *semaphore.Weighted // bytes of MaxListing
 	onPush  func(Ref)
+	taken   sync.Map // ids of lost turns that a request of this process repeats
 }
 
 // New returns an Engine.

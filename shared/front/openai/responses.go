@@ -1,0 +1,177 @@
+package openai
+
+import (
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+)
+
+// Response is an answer of Responses. Members that this host does not set have the values of an answer
+// without them, because typed clients require most.
+type Response struct {
+	ID           string            `json:"id"`
+	Object       string            `json:"object"`
+	Created      int64             `json:"created_at"`
+	Status       string            `json:"status"`
+	Error        *ResponseError    `json:"error"`
+	Incomplete   *Incomplete       `json:"incomplete_details"`
+	Instructions *string           `json:"instructions"` // null
+	Model        string            `json:"model"`
+	Output       []Item            `json:"output"`
+	Parallel     bool              `json:"parallel_tool_calls"`
+	Previous     *string           `json:"previous_response_id"` // null
+	Store        bool              `json:"store"`
+	Temperature  *float64          `json:"temperature"` // null
+	ToolChoice   string            `json:"tool_choice"`
+	Tools        []struct{}        `json:"tools"`
+	TopP         *float64          `json:"top_p"` // null
+	Usage        *ResponseUsage    `json:"usage"`
+	Metadata     map[string]string `json:"metadata"`
+	Fingerprint  string            `json:"system_fingerprint,omitempty"` // hash of the envelope that signs the request
+	Proof        *Proof            `json:"vacancy,omitempty"`
+}
+
+// The statuses of answers and of their items.
+const (
+	inProgress = "in_progress"
+	completed  = "completed"
+	incomplete = "incomplete"
+	failed     = "failed"
+)
+
+// ResponseError tells why an answer failed.
+type ResponseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Incomplete tells why an answer may lack its end.
+type Incomplete struct {
+	Reason string `json:"reason"`
+}
+
+// Item is the message that an answer has.
+type Item struct {
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Role    string `json:"role"`
+	Content []Part `json:"content"`
+}
+
+// Part is the text of an item.
+type Part struct {
+	Type        string     `json:"type"`
+	Text        string     `json:"text"`
+	Annotations []struct{} `json:"annotations"`
+	Logprobs    []struct{} `json:"logprobs"`
+}
+
+// ResponseUsage is the usage that the agent reported, in tokens; zeros without a report.
+type ResponseUsage struct {
+	Input         uint64        `json:"input_tokens"`
+	InputDetails  Details       `json:"input_tokens_details"`
+	Output        uint64        `json:"output_tokens"`
+	OutputDetails OutputDetails `json:"output_tokens_details"`
+	Total         uint64        `json:"total_tokens"`
+}
+
+// OutputDetails divides the tokens of an answer. Agents report no tokens of reasoning.
+type OutputDetails struct {
+	Reasoning uint64 `json:"reasoning_tokens"`
+}
+
+// event is an event of a streamed answer.
+type event struct {
+	Type         string      `json:"type"`
+	Number       int         `json:"sequence_number"`
+	Response     *Response   `json:"response,omitempty"`
+	ItemID       string      `json:"item_id,omitempty"`
+	OutputIndex  *int        `json:"output_index,omitempty"`
+	ContentIndex *int        `json:"content_index,omitempty"`
+	Item         *Item       `json:"item,omitempty"`
+	Part         *Part       `json:"part,omitempty"`
+	Delta        *string     `json:"delta,omitempty"`
+	Text         *string     `json:"text,omitempty"`
+	Logprobs     *[]struct{} `json:"logprobs,omitempty"`
+	Error        *Error      `json:"error,omitempty"`
+}
+
+const itemPrefix = "msg_"
+
+// AnswerTask returns the id of the task whose answer is an item, for an item of this API.
+func AnswerTask(item string) (id string, ok bool) { return strings.CutPrefix(item, itemPrefix) }
+
+func (a *Answer) response(status string) *Response {
+	r := &Response{
+		ID: "resp_" + a.ID, Object: "response", Created: a.Created, Status: status, Model: a.Model, Output: []Item{}, ToolChoice: "none",
+		Tools: []struct{}{}, Metadata: map[string]string{}, Fingerprint: a.Request, Proof: a.Proof,
+	}
+	if status != completed {
+		return r
+	}
+	if IsIncomplete(a.Cut) {
+		r.Status, r.Incomplete = incomplete, &Incomplete{"max_output_tokens"} // the one reason for an answer without its end
+	}
+	r.Output = []Item{*a.item(r.Status)}
+	u := call.Usage{}
+	if a.Usage != nil {
+		u = *a.Usage
+	}
+	r.Usage = &ResponseUsage{Input: u.In, InputDetails: Details{u.Cached}, Output: u.Out, Total: u.In + u.Out}
+	return r
+}
+
+// item is the item of an answer. It has no content while the answer is in progress.
+func (a *Answer) item(status string) *Item {
+	i := &Item{ID: itemPrefix + a.ID, Type: "message", Status: status, Role: assistant, Content: []Part{}}
+	if status != inProgress {
+		i.Content = []Part{textPart(a.Text)}
+	}
+	return i
+}
+
+func textPart(text string) Part {
+	return Part{Type: "output_text", Text: text, Annotations: []struct{}{}, Logprobs: []struct{}{}}
+}
+
+// partEvent is an event about the text of the item.
+func (a *Answer) partEvent(kind string) event {
+	return event{Type: kind, ItemID: itemPrefix + a.ID, OutputIndex: new(int), ContentIndex: new(int)}
+}
+
+// event appends an event.
+func (s *Stream) event(b []byte, e event) []byte {
+	e.Number = s.next
+	s.next++
+	return appendData(append(append(append(b, "event: "...), e.Type...), '\n'), e)
+}
+
+func (s *Stream) beginResponse(a *Answer) (b []byte) {
+	for _, kind := range []string{"response.created", "response.in_progress"} {
+		b = s.event(b, event{Type: kind, Response: a.response(inProgress)})
+	}
+	b = s.event(b, event{Type: "response.output_item.added", OutputIndex: new(int), Item: a.item(inProgress)})
+	part, e := textPart(""), a.partEvent("response.content_part.added")
+	e.Part = &part
+	return s.event(b, e)
+}
+
+func (s *Stream) endResponse(a *Answer) []byte {
+	whole := a.response(completed)
+	text, e := a.Text, a.partEvent("response.output_text.done")
+	e.Text, e.Logprobs = &text, &[]struct{}{}
+	b := s.event(nil, e)
+	e = a.partEvent("response.content_part.done")
+	e.Part = &whole.Output[0].Content[0]
+	b = s.event(b, e)
+	b = s.event(b, event{Type: "response.output_item.done", OutputIndex: new(int), Item: &whole.Output[0]})
+	return s.event(b, event{Type: "response." + whole.Status, Response: whole})
+}
+
+// failResponse sends two events, because some clients read only one of them.
+func (s *Stream) failResponse(a *Answer, err error) []byte {
+	e, r := FailureOf(err).Error, a.response(failed)
+	r.Error = &ResponseError{e.Code, e.Message}
+	return s.event(s.event(nil, event{Type: "error", Error: &e}), event{Type: "response.failed", Response: r})
+}
