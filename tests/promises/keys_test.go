@@ -53,6 +53,7 @@ var (
 		"host's MCP":    (*runs).hostsMCP,
 		"OpenAI":        (*runs).completion,
 		"OpenAI stream": (*runs).completionStream,
+		"Responses":     (*runs).response,
 	}
 	keyedRequests = map[string]func(*runs) *http.Request{
 		"AGP": func(w *runs) *http.Request {

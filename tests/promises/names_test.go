@@ -39,6 +39,9 @@ var byName = map[string]func(*runs) string{
 	"OpenAI below the vacant": func(w *runs) string {
 		return w.post("/v/shop/v1/chat/completions", w.key, `{"messages":[{"role":"user","content":"hi"}]}`)
 	},
+	"Responses": func(w *runs) string {
+		return w.post("/v1/responses", w.key, `{"model":"shop","input":"hi"}`)
+	},
 	"OpenAI's list": func(w *runs) string { return w.get("/v1/models/shop") },
 	"AGP slug": func(w *runs) string {
 		return w.post("/a2a/v1", w.agp, `{"from":"ann","intent":"booking.confirm","ttl_ms":9000,"payload":{"venue_slug":"shop"}}`)

@@ -161,6 +161,7 @@ var linkers = map[string]struct{ path, version, body string }{
 	"A2A 0.3, JSON-RPC":        {"/v/NAME/", "", `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"look"},{"kind":"file","file":{"uri":%s,"mimeType":"image/png"}}]}}}`},
 	"OpenAI":                   {"/v/NAME/v1/chat/completions", "", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":%s}}]}]}`},
 	"OpenAI, stream":           {"/v/NAME/v1/chat/completions", "", `{"model":"m","stream":true,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":%s}}]}]}`},
+	"Responses":                {"/v/NAME/v1/responses", "", `{"input":[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":%s}]}]}`},
 	"OpenAI, of the host":      {"/v1/chat/completions", "", `{"model":"NAME","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":%s}}]}]}`},
 }
 

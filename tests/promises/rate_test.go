@@ -51,6 +51,12 @@ var oneToken = map[string]struct {
 	"completion stream": {1, func(w *runs, n int) (string, string, string) {
 		return "/v1/chat/completions", w.key, fmt.Sprintf(`{"model":"shop","stream":true,"messages":[{"role":"user","content":"hi %d"}]}`, n)
 	}},
+	"response": {1, func(w *runs, n int) (string, string, string) {
+		return w.at() + "/v1/responses", w.key, fmt.Sprintf(`{"input":"hi %d"}`, n)
+	}},
+	"response stream": {1, func(w *runs, n int) (string, string, string) {
+		return "/v1/responses", w.key, fmt.Sprintf(`{"model":"shop","stream":true,"input":"hi %d"}`, n)
+	}},
 	"agp": {1, func(w *runs, n int) (string, string, string) {
 		return "/a2a/v1", w.agp, fmt.Sprintf(`{"from":"eve","intent":"booking.confirm","ttl_ms":%d,"payload":{"venue_id":%q}}`, 9000+n, w.shop.ID)
 	}},

@@ -96,6 +96,8 @@ var ways = map[string]way{
 	"completion":        {(*runs).completion, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
 	"completion stream": {(*runs).completionStream, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
 	"completion retry":  {(*runs).completionRetry, [7]outcome{stored, none, refused, refused, refused, stored, refused}, nil},
+	"response":          {(*runs).response, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
+	"response stream":   {(*runs).responseStream, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
 	"guest completion":  {(*runs).guestCompletion, [7]outcome{refused, free, none, none, refused, refused, none}, nil},
 	// Tokens of an issuer whose subjects the buyer pays for.
 	"token":            {(*runs).tokenText, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
@@ -462,6 +464,11 @@ func (w *runs) guestCompletion()  { w.complete("", "") }
 
 func (w *runs) complete(key, more string) {
 	w.post(w.at()+"/v1/chat/completions", key, `{"messages":[{"role":"user","content":"hi"}]`+more+`}`)
+}
+
+func (w *runs) response() { w.post(w.at()+"/v1/responses", w.key, `{"input":"hi"}`) }
+func (w *runs) responseStream() {
+	w.post("/v1/responses", w.key, `{"model":"shop","stream":true,"input":[{"role":"user","content":"hi"}]}`)
 }
 
 // completionRetry is the request of before, as OpenAI's clients send it again by themselves.

@@ -26,6 +26,8 @@ var mostWaits = map[string]struct{ ordinary, slow int }{
 	"host's mcp":         {64, 16},
 	"completion":         {64, 16},
 	"completion stream":  {16, 16},
+	"response":           {64, 16},
+	"response stream":    {16, 16},
 	"a2a subscribe":      {16, 16},
 	"mcp get_task":       {16, 16},
 	"mcp get_task batch": {16, 16},

@@ -110,6 +110,8 @@ func ownedRows() map[string]ownedRow {
 
 		"POST /v/{vacant}/v1/chat/completions": {requests: completions("/v/mind")},
 		"POST /v1/chat/completions":            {requests: completions("")},
+		"POST /v/{vacant}/v1/responses":        {requests: responses("/v/mind")},
+		"POST /v1/responses":                   {requests: responses("")},
 
 		"POST /v/{vacant}/mcp":    {why: "the rows of its tools"},
 		"POST /mcp":               {why: "the rows of its tools"},
@@ -189,6 +191,14 @@ func completions(at string) []request {
 		{"POST " + at + "/v1/chat/completions Idempotency-Key: {once}", completion("again")},
 		{"POST " + at + "/v1/chat/completions Idempotency-Key: {once}", completion("{mark}")},
 		{"POST " + at + "/v1/chat/completions X-Stainless-Retry-Count: 1", completion("{retried}")},
+	}
+}
+
+// responses are the same requests of Responses, and one that names an answer by its id.
+func responses(at string) []request {
+	return []request{
+		{"POST " + at + "/v1/responses Idempotency-Key: {once}", `{"model":"mind","input":"again"}`},
+		{"POST " + at + "/v1/responses", `{"model":"mind","input":[{"type":"item_reference","id":"msg_{task}"},{"role":"user","content":"again"}]}`},
 	}
 }
 

@@ -40,10 +40,18 @@ await failing('nobody', new OpenAI({ baseURL: `${url}/v1`, apiKey: 'sk-nobody' }
 await failing('missing', host, { model: 'nothere' }, kind);
 await failing('failing', host, { model: 'failing' }, kind);
 await failing('tools', host, { model: 'echo', tools: [{ type: 'function', function: { name: 'f' } }] }, kind);
+const answered = await host.responses.create({ model: 'echo', input: 'hi', instructions: 'be brief' });
+got.responses = `${words(answered.output_text)} ${answered.status}`;
+let said = '', end;
+for await (const event of await host.responses.create({ model: 'echo', input: [{ role: 'user', content: 'hi' }], stream: true })) {
+  if (event.type === 'response.output_text.delta') said += event.delta;
+  end = event;
+}
+got['responses stream'] = `${words(said)} ${end.type} ${words(end.response.output[0].content[0].text)}`;
 try {
-  await host.responses.create({ model: 'echo', input: 'hi' });
+  await host.responses.retrieve(answered.id);
 } catch (e) {
-  got.responses = e.status === 404 && e.message.includes('/v1/chat/completions') ? 'True' : `${e}`;
+  got['responses retrieve'] = kind(e);
 }
 const dot = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } };
 const seen = await host.chat.completions.create({ model: 'viewer', messages: [{ role: 'user', content: [{ type: 'text', text: 'see' }, dot] }] });

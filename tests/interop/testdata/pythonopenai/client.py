@@ -42,10 +42,15 @@ for name, more in [("missing", {"model": "nothere"}), ("failing", {"model": "fai
         host.chat.completions.create(messages=say("hi"), **more)
     except openai.APIStatusError as e:
         got[name] = f"{type(e).__name__} {e.code} {e.param}"
+response = host.responses.create(model="echo", input="hi", instructions="be brief")
+got["responses"] = f"{words(response.output_text)} {response.status}"
+events = list(host.responses.create(model="echo", input=[{"role": "user", "content": "hi"}], stream=True))
+said = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+got["responses stream"] = f"{words(said)} {events[-1].type} {words(events[-1].response.output_text)}"
 try:
-    host.responses.create(model="echo", input="hi")
+    host.responses.retrieve(response.id)
 except openai.NotFoundError as e:
-    got["responses"] = str("/v1/chat/completions" in e.message)
+    got["responses retrieve"] = f"{type(e).__name__} {e.code} {e.param}"
 
 dot = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 seen = host.chat.completions.create(model="viewer", messages=[{"role": "user", "content": [{"type": "text", "text": "see"}, dot]}])
@@ -54,4 +59,7 @@ chat = ChatOpenAI(base_url=url + "/v/echo/v1", api_key=key, model="echo")
 reply = chat.invoke([("system", "be brief"), ("human", "before"), ("ai", "yes"), ("human", "hi")])
 got["langchain"] = words(reply.content) + " " + reply.response_metadata["finish_reason"]
 got["langchain stream"] = words("".join(c.content for c in chat.stream("hi")))
+chat = ChatOpenAI(base_url=url + "/v1", api_key=key, model="echo", use_responses_api=True)
+got["langchain responses"] = words(chat.invoke([("system", "be brief"), ("human", "before"), ("ai", "yes"), ("human", "hi")]).text)
+got["langchain responses stream"] = words("".join(c.text for c in chat.stream("hi")))
 print(json.dumps(got))
