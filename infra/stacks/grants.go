@@ -206,7 +206,7 @@ func checkingTokens() []access {
 
 // agentGrants returns the grants of the functions of A2A. The host's MCP server finds agents by search.
 func agentGrants(s settings.Settings) map[functions.Function]grants {
-	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, task.LostDocs, guests.SecretDocs, billing.DueDocs)
+	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, guests.SecretDocs, billing.DueDocs)
 	agent = append(agent, checkingTokens()...)
 	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}})
 	return map[functions.Function]grants{

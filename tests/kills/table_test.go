@@ -173,7 +173,7 @@ var table = []scenario{
 			{before, "Doc guest 2", fresh, inDev},
 			{before, "Commit guest", fresh, inDev},
 			{after, "Commit guest", fresh, inDev},
-			{before, "Doc lost", fresh, inDev},
+			{before, "Docs recent", fresh, inDev},
 			{before, "Tip rsp", fresh, inDev},
 			{before, "Doc v 2", fresh, inDev},
 			{before, "Doc host", fresh, inDev},

@@ -69,7 +69,7 @@ func (m remembered) Infer(_ context.Context, r substrate.Request) iter.Seq2[subs
 type flaky struct {
 	store.Store
 	down atomic.Bool
-	lost sync.Map // data of task.LostDocs, by key
+	lost sync.Map // data of lost turns, by key
 }
 
 func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
@@ -78,7 +78,7 @@ func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 	}
 	err := f.Store.Commit(ctx, writes...)
 	for _, w := range writes {
-		if put, ok := w.(store.Put); ok && err == nil && strings.HasPrefix(put.Key.Partition, "lost#") {
+		if put, ok := w.(store.Put); ok && err == nil && strings.HasPrefix(put.Key.Sort, "lost-") {
 			f.lost.Store(put.Key, string(put.Data))
 		}
 	}

@@ -24,11 +24,6 @@ var (
 		Shape: store.Shape{Name: "recent turn", Partition: "recent#*", Sort: "*", Verify: store.Unread},
 		Codec: store.JSON[recent](1),
 	}
-	// LostDocs name the turns of the last minutes whose clients lost their connections, by the same hash.
-	LostDocs = store.Kind[lost]{
-		Shape: store.Shape{Name: "turns whose answers were lost", Partition: "lost#*", Sort: "turns", Verify: store.Unread},
-		Codec: store.JSON[lost](1),
-	}
 	// PushDocs are the push configurations. The index lists those whose deliveries have not
 	// ended.
 	PushDocs = store.Kind[[]byte]{

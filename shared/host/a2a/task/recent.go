@@ -98,48 +98,34 @@ func (r *Recent) put(id string, at time.Time, write store.WriteID) (store.Put, e
 // TakeLost may then find the earlier turn.
 var ErrLost = problem.New(problem.Conflict, "an earlier answer to the same request was not received")
 
-// lost are the turns of RecentTime whose clients lost their connections, the oldest first. A turn is
-// removed once another request has received its answer.
-type lost struct {
-	Turns []recent `json:"turns"` // At is the time at which the connection broke
-}
+// lostPrefix begins the keys of turns whose clients lost their connections, which sort after the documents of
+// first messages. At is the time at which the connection broke. It is zero once another request has received
+// the answer.
+const lostPrefix = "lost-"
 
-// maxLost bounds the turns of one document. A sender has no more requests under way.
+// maxLost bounds the lost turns that are looked at. A sender has no more requests under way.
 const maxLost = 80
-
-func (r *Recent) lostKey() store.Key { return LostDocs.Key(r.hash) }
 
 // Lose records that the client of a turn of r lost its connection before the end of the answer. One equal
 // request then gets the answer.
 func (e *Engine) Lose(ctx context.Context, r *Recent, id string) error {
-	return e.updateLost(ctx, r, func(l *lost) bool {
-		l.remove(id)
-		l.Turns = append(l.Turns, recent{id, e.Now().UTC()})
-		l.Turns = l.Turns[max(len(l.Turns)-maxLost, 0):]
-		return true
-	})
+	return e.putLost(ctx, r, recent{id, e.Now().UTC()})
 }
 
 // Deliver records that a request of r has received the answer of an earlier turn.
 func (e *Engine) Deliver(ctx context.Context, r *Recent, id string) error {
-	return e.updateLost(ctx, r, func(l *lost) bool { return l.remove(id) })
+	return e.putLost(ctx, r, recent{Task: id})
 }
 
-// remove reports whether l had the turn.
-func (l *lost) remove(id string) bool {
-	before := len(l.Turns)
-	l.Turns = slices.DeleteFunc(l.Turns, func(t recent) bool { return t.Task == id })
-	return len(l.Turns) < before
-}
-
-// updateLost changes the lost turns of r, if change reports that it changed them.
-func (e *Engine) updateLost(ctx context.Context, r *Recent, change func(*lost) bool) error {
+// putLost stores a lost turn. One that was received is stored only over one that was lost.
+func (e *Engine) putLost(ctx context.Context, r *Recent, now recent) error {
+	key := RecentDocs.Key(r.hash, lostPrefix+now.Task)
 	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		l, _, err := LostDocs.Get(ctx, tx, r.lostKey())
-		if err != nil || !change(&l) {
+		before, _, err := RecentDocs.Get(ctx, tx, key)
+		if err != nil || now.At.IsZero() && before.At.IsZero() {
 			return store.Problem(err)
 		}
-		LostDocs.Put(tx, store.Doc{Key: r.lostKey(), Expires: recentUntil(e.Now())}, l)
+		RecentDocs.Put(tx, store.Doc{Key: key, Expires: recentUntil(e.Now())}, now)
 		return nil
 	})
 }
@@ -174,13 +160,24 @@ func (e *Engine) ReleaseLost(r *Recent, id string) {
 }
 
 // lostTurns reads the lost turns of r.
-func (e *Engine) lostTurns(ctx context.Context, r *Recent) ([]recent, error) {
-	l, _, err := LostDocs.Get(ctx, e.Store, r.lostKey())
+func (e *Engine) lostTurns(ctx context.Context, r *Recent) (turns []recent, err error) {
+	all := RecentDocs.All(r.hash)
+	all.First, all.Last = lostPrefix, lostPrefix+"~"
+	docs, _, err := e.Store.Docs(ctx, all, maxLost, "")
 	if err != nil {
 		return nil, store.Problem(err)
 	}
 	from := e.Now().Add(-RecentTime)
-	return slices.DeleteFunc(l.Turns, func(t recent) bool { return t.At.Before(from) }), nil
+	for _, d := range docs {
+		t, err := RecentDocs.Parse(d)
+		if err != nil {
+			return nil, err
+		}
+		if !t.At.Before(from) {
+			turns = append(turns, t)
+		}
+	}
+	return turns, nil
 }
 
 // lookForLost reads, beside what the call reads, whether a turn that begins may repeat a lost one. The
