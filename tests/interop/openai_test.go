@@ -131,7 +131,6 @@ func TestFrameworksOnTopOfOpenAI(t *testing.T) {
 	}
 }
 
-// callPrice is the price of a call.
 const callPrice = 2 * money.Dollar / 100
 
 // proxy leads to a host with the account of a key. The first request that has a text with the word cut is answered by

@@ -1,6 +1,6 @@
 // Package a2a serves vacants to A2A clients: JSON-RPC of versions 1.0 and 0.3 at one
 // URL, HTTP+JSON of 1.0 below it, and the agent card; to clients of OpenAI's API, chat
-// completions; and to clients of no protocol, a text for a text.
+// completions and Responses; and to clients of no protocol, a text for a text.
 //
 // It translates: every message goes through host/call, by way of host/a2a/task. The
 // invariants: at one path an unknown vacant, a closed child and an unknown route get the same

@@ -131,7 +131,7 @@ func TestResponsesArePaidAndFoundAgain(t *testing.T) {
 		t.Errorf("an earlier answer by its id: %d %s", got.status, got.body)
 	}
 	for name, got := range map[string]answer{
-		"another account": ask(next, w.other), "a guest": ask(next),
+		"another account": ask(next, w.other), "a guest": ask(next), "a test key of the account": ask(next, "Authorization: Bearer "+w.key("acme", true)),
 		"no item": ask(strings.Replace(next, `"id":"msg_`, `"id":"rs_`, 1), w.acme),
 	} {
 		if got.status != 400 || !strings.Contains(at(t, got.body, "error", "message"), "the id of an answer of the last 24 hours") {

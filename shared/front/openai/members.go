@@ -75,7 +75,6 @@ func (api API) Members() []Member {
 	}
 }
 
-// responsesMembers returns the members of Responses.
 func responsesMembers() []Member {
 	all := []Member{
 		{Name: "input", Rule: Counts, Note: "a text, or a list of messages, which are read as in a completion; earlier calls of tools are told as texts"},

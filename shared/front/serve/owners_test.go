@@ -194,11 +194,10 @@ func completions(at string) []request {
 	}
 }
 
-// responses are the same requests of Responses, and one that names an answer by its id.
+// responses are the same of Responses.
 func responses(at string) []request {
 	return []request{
 		{"POST " + at + "/v1/responses Idempotency-Key: {once}", `{"model":"mind","input":"again"}`},
-		{"POST " + at + "/v1/responses", `{"model":"mind","input":[{"type":"item_reference","id":"msg_{task}"},{"role":"user","content":"again"}]}`},
 	}
 }
 
@@ -426,7 +425,7 @@ func (t thing) fill(s string) string {
 	return s
 }
 
-var randomText = regexp.MustCompile(`[0-9a-f]{16,}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|\+00:00)|"(created|ms)": ?[0-9]+|[0-9a-zA-Z+/=_-]{60,}`)
+var randomText = regexp.MustCompile(`[0-9a-f]{16,}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|\+00:00)|"(created|created_at|ms)": ?[0-9]+|[0-9a-zA-Z+/=_-]{60,}`)
 
 // plain returns an answer without what differs between two answers to the same request. What a
 // thing has is replaced by its words.
