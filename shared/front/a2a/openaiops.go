@@ -68,8 +68,8 @@ func OpenAIOperations() []op.Spec {
 	return []op.Spec{
 		asking(openai.Completions, "asks the vacant that the model names", reflect.TypeFor[Completing](), completion, chunks),
 		asking("/v/{vacant}"+openai.Completions, "asks a vacant", reflect.TypeFor[CompletingAt](), completion, chunks),
-		asking(openai.ResponsesPath, "asks the vacant that the model names, by Responses", reflect.TypeFor[Responding](), response, events),
-		asking("/v/{vacant}"+openai.ResponsesPath, "asks a vacant, by Responses", reflect.TypeFor[RespondingAt](), response, events),
+		asking(openai.ResponsesPath, "asks the vacant that the model names by Responses", reflect.TypeFor[Responding](), response, events),
+		asking("/v/{vacant}"+openai.ResponsesPath, "asks a vacant by Responses", reflect.TypeFor[RespondingAt](), response, events),
 		of("GET", openai.Models, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openai.ModelList]()),
 		of("GET", openai.Models+"/{model}", "shows a vacant as a model", reflect.TypeFor[OfModel](), reflect.TypeFor[openai.Model]()),
 		of("GET", "/v/{vacant}"+openai.Models, "lists the vacant as a model", reflect.TypeFor[ModelsOf](), reflect.TypeFor[openai.ModelList]()),

@@ -12,12 +12,12 @@ import (
 
 // Bodies of requests, for descriptions: Decode reads them.
 type (
-	// ResponsesBody is the body of a request of Responses. Input may also be a text.
+	// ResponsesBody is the body of a request of Responses. Input is a text, or a list of Asked.
 	ResponsesBody struct {
-		Model        string  `json:"model,omitempty"`
-		Input        []Asked `json:"input"`
-		Instructions string  `json:"instructions,omitempty"`
-		Stream       bool    `json:"stream,omitempty"`
+		Model        string `json:"model,omitempty"`
+		Input        any    `json:"input"`
+		Instructions string `json:"instructions,omitempty"`
+		Stream       bool   `json:"stream,omitempty"`
 	}
 	// Body has the members that count. Members has the others.
 	Body struct {
