@@ -17,8 +17,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// leastNode is the oldest supported major version of Node.
-const leastNode = 20
+// Major versions of Node. Node 20 still runs the CDK, but its own support has ended.
+const (
+	leastNode     = 20
+	suggestedNode = 22
+)
 
 // script is CDK's entry point in an install.
 var script = filepath.Join("node_modules", "aws-cdk", "bin", "cdk")
@@ -62,7 +65,7 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) 
 func build(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, leastNode)
+		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, suggestedNode)
 	}
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "package.json"), manifest, 0o644),
@@ -87,15 +90,15 @@ func tail(out []byte) string {
 func findNode(ctx context.Context) (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return "", problem.Wrap(problem.NotFound, err, "node was not found, and CDK runs on it: install Node %d or newer (https://nodejs.org)", leastNode)
+		return "", problem.Wrap(problem.NotFound, err, "node was not found, and CDK runs on it: install Node %d or newer (https://nodejs.org)", suggestedNode)
 	}
 	out, err := exec.CommandContext(ctx, node, "--version").Output()
 	if err != nil {
-		return "", problem.Wrap(problem.NotFound, err, "%s does not run: install Node %d or newer (https://nodejs.org)", node, leastNode)
+		return "", problem.Wrap(problem.NotFound, err, "%s does not run: install Node %d or newer (https://nodejs.org)", node, suggestedNode)
 	}
 	version := strings.TrimSpace(string(out))
 	if major, ok := nodeMajor(version); !ok || major < leastNode {
-		return "", problem.New(problem.NotFound, "%s is version %q, and CDK needs Node %d or newer (https://nodejs.org)", node, version, leastNode)
+		return "", problem.New(problem.NotFound, "%s is version %q, which is too old for CDK: install Node %d or newer (https://nodejs.org)", node, version, suggestedNode)
 	}
 	return node, nil
 }
