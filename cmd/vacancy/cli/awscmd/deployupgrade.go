@@ -12,8 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // upgrading is the upgrade of a stage's documents by a deploy. The stage is paused meanwhile, because
@@ -22,7 +24,7 @@ import (
 // functions store in them. Whatever ends a deploy, the next one continues.
 type upgrading struct {
 	*deployment
-	// from is the version of the documents: 0 for a stage that has none.
+	// from is the version of the documents: 0 for a stage that has none, or whose first deploy failed.
 	from int
 	// paused is the template of the functions that were paused; nil before the pause.
 	paused []byte
@@ -43,6 +45,13 @@ func (d *deployment) planUpgrade(ctx context.Context) (upgrading, error) {
 	}
 	v, err := upgrade.Read(ctx, tables)
 	u.from = v.Version
+	if err == nil && u.isNeeded() {
+		// A stage without an operator key never had a vacant or an account: its first deploy failed.
+		var key store.Doc
+		if key, err = tables.Doc(ctx, operator.Key()); err == nil && key.Version == 0 {
+			u.from = 0
+		}
+	}
 	return u, errors.Join(err, tables.Close())
 }
 
