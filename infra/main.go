@@ -4,8 +4,11 @@
 //
 // Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which holds
 // the defaults. Package setting lists them. `vacancy deploy` also sets stage, changes
-// (see package stored), and edgeSecretVersion and edgeSecretBefore: the versions of the
-// edge's secret that are sent, and still accepted.
+// (see package stored), lacksBudgets, and edgeSecretVersion and edgeSecretBefore: the
+// versions of the edge's secret that are sent, and still accepted.
+//
+// With -plan it writes the templates without the functions' code, for
+// `vacancy deploy --plan`.
 package main
 
 import (
@@ -13,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,13 +33,15 @@ import (
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	plan := flag.Bool("plan", false, "write templates that are only shown: the functions are not built")
+	flag.Parse()
+	if err := run(context.Background(), *plan); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) (err error) {
+func run(ctx context.Context, plan bool) (err error) {
 	defer jsii.Close()
 	defer func() {
 		if cause := recover(); cause != nil { // the CDK panics if a construct is wrong
@@ -64,12 +70,18 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(zips)) }()
-	if err := bundle.Functions(ctx, top, chosen.Arch, functions.Names(), zips, os.Environ()); err != nil {
+	zip := func(name string) string { return filepath.Join(zips, name+".zip") }
+	if plan {
+		placeholder := filepath.Join(zips, "plan.zip")
+		if err := os.WriteFile(placeholder, []byte("plan"), 0o600); err != nil {
+			return err
+		}
+		zip = func(string) string { return placeholder }
+	} else if err := bundle.Functions(ctx, top, chosen.Arch, functions.Names(), zips, os.Environ()); err != nil {
 		return err
 	}
 	stacks.New(app, stacks.Input{
-		Settings: chosen, Region: region, Version: version(ctx, top),
-		Zip: func(name string) string { return filepath.Join(zips, name+".zip") },
+		Settings: chosen, Region: region, Version: version(ctx, top), Zip: zip,
 	})
 	app.Synth(nil)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/infra/bundle"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
@@ -121,5 +124,40 @@ func TestAWrongContextValueIsNamedBeforeAnythingIsBuilt(t *testing.T) {
 	}
 	if strings.Contains(text, "goroutine") {
 		t.Errorf("a trace is no word to an operator:\n%s", text)
+	}
+}
+
+// vacancy deploy --plan runs the app like this: without the CDK's command line, credentials and code.
+func TestAPlanHasTheTemplatesOfADeploy(t *testing.T) {
+	top, err := bundle.Top(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./infra", "-plan")
+	cmd.Dir = top
+	cmd.Env = append(os.Environ(), "CDK_OUTDIR="+out, `CDK_CONTEXT_JSON={"stage":"dev","email":"ops@example.org"}`, "AWS_REGION=eu-west-1")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go run ./infra -plan: %v: %s", err, text)
+	}
+	built, err := assembly.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, short := range stage.Stacks() {
+		want, err := os.ReadFile(filepath.Join("testdata", short+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := func(template []byte) []assembly.Count {
+			parsed, err := assembly.Parse(template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return parsed.Counts()
+		}
+		if diff := cmp.Diff(counts(want), counts(built.Stacks[i].Template)); diff != "" {
+			t.Errorf("the plan of stack %s (-golden +plan):\n%s", short, diff)
+		}
 	}
 }

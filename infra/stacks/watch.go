@@ -34,7 +34,7 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 		board := dashboard(s, in, d)
 		output(s, "Dashboard", board.DashboardName(), "CloudWatch dashboard of the stage")
 	}
-	if in.Settings.Email != "" {
+	if in.Settings.Email != "" && !in.Settings.LacksBudgets {
 		budget(s, in)
 	}
 	return s

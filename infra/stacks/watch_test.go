@@ -2,6 +2,7 @@ package stacks_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,11 @@ func TestAMailAddressMakesABudgetAndASubscription(t *testing.T) {
 		if n, m := len(with.of(kind)), len(without.of(kind)); n != 1 || m != 0 {
 			t.Errorf("%s: %d with an address and %d without, want 1 and 0", kind, n, m)
 		}
+	}
+	elsewhere := maps.Clone(mailed)
+	elsewhere["lacksBudgets"] = true
+	if other := synth(t, elsewhere).template(t, "watch"); len(other.of("AWS::Budgets::Budget")) != 0 || len(other.of("AWS::SNS::Subscription")) != 1 {
+		t.Error("a Region without budgets gets one, or no subscription")
 	}
 	budget := with.Resources["Budget"].Properties
 	if diff := cmp.Diff(map[string]any{"Amount": 20.0, "Unit": "USD"}, at(budget, "Budget", "BudgetLimit")); diff != "" || at(budget, "Budget", "TimeUnit") != "DAILY" {

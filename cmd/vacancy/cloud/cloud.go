@@ -121,6 +121,9 @@ type Cloud interface {
 	// Examine collects the facts about a stage. Facts that cannot be read are
 	// recorded as errors.
 	Examine(ctx context.Context, stage string, now func() time.Time) doctor.Facts
+	// ExamineAccount collects the facts that doctor.ExamineAccount judges, except for the
+	// owner of the credentials.
+	ExamineAccount(ctx context.Context, stage string) doctor.Facts
 }
 
 // Unreserved is the concurrency of a function without a reservation.

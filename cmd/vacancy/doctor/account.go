@@ -1,14 +1,58 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
+
+// Bootstrapped is the name of the check of the CDK's bootstrap stack.
+const Bootstrapped = "bootstrap"
+
+// accountRows lists the checks of an account and its Region before a stage is deployed.
+func accountRows() []row {
+	return []row{
+		{Bootstrapped, Facts.blind, Facts.bootstrap},
+		{"quota", Facts.blind, Facts.quota},
+		{"resource types", Facts.blind, Facts.types},
+		{"key spec", Facts.blind, Facts.keySpec},
+		{"mail address", Facts.undecided, Facts.mail},
+	}
+}
+
+// ExamineAccount judges the facts about the account that a stage is to be deployed to.
+func ExamineAccount(f Facts) Report { return examine(f, accountRows()) }
+
+// Want sets the settings and limits of a stage in a Region from its context values, which are nil if they are not
+// known. The next deployment reports values that cannot be read; until then the defaults are used.
+func (f *Facts) Want(context map[string]string, region string) {
+	v, wrong := setting.ReadContext(context)
+	if len(wrong) > 0 {
+		v = setting.Defaults()
+	}
+	f.Settings, f.Undecided = v, context == nil
+	choice, err := cost.ChoiceOf(v, region)
+	if err == nil {
+		f.Limits, err = cost.Derive(choice)
+	}
+	if err != nil {
+		f.Limits = standardLimits(region)
+	}
+}
+
+// standardLimits returns the limits of a stage with the default settings in a Region.
+func standardLimits(region string) cost.Limits {
+	choice, _ := cost.ChoiceOf(setting.Defaults(), region) // a test derives them
+	limits, _ := cost.Derive(choice)
+	return limits
+}
 
 // leastBootstrap is the CDK bootstrap version that the templates need: the
 // first whose assets are published by roles.
@@ -19,7 +63,7 @@ func (f Facts) bootstrap() Check {
 	renew := fmt.Sprintf("npx --yes aws-cdk@%s bootstrap aws://%s/%s", cdk.Version, f.Account.ID, f.Account.Region)
 	switch b := f.Bootstrap; {
 	case b.Err != nil:
-		return unread(b.Err)
+		return unanswered(b.Err)
 	case b.Missing:
 		return fail(f.deploy()+" --bootstrap", "the CDK has no stack CDKToolkit in %s; it keeps assets there", f.Account.Region)
 	case b.Version < leastBootstrap:
@@ -29,32 +73,37 @@ func (f Facts) bootstrap() Check {
 	}
 }
 
-// unreserved returns the concurrency that Lambda requires to stay unreserved:
-// 100, but 10 in new accounts with a limit of 10.
-func unreserved(limit int) int {
-	if limit <= 100 {
-		return 10
-	}
-	return 100
-}
+// unreserved returns the concurrency that Lambda requires to stay unreserved. It documents 100. The
+// refusals of accounts with a limit of 10 or 50 name the whole limit.
+func unreserved(limit int) int { return min(limit, 100) }
 
 // wantedQuota is requested if there is less: Lambda's usual quota.
 const wantedQuota = 1000
 
+// QuotaPage returns the page of the console that requests a higher quota of concurrent executions.
+func QuotaPage(region string) string {
+	return fmt.Sprintf("https://%s.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", region)
+}
+
+// Unbounded says what bounds nothing in a stage whose functions reserve nothing.
+const Unbounded = "then only the account's quota bounds what Lambda costs in a day, worstDay still bounds the tables, and functions of this account take instances from each other"
+
 func (f Facts) quota() Check {
 	q := f.Quota
 	left := unreserved(q.Limit)
-	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or reserve less: %s --context worstDay=%d; or nothing: --context reserve=false",
-		max(wantedQuota, f.Limits.Reserved()+left), f.deploy(), setting.DefaultWorstDay)
 	wanted := 0
-	if f.Reserve {
+	if f.Settings.Reserve {
 		wanted = f.Limits.Reserved()
 	}
 	switch more := wanted - q.Reserved; {
 	case q.Err != nil:
-		return unread(q.Err)
+		return unanswered(q.Err)
+	case q.Limit == 0:
+		return unanswered(errors.New("Lambda names no limit of the account"))
 	case more > 0 && q.Unreserved-more < left:
-		return fail(fix, "the stage is to reserve %d concurrent executions, %d more than it has, and Lambda wants %d left of the %d of this account that are not reserved", wanted, more, left, q.Unreserved)
+		return fail(f.raiseQuota(left), "the stage is to reserve %d concurrent executions, %d more than it has, and Lambda wants %d left of the %d of this account that are not reserved", wanted, more, left, q.Unreserved)
+	case !f.Settings.Reserve:
+		return ok("the stage reserves none of %d concurrent executions: worker may take %d of them, and a stream takes one for up to 14 minutes", q.Limit, f.Limits[functions.Worker.Name])
 	case q.Deployed:
 		return ok("the stage has reserved %d of %d concurrent executions", q.Reserved, q.Limit)
 	default:
@@ -70,7 +119,7 @@ func (f Facts) alarmMail() Check {
 	if m.Topic == "" {
 		return none("needs the stack watch")
 	}
-	if waiting := m.Unconfirmed(f.Email); len(waiting) > 0 {
+	if waiting := m.Unconfirmed(f.Settings.Email); len(waiting) > 0 {
 		return warn(ConfirmMail(m.Topic, waiting[0]), "%s has not confirmed its subscription, so alarms do not reach it", strings.Join(waiting, ", "))
 	}
 	if len(m.Subscribers) == 0 {
@@ -109,4 +158,99 @@ func (f Facts) roles() Check {
 	default:
 		return ok("AWS decides all %d calls as the roles of this release intend", s.Calls)
 	}
+}
+
+// raiseQuota returns the ways out of a quota of which left must stay unreserved.
+func (f Facts) raiseQuota(left int) string {
+	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or %s; or at once: %s --context reserve=false (%s)",
+		max(wantedQuota, f.Limits.Reserved()+left), QuotaPage(f.Account.Region), f.deploy(), Unbounded)
+	if standard := standardLimits(f.Account.Region).Reserved(); f.Quota.Unreserved-(standard-f.Quota.Reserved) >= left {
+		fix += fmt.Sprintf("; or reserve less: %s --context worstDay=%d", f.deploy(), setting.DefaultWorstDay)
+	}
+	return fix
+}
+
+// Types of resources that a check names.
+const (
+	budgetType = "AWS::Budgets::Budget"
+	edgeTypes  = "AWS::CloudFront::" // prefix of types that only the edge has
+	KeyType    = "AWS::KMS::Key"
+)
+
+// ResourceTypes lists the types of the resources of a stage with settings v.
+func ResourceTypes(v setting.Values) []string {
+	types := []string{
+		"AWS::CloudWatch::Alarm", "AWS::DynamoDB::GlobalTable", "AWS::Events::Rule", "AWS::IAM::Role", KeyType,
+		"AWS::Lambda::EventInvokeConfig", "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Function", "AWS::Lambda::Permission", "AWS::Lambda::Url",
+		"AWS::Logs::LogGroup", "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy",
+		"AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::StepFunctions::StateMachine",
+	}
+	if v.Email != "" {
+		types = append(types, budgetType, "AWS::SNS::Subscription")
+	}
+	if v.Dashboard {
+		types = append(types, "AWS::CloudWatch::Dashboard")
+	}
+	if v.Edge {
+		types = append(types, "AWS::CloudFront::CachePolicy", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudFront::ResponseHeadersPolicy",
+			"AWS::SecretsManager::Secret")
+	}
+	if v.WAF {
+		types = append(types, "AWS::WAFv2::WebACL")
+	}
+	return types
+}
+
+// HasBudgets reports whether the Region has budgets, as far as it is known.
+func (t Types) HasBudgets() bool { return !slices.Contains(t.Missing, budgetType) }
+
+func (f Facts) types() Check {
+	wanted := ResourceTypes(f.Settings)
+	missing := slices.DeleteFunc(slices.Clone(wanted), func(t string) bool { return !slices.Contains(f.Types.Missing, t) })
+	needed := slices.DeleteFunc(slices.Clone(missing), func(t string) bool { return t == budgetType })
+	switch list := strings.Join(needed, ", "); {
+	case list != "" && !slices.ContainsFunc(needed, func(t string) bool { return !strings.HasPrefix(t, edgeTypes) }):
+		return fail(f.deploy()+" --no-edge    # or a Region that has them: export AWS_REGION=us-east-1", "CloudFormation has no %s in Region %s", list, f.Account.Region)
+	case list != "":
+		return fail("export AWS_REGION=us-east-1    # or another Region that has them", "CloudFormation has no %s in Region %s", list, f.Account.Region)
+	case f.Types.Err != nil:
+		return unanswered(f.Types.Err)
+	case len(missing) > 0:
+		return warn("create a budget in the console: https://console.aws.amazon.com/costmanagement/home#/budgets",
+			"CloudFormation has no %s in Region %s, so the stage gets no budget, and only a budget warns of what CloudFront costs", budgetType, f.Account.Region)
+	}
+	return ok("CloudFormation has all %d types of resources in Region %s", len(wanted), f.Account.Region)
+}
+
+// hostKeySpec is the spec of the host's key in KMS.
+const hostKeySpec = "ECC_NIST_EDWARDS25519"
+
+func (f Facts) keySpec() Check {
+	switch specs := f.Types.KeySpecs; {
+	case f.Settings.HostKey != "kms":
+		return none("the host's identity is not in KMS")
+	case len(specs) == 0 && f.Types.Err != nil:
+		return none("needs the resource types")
+	case len(specs) == 0:
+		return unanswered(errors.New("CloudFormation lists no key specs of " + KeyType))
+	case !slices.Contains(specs, hostKeySpec):
+		return fail(f.deploy()+" --context hostKey=software    # the functions then hold the host's key, sealed", "KMS has no keys of the spec %s in Region %s", hostKeySpec, f.Account.Region)
+	}
+	return ok("KMS has keys of the spec %s", hostKeySpec)
+}
+
+// undecided is why the settings of the stage are not known; "" if they are.
+func (f Facts) undecided() string {
+	if f.Undecided {
+		return "the settings of the stage are not known here"
+	}
+	return ""
+}
+
+// mail checks that somebody gets the alarms.
+func (f Facts) mail() Check {
+	if f.Settings.Email == "" {
+		return warn(f.deploy()+" --email you@example.org", "no mail address is set: alarms reach nobody, and the stage has no budget, and only a budget warns of what CloudFront costs")
+	}
+	return ok("alarms and the budget's warnings go to %s", f.Settings.Email)
 }

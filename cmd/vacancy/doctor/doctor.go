@@ -62,9 +62,11 @@ func (r Report) Count(v Verdict) (n int) {
 }
 
 // Examine judges the facts.
-func Examine(f Facts) Report {
+func Examine(f Facts) Report { return examine(f, table()) }
+
+func examine(f Facts, rows []row) Report {
 	r := Report{Stage: f.Stage}
-	for _, row := range table() {
+	for _, row := range rows {
 		c := Check{Verdict: NotApplicable}
 		if row.needs != nil {
 			c.Detail = row.needs(f)
@@ -103,4 +105,10 @@ func fail(fix, cause string, args ...any) Check {
 // unread is a check whose facts AWS did not return.
 func unread(err error) Check {
 	return fail("aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
+}
+
+// unanswered is a check of the account whose facts AWS did not return. It is only a warning, because a
+// deployment may succeed without the right to read them.
+func unanswered(err error) Check {
+	return warn("aws sts get-caller-identity    # these credentials need leave to read it", "it was not checked: %s", problem.Plain(err))
 }

@@ -105,17 +105,17 @@ func well() doctor.Facts {
 			jobs[f.Name] = doctor.Job{Last: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
 		}
 	}
-	limits, _ := cost.Derive(cost.Choice{WorstDay: setting.DefaultWorstDay, Edge: true, Dashboard: true})
-	return doctor.Facts{
-		Stage: "dev", Version: "v1", Keep: true, Region: "us-east-1", Limits: limits, Reserve: true,
+	f := doctor.Facts{
+		Stage: "dev", Version: "v1", Region: "us-east-1",
 		Tools:     []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "22.1.0"}, {Name: "npm", Version: "10.2.0"}},
 		Account:   doctor.Account{ID: "111122223333", ARN: "arn:aws:iam::111122223333:user/ada", Region: "us-east-1"},
 		Clock:     doctor.Clock{Seen: true, Skew: time.Second},
 		Bootstrap: doctor.Bootstrap{Version: 28},
 		Quota:     doctor.Quota{Limit: 1000, Unreserved: 1000},
+		Types:     doctor.Types{KeySpecs: []string{"RSA_2048", "ECC_NIST_EDWARDS25519"}},
 		Watch:     doctor.Feed{State: "Enabled", Result: "No records processed"},
 		Roles:     &doctor.Simulation{Calls: 400},
-		Email:     "ops@example.org", Mail: doctor.Mail{Topic: "arn:aws:sns:us-east-1:111122223333:alarms", Subscribers: map[string]bool{"ops@example.org": true}},
+		Mail:      doctor.Mail{Topic: "arn:aws:sns:us-east-1:111122223333:alarms", Subscribers: map[string]bool{"ops@example.org": true}},
 		Stacks: map[string]doctor.Stack{
 			"data": stack(map[string]string{"Rows": "rows-1"}), "watch": stack(map[string]string{}),
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
@@ -129,6 +129,8 @@ func well() doctor.Facts {
 			Graduate: doctor.Answer{Status: 404, Code: "not_found"}, Gateway: doctor.Answer{Status: 200},
 		},
 	}
+	f.Want(map[string]string{"email": "ops@example.org"}, f.Region)
+	return f
 }
 
 // setStatus puts the stack watch into a status.
@@ -169,8 +171,22 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 			f.Limits, f.Quota = cost.Limits{"message": 200}, doctor.Quota{Limit: 200, Unreserved: 180, Reserved: 20, Deployed: true}
 		}},
 		{"quota of a stage that reserves nothing", "quota", doctor.OK, "", func(f *doctor.Facts) {
-			f.Reserve, f.Quota = false, doctor.Quota{Limit: 10, Unreserved: 10}
+			f.Settings.Reserve, f.Quota = false, doctor.Quota{Limit: 10, Unreserved: 10}
 		}},
+		{"a quota of 50, of which Lambda wants all unreserved", "quota", doctor.Fail, "--context reserve=false (then only the account's quota bounds", func(f *doctor.Facts) {
+			f.Quota = doctor.Quota{Limit: 50, Unreserved: 50}
+		}},
+		{"a quota that cannot be read", "quota", doctor.Warn, "aws sts", func(f *doctor.Facts) { f.Quota = doctor.Quota{Err: errors.New("denied")} }},
+		{"a quota that Lambda does not tell", "quota", doctor.Warn, "aws sts", func(f *doctor.Facts) { f.Quota = doctor.Quota{} }},
+		{"a bootstrap that cannot be read", "bootstrap", doctor.Warn, "aws sts", func(f *doctor.Facts) { f.Bootstrap = doctor.Bootstrap{Err: errors.New("denied")} }},
+		{"no Function URLs", "resource types", doctor.Fail, "export AWS_REGION=us-east-1", func(f *doctor.Facts) { f.Types.Missing = []string{"AWS::Lambda::Url", "AWS::Budgets::Budget"} }},
+		{"no CloudFront", "resource types", doctor.Fail, "vacancy deploy --stage dev --no-edge", func(f *doctor.Facts) { f.Types.Missing = []string{"AWS::CloudFront::Distribution"} }},
+		{"no budgets", "resource types", doctor.Warn, "costmanagement", func(f *doctor.Facts) { f.Types.Missing = []string{"AWS::Budgets::Budget"} }},
+		{"no web ACL, which the stage does not want", "resource types", doctor.OK, "", func(f *doctor.Facts) { f.Types.Missing = []string{"AWS::WAFv2::WebACL"} }},
+		{"types that cannot be read", "resource types", doctor.Warn, "aws sts", func(f *doctor.Facts) { f.Types.Err = errors.New("denied") }},
+		{"no Ed25519", "key spec", doctor.Fail, "--context hostKey=software", func(f *doctor.Facts) { f.Types.KeySpecs = []string{"RSA_2048"} }},
+		{"key specs unknown", "key spec", doctor.Warn, "aws sts", func(f *doctor.Facts) { f.Types.KeySpecs = nil }},
+		{"no mail address", "mail address", doctor.Warn, "vacancy deploy --stage dev --email", func(f *doctor.Facts) { f.Settings.Email = "" }},
 		{"quota reserved by others", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota.Unreserved = 113 }},
 		{"no detector", "rows watched", doctor.Fail, "list-event-source-mappings --function-name vacancy-dev-tamper", func(f *doctor.Facts) { f.Watch = doctor.Feed{Absent: true} }},
 		{"detector switched off", "rows watched", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Watch.State = "Disabled" }},
@@ -188,7 +204,6 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"mail never confirmed", "alarm mail", doctor.Warn, "aws sns subscribe --topic-arn arn:aws:sns:us-east-1:111122223333:alarms --protocol email --notification-endpoint ops@example.org", func(f *doctor.Facts) { f.Mail.Subscribers["ops@example.org"] = false }},
 		{"subscription removed by AWS", "alarm mail", doctor.Warn, "--notification-endpoint ops@example.org", func(f *doctor.Facts) { f.Mail.Subscribers = nil }},
 		{"another address never confirmed", "alarm mail", doctor.Warn, "--notification-endpoint b@example.org", func(f *doctor.Facts) { f.Mail.Subscribers["b@example.org"] = false }},
-		{"nobody gets mail", "alarm mail", doctor.NotApplicable, "", func(f *doctor.Facts) { f.Email, f.Mail.Subscribers = "", nil }},
 		{"subscriptions unknown", "alarm mail", doctor.Fail, "aws sts", func(f *doctor.Facts) { f.Mail.Err = errors.New("denied") }},
 		{"a role that AWS decides otherwise", "roles", doctor.Fail, "report it", func(f *doctor.Facts) {
 			f.Roles.Wrong = []string{"worker dynamodb:PutItem on data.Docs.Arn: implicitDeny"}
@@ -327,11 +342,84 @@ func TestChecksHiddenByAFaultAreNotApplicable(t *testing.T) {
 	}
 }
 
+func TestWithoutAnAddressNobodyHasToConfirmMail(t *testing.T) {
+	f := well()
+	f.Settings.Email, f.Mail.Subscribers = "", nil
+	if c := doctor.Examine(f).Find("alarm mail"); c.Verdict != doctor.NotApplicable {
+		t.Errorf("Examine() = %+v, want not applicable", c)
+	}
+}
+
+func TestTheAddressOfAStageDeployedFromAnotherMachineIsNotJudged(t *testing.T) {
+	f := well()
+	f.Want(nil, f.Region)
+	if c := doctor.Examine(f).Find("mail address"); c.Verdict != doctor.NotApplicable {
+		t.Errorf("Examine() = %+v, want not applicable", c)
+	}
+}
+
+func TestAStageWithAKeyInSoftwareNeedsNoKeySpec(t *testing.T) {
+	f := well()
+	f.Settings.HostKey, f.Types.KeySpecs = "software", nil
+	if c := doctor.Examine(f).Find("key spec"); c.Verdict != doctor.NotApplicable {
+		t.Errorf("Examine() = %+v, want not applicable", c)
+	}
+}
+
+// The account is examined before there is a stage, so only its own checks are made.
+func TestTheChecksOfTheAccountAreAmongThoseOfTheStage(t *testing.T) {
+	account, whole := doctor.ExamineAccount(well()).Checks, doctor.Examine(well())
+	if len(account) < 5 {
+		t.Fatalf("ExamineAccount() makes %d checks, want at least 5", len(account))
+	}
+	for _, c := range account {
+		if whole.Find(c.Name) != c {
+			t.Errorf("ExamineAccount() has %+v, and Examine() %+v", c, whole.Find(c.Name))
+		}
+	}
+}
+
+func TestTheResourceTypesAreThoseOfTheTemplates(t *testing.T) {
+	in := func(files ...string) (types []string) {
+		for _, file := range files {
+			b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", file+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var template struct {
+				Resources map[string]struct{ Type string }
+			}
+			if err := json.Unmarshal(b, &template); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range template.Resources {
+				types = append(types, r.Type)
+			}
+		}
+		slices.Sort(types)
+		return slices.Compact(types)
+	}
+	standard := setting.Defaults()
+	standard.Email = "ops@example.org"
+	full := standard
+	full.WAF = true
+	for _, tt := range []struct {
+		settings setting.Values
+		files    []string
+	}{{standard, []string{"data", "watch", "functions", "edge"}}, {full, []string{"data", "watch", "functions", "edge-domain-waf"}}} {
+		got := doctor.ResourceTypes(tt.settings)
+		slices.Sort(got)
+		if diff := cmp.Diff(in(tt.files...), got); diff != "" {
+			t.Errorf("ResourceTypes() of the stacks %v (-templates +got):\n%s", tt.files, diff)
+		}
+	}
+}
+
 func TestAStageWithoutEdgeOrKeepIsNotWrong(t *testing.T) {
 	f := well()
 	f.Stacks["edge"] = doctor.Stack{Missing: true}
 	delete(f.Stacks["functions"].Outputs, "EdgeSecret")
-	f.Visit.Edge, f.Keep, f.Rows.DeletionProtection = false, false, false
+	f.Visit.Edge, f.Settings.Keep, f.Rows.DeletionProtection = false, false, false
 	r := doctor.Examine(f)
 	if !r.OK || r.Count(doctor.NotApplicable) != 3 {
 		t.Errorf("Examine() without edge and keep = %+v, want ok with 3 not applicable", r.Checks)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // Facts are facts about a machine, an account and a stage. An Err explains why
@@ -14,23 +15,20 @@ type Facts struct {
 	// Version is the commit or release of this command, as in the stacks'
 	// output Version; "" if unknown.
 	Version string
-	// Keep is the stage's setting: a stage with false may be lost, and nothing
-	// protects its tables.
-	Keep bool
-	// Limits are the limits that the stage's context asks for. Reserve tells whether
-	// functions reserve their concurrency.
-	Limits  cost.Limits
-	Reserve bool
+	// Settings and Limits are those that the stage's context asks for (see Want). If the
+	// context is not known, Undecided is true and they are the defaults.
+	Settings  setting.Values
+	Limits    cost.Limits
+	Undecided bool
 	// Region is the Region that the stage was deployed to from here, or "".
 	Region string
-	// Email is the address that the stage's context gives for alarms, or "".
-	Email string
 
 	Tools     []Tool
 	Account   Account
 	Clock     Clock
 	Bootstrap Bootstrap
 	Quota     Quota
+	Types     Types
 	Stacks    map[string]Stack // by short name
 	Rows      Table
 	Docs      Table
@@ -96,6 +94,13 @@ type Quota struct {
 	Reserved   int // reserved by all functions of the deployed stage
 	Deployed   bool
 	Err        error
+}
+
+// Types tells which types of resources CloudFormation has in the Region.
+type Types struct {
+	Missing  []string // of the types that a stage may have
+	KeySpecs []string // key specs of KMS; empty if unknown
+	Err      error    // why some types are unknown
 }
 
 // Stack is a CloudFormation stack.

@@ -25,9 +25,8 @@ func table() []row {
 		{"credentials", nil, Facts.credentials},
 		{"region", nil, Facts.region},
 		{"clock", nil, Facts.clock},
-		{"bootstrap", Facts.blind, Facts.bootstrap},
-		{"quota", Facts.blind, Facts.quota},
 	}
+	rows = append(rows, accountRows()...)
 	for _, short := range stage.Stacks() {
 		rows = append(rows, row{"stack " + short, Facts.blind, func(f Facts) Check { return f.stack(short) }})
 	}

@@ -76,7 +76,7 @@ func (f Facts) tableProtection(short string, t Table) Check {
 	switch {
 	case t.DeletionProtection:
 		return ok("on")
-	case !f.Keep:
+	case !f.Settings.Keep:
 		return none("the stage was deployed with keep=false: its data goes with it")
 	}
 	return fail(fmt.Sprintf("aws dynamodb update-table --table-name %s --deletion-protection-enabled", t.Name), "%s can be deleted by one request", t.Name)

@@ -67,6 +67,8 @@ type Values struct {
 	Dashboard     bool
 	RetentionDays int // of logs
 
+	LacksBudgets bool // CloudFormation has no AWS::Budgets::Budget in the stage's Region
+
 	EdgeSecretVersion string // of the edge's secret; if empty, the current one
 	EdgeSecretBefore  string // an older version that is still accepted; may be empty
 
@@ -254,6 +256,11 @@ func Table() []Setting {
 				n, err := strconv.Atoi(s)
 				return n, err == nil && slices.Contains(logDays, n)
 			}, func(v *Values) *int { return &v.RetentionDays }),
+		},
+		{
+			Context: "lacksBudgets", ByDeploy: true,
+			Help: "whether CloudFormation has no budgets in the stage's Region",
+			Kind: onOff(func(v *Values) *bool { return &v.LacksBudgets }),
 		},
 		{
 			Context: "edgeSecretVersion", ByDeploy: true,

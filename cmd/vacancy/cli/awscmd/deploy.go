@@ -4,13 +4,11 @@ package awscmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
@@ -40,6 +39,7 @@ var Group = kit.Group{
 type deployFlags struct {
 	stage, email           string
 	noEdge, bootstrap, yes bool
+	plan                   bool
 	context                []string
 }
 
@@ -50,14 +50,25 @@ func deployCommand(a *kit.App) *cobra.Command {
 		Short: "Deploy a host to AWS, from a checkout of the project",
 		Long: `Build the functions, show what would change in your AWS account, ask, and deploy the
 stacks of a stage; then make the operator key if the host has none, and call the new
-host. It needs Go, Node 20 or newer with npm, and AWS credentials that may deploy.
+host. It needs Go, Node 22 or newer with npm, and AWS credentials that may deploy.
+
+With --plan it shows what it would create, the settings and the costs. That needs no AWS
+account, creates nothing and sends nothing.
+
+Before it creates anything it checks the account: the CDK's bootstrap, the quota of
+concurrent executions, whether the Region has all types of resources and the host's kind
+of key, and whether a mail address is set. A new account often has a quota of 10, which
+is too small: --context reserve=false deploys without reservations. CloudFront refuses
+accounts that AWS has not verified: --no-edge deploys without it, and --context edge=true
+adds it later.
 
 A template that would replace or delete a table, a key or the bucket is refused before
 anything starts. Documents of an earlier release are upgraded; the stage is paused meanwhile,
 and the plan says for how long. The stage stores what you choose by flags, so a later deploy keeps it,
 also from another machine. --context sets a context value of cdk.json (domain, certificate, budget,
 keep and others).`,
-		Example: `  vacancy deploy
+		Example: `  vacancy deploy --plan
+  vacancy deploy
   vacancy deploy --stage prod --email ops@example.org --context budget=50
   vacancy deploy --stage try --no-edge --context keep=false --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return deploy(a, cmd.Context(), f) },
@@ -68,6 +79,7 @@ keep and others).`,
 	fs.BoolVar(&f.noEdge, "no-edge", false, "no CloudFront: the Function URL is public")
 	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
 	fs.StringArrayVar(&f.context, "context", nil, "a context value, as NAME=VALUE; may be given again")
+	fs.BoolVar(&f.plan, "plan", false, "show what would be created, the settings and the costs; create nothing")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -82,6 +94,9 @@ type deployment struct {
 	rec   stage.Record // with the context values of this run
 	// stored are the settings that the stage stores; nil if it stores none.
 	stored map[string]string
+
+	regional map[string]string // context values that follow from the Region
+	warnings []doctor.Check    // about the account
 }
 
 // values are the context values in the flags. The stacks validate them.
@@ -127,6 +142,9 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if d.top, err = a.Checkout(); err != nil {
 		return err
 	}
+	if f.plan {
+		return d.plan(ctx, name)
+	}
 	// Before a program is built or tools are installed, which takes a minute.
 	if err := a.CheckRegion(name); err != nil {
 		return err
@@ -144,6 +162,9 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 		return err
 	}
 	if err := d.choose(ctx); err != nil {
+		return err
+	}
+	if err := d.preflight(ctx); err != nil {
 		return err
 	}
 	if err := d.bootstrapped(ctx); err != nil {
@@ -170,8 +191,8 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 
 // tools makes sure that the tools of a deploy are installed.
 func tools(a *kit.App, ctx context.Context) (*cdk.CLI, error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return nil, problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
+	if err := findGo(); err != nil {
+		return nil, err
 	}
 	dir, err := cache.Dir(func(name string) string { return a.Env[name] })
 	if err != nil {
@@ -182,6 +203,13 @@ func tools(a *kit.App, ctx context.Context) (*cdk.CLI, error) {
 		progress = a.Err
 	}
 	return cdk.Install(ctx, dir, progress)
+}
+
+func findGo() error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
+	}
+	return nil
 }
 
 // bootstrapped makes sure that CDK's bootstrap stack is in the account and
@@ -258,22 +286,9 @@ func stuckHint(s cloud.Stack) string {
 
 // edgeWanted reports whether the stage should have an edge.
 func (d *deployment) edgeWanted() (bool, error) {
-	if v, ok := d.rec.Context["edge"]; ok {
-		return v == "true", nil
-	}
-	b, err := os.ReadFile(filepath.Join(d.top, "cdk.json"))
-	if err != nil {
-		return false, err
-	}
-	defaults := struct {
-		Context struct {
-			Edge *bool `json:"edge"`
-		} `json:"context"`
-	}{}
-	if err := json.Unmarshal(b, &defaults); err != nil {
-		return false, problem.Wrap(problem.Damaged, err, "cdk.json cannot be read")
-	}
-	return defaults.Context.Edge == nil || *defaults.Context.Edge, nil
+	values, err := d.context()
+	v, _ := setting.ReadContext(values) // the stacks report wrong values
+	return v.Edge, err
 }
 
 // environ is CDK's environment, without the operator's key.

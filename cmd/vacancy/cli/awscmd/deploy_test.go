@@ -35,7 +35,7 @@ func deploying(t *testing.T, answers string, f deployFlags) (*deployment, *bytes
 		In: bufio.NewReader(strings.NewReader(answers)), Out: &bytes.Buffer{}, Err: &errs, Env: map[string]string{"VACANCY_HOME": t.TempDir()},
 		Now: func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }, Rand: rand.Reader,
 	}
-	return &deployment{App: a, flags: f, cloud: c, rec: cloudtest.Dev()}, &errs
+	return &deployment{App: a, flags: f, top: filepath.Join("..", "..", "..", ".."), cloud: c, rec: cloudtest.Dev()}, &errs
 }
 
 func TestAnEmptyContextValueIsGivenOn(t *testing.T) {
@@ -254,6 +254,27 @@ func TestAFailedDeployTellsCauseAndState(t *testing.T) {
 	}
 	if err := d.failed(t.Context(), true, "deploy", nil, events, nil); !problem.Is(err, problem.Canceled) {
 		t.Errorf("failed() of an interrupted run = %v, want Canceled", err)
+	}
+}
+
+// AWS tells these refusals only when it creates a resource.
+func TestARefusalThatNoCheckForeseesIsExplained(t *testing.T) {
+	server := cloudtest.Here(t)
+	server.Stacks()
+	d, _ := deploying(t, "", deployFlags{})
+	for _, tt := range []struct{ kind, reason, says, hint string }{
+		{"AWS::CloudFront::Distribution", "Resource handler returned message: \"Access denied for operation 'AWS::CloudFront::Distribution: Your account must be verified before you can add new CloudFront resources. To verify your account, please contact AWS Support'\"",
+			"Open a case at https://console.aws.amazon.com/support/home#/", "vacancy deploy --stage dev --no-edge"},
+		{"AWS::Lambda::Function", "Resource handler returned message: \"Specified ReservedConcurrentExecutions for function decreases account's UnreservedConcurrentExecution below its minimum value of [50]. (Service: Lambda, Status Code: 400)\"",
+			"below its minimum value of [50]", "vacancy deploy --stage dev --context reserve=false"},
+		{"AWS::KMS::Key", "Properties validation failed: #/KeySpec: #: only 1 subschema matches out of 2", "KMS in this Region", "vacancy deploy --stage dev --context hostKey=software"},
+	} {
+		event := cloud.Event{ID: "1", Stack: "vacancy-dev-x", Resource: "X", Type: tt.kind, Status: "CREATE_FAILED", Reason: tt.reason}
+		err := d.failed(t.Context(), false, "deploy", kit.StackNames("dev"), []cloud.Event{event}, nil)
+		h := new(kit.Hinted)
+		if !strings.Contains(err.Error(), tt.says) || !errors.As(err, &h) || h.Hint != tt.hint {
+			t.Errorf("failed() = %v with %+v, want %q and %q", err, h, tt.says, tt.hint)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type deployResult struct {
 	URL     string              `json:"url"`
 	Edge    bool                `json:"edge"`
 	Changes []stackChange       `json:"changes"`
+	Warned  []doctor.Check      `json:"warnings,omitempty"`     // about the account
 	Key     *keyResult          `json:"operator_key,omitempty"` // created by this deploy
 	Call    *callcmd.CallResult `json:"call,omitempty"`
 	NoCall  string              `json:"no_call,omitempty"` // why the host was not called
@@ -85,7 +86,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err := records.Write(d.rec); err != nil {
 		return err
 	}
-	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed}
+	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed, Warned: d.warnings}
 	r.next = []string{d.Command("list --host aws --stage %s", r.Stage), d.Command("tail --stage %s", r.Stage)}
 	if r.Changes == nil {
 		r.Changes = []stackChange{}

@@ -103,8 +103,13 @@ func contextArgs(all ...map[string]string) (args []string) {
 // synth builds the functions and the templates.
 func (d *deployment) synth(ctx context.Context, dir string, more map[string]string) (*assembly.Assembly, error) {
 	d.Note("building the functions and the templates")
-	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage, "--context", "changes=all"}, contextArgs(d.rec.Context, more)...)
-	out, err := d.alive("building", d.cdk.Command(ctx, d.top, d.environ(), args...))
+	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage, "--context", "changes=all"}, contextArgs(d.rec.Context, d.regional, more)...)
+	return d.assemble(ctx, dir, d.cdk.Command(ctx, d.top, d.environ(), args...))
+}
+
+// assemble runs a command that writes an assembly to dir.
+func (d *deployment) assemble(ctx context.Context, dir string, cmd *exec.Cmd) (*assembly.Assembly, error) {
+	out, err := d.alive("building", cmd)
 	if ctx.Err() != nil {
 		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
 	}
@@ -253,11 +258,14 @@ func (d *deployment) failed(ctx context.Context, interrupted bool, what string, 
 		err := problem.New(problem.Canceled, "interrupted; CloudFormation continues what it has begun. %s", state)
 		return kit.WithHint(err, "the same command again: it waits for that and goes on")
 	}
-	cause := lastWord(out)
+	cause, advice := lastWord(out), ""
 	if e, ok := cloud.Cause(events); ok {
 		cause = fmt.Sprintf("%s: %s (%s): %s", e.Stack, e.Resource, e.Type, e.Reason)
+		if text, remedy := d.explainRefusal(e); text != "" {
+			advice, next = ". "+text, cmp.Or(next, remedy)
+		}
 	}
-	err := problem.New(problem.Internal, "%s failed: %s. Rollback: %s", what, strings.TrimSuffix(strings.ReplaceAll(cause, "\n", " "), "."), state)
+	err := problem.New(problem.Internal, "%s failed: %s. Rollback: %s%s", what, strings.TrimSuffix(strings.ReplaceAll(cause, "\n", " "), "."), state, advice)
 	if next != "" {
 		return kit.WithHint(err, "%s", next)
 	}

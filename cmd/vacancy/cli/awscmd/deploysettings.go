@@ -35,11 +35,7 @@ func (d *deployment) choose(ctx context.Context) error {
 			return err
 		}
 	}
-	chosen := map[string]string{}
-	maps.Copy(chosen, d.rec.Context)
-	// Another release may have stored values that this release does not know, and a rotation sets its own.
-	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
-	maps.Copy(chosen, given)
+	chosen := changeContext(d.rec.Context, given)
 	if _, known := chosen["email"]; !known && stored == nil && !d.flags.yes {
 		address, err := d.AskLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
 		if err != nil {
@@ -49,6 +45,16 @@ func (d *deployment) choose(ctx context.Context) error {
 	}
 	d.rec.Context = chosen
 	return nil
+}
+
+// changeContext returns the context values of a deployment that begins with context.
+func changeContext(context, given map[string]string) map[string]string {
+	chosen := map[string]string{}
+	maps.Copy(chosen, context)
+	// Another release may have stored values that this release does not know, and a rotation sets its own.
+	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
+	maps.Copy(chosen, given)
+	return chosen
 }
 
 // formatContext formats context values for a line.

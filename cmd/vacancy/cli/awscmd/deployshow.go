@@ -47,10 +47,7 @@ func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) er
 		if err != nil {
 			return err
 		}
-		var counts []string
-		for _, c := range t.Counts() {
-			counts = append(counts, fmt.Sprintf("%d %s", c.N, kit.Printable(strings.TrimPrefix(c.Type, "AWS::"))))
-		}
+		counts, _ := countTypes(t)
 		d.Note("%s is new:", s.Name)
 		d.noteWrapped(counts)
 		for _, o := range together(t.Openings()) {
@@ -111,6 +108,13 @@ func openLine(o opening) string {
 
 // noteWrapped prints a list, indented and wrapped.
 func (d *deployment) noteWrapped(list []string) {
+	for _, line := range wrap(list) {
+		d.Note("    %s", line)
+	}
+}
+
+// wrap joins a list by commas into lines of a hundred columns.
+func wrap(list []string) (lines []string) {
 	const most = 100
 	line := ""
 	for i, word := range list {
@@ -118,12 +122,20 @@ func (d *deployment) noteWrapped(list []string) {
 			word += ","
 		}
 		if line != "" && len(line)+1+len(word) > most {
-			d.Note("    %s", line)
-			line = ""
+			lines, line = append(lines, line), ""
 		}
 		line = strings.TrimLeft(line+" "+word, " ")
 	}
-	d.Note("    %s", line)
+	return append(lines, line)
+}
+
+// countTypes lists the types of a template's resources with their numbers.
+func countTypes(t assembly.Template) (counts []string, sum int) {
+	for _, c := range t.Counts() {
+		counts = append(counts, fmt.Sprintf("%d %s", c.N, kit.Printable(strings.TrimPrefix(c.Type, "AWS::"))))
+		sum += c.N
+	}
+	return counts, sum
 }
 
 // tellDiff prints CDK's diff of existing stacks that change.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -113,8 +112,8 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doc
 		}
 	}
 	chosen := findSettings(f, rec)
-	f.Version, f.Region, f.Keep, f.Email = kit.BuiltOf(), rec.Region, chosen["keep"] != "false", chosen["email"]
-	f.Limits, f.Reserve = wanted(chosen, cmp.Or(rec.Region, f.Account.Region)), chosen["reserve"] != "false"
+	f.Version, f.Region = kit.BuiltOf(), rec.Region
+	f.Want(chosen, cmp.Or(rec.Region, f.Account.Region))
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()
@@ -165,19 +164,6 @@ func findSettings(f doctor.Facts, rec stage.Record) map[string]string {
 		}
 	}
 	return rec.Context
-}
-
-// wanted returns the limits that a stage's settings ask for in a Region. If they cannot be read,
-// which the next deploy reports, it returns the default limits.
-func wanted(chosen map[string]string, region string) cost.Limits {
-	choice, err := cost.ReadChoice(chosen, region)
-	if err == nil {
-		if limits, err := cost.Derive(choice); err == nil {
-			return limits
-		}
-	}
-	limits, _ := cost.Derive(cost.Choice{WorstDay: setting.DefaultWorstDay, Region: region, Edge: true, Dashboard: true}) // a test derives them
-	return limits
 }
 
 type doctorResult struct{ doctor.Report }

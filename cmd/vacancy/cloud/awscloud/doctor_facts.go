@@ -2,6 +2,7 @@ package awscloud
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/smithy-go"
@@ -21,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -37,11 +41,10 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 	}
 	data := f.Stacks["data"].Outputs
 	var wg sync.WaitGroup
-	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
+	wg.Go(func() { c.accountFacts(ctx, &f, f.Stacks["functions"]) })
 	if topic := f.Stacks["watch"].Outputs["AlarmTopic"]; topic != "" {
 		wg.Go(func() { f.Mail = c.Mail(ctx, topic) })
 	}
-	wg.Go(func() { f.Quota = c.quotaFacts(ctx, name, f.Stacks["functions"]) })
 	wg.Go(func() { f.Rows = c.tableFacts(ctx, data["Rows"]) })
 	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
 	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
@@ -51,6 +54,22 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince)) })
 	wg.Wait()
 	return f
+}
+
+// ExamineAccount implements cloud.Cloud.
+func (c *Cloud) ExamineAccount(ctx context.Context, name string) doctor.Facts {
+	f := doctor.Facts{Stage: name}
+	c.accountFacts(ctx, &f, c.stackFacts(ctx, stage.Whole(name, "functions")))
+	return f
+}
+
+// accountFacts reads the facts about the account and its Region.
+func (c *Cloud) accountFacts(ctx context.Context, f *doctor.Facts, functions doctor.Stack) {
+	var wg sync.WaitGroup
+	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
+	wg.Go(func() { f.Quota = c.quotaFacts(ctx, f.Stage, functions) })
+	wg.Go(func() { f.Types = c.typeFacts(ctx) })
+	wg.Wait()
 }
 
 // trouble classifies an error of the credentials.
@@ -160,6 +179,61 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 		}
 	}
 	return q
+}
+
+// typesAtOnce limits concurrent questions to CloudFormation, which throttles many.
+const typesAtOnce = 4
+
+// typeFacts asks CloudFormation for each type of resource that a stage may have. If the first
+// question is not answered, it asks no other.
+func (c *Cloud) typeFacts(ctx context.Context) doctor.Types {
+	schema, err := c.describeType(ctx, doctor.KeyType)
+	if err != nil {
+		return doctor.Types{Err: err}
+	}
+	var key struct {
+		Properties struct {
+			KeySpec struct{ Enum []string }
+		}
+	}
+	// A schema that cannot be read leaves the key specs unknown.
+	_ = json.Unmarshal([]byte(schema), &key)
+	found := doctor.Types{KeySpecs: key.Properties.KeySpec.Enum}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	names := make(chan string)
+	for range typesAtOnce {
+		wg.Go(func() {
+			for name := range names {
+				_, err := c.describeType(ctx, name)
+				mu.Lock()
+				if problem.Is(err, problem.NotFound) {
+					found.Missing = append(found.Missing, name)
+				} else if err != nil {
+					found.Err = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	every := setting.Values{Email: "set", Dashboard: true, Edge: true, WAF: true}
+	for _, name := range doctor.ResourceTypes(every) {
+		if name != doctor.KeyType {
+			names <- name
+		}
+	}
+	close(names)
+	wg.Wait()
+	return found
+}
+
+// describeType returns the schema of a type of resource in the Region.
+func (c *Cloud) describeType(ctx context.Context, name string) (schema string, err error) {
+	out, err := c.stacks.DescribeType(ctx, &cloudformation.DescribeTypeInput{Type: types.RegistryTypeResource, TypeName: &name})
+	if err != nil {
+		return "", Problem(err)
+	}
+	return aws.ToString(out.Schema), nil
 }
 
 // feedFacts reads what starts a function from a stream.

@@ -293,8 +293,9 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 func (l *lab) examine(raw, public string) doctor.Report {
 	l.t.Helper()
 	f := l.cloud.Examine(l.t.Context(), l.stage, time.Now)
-	f.Version, f.Keep = "v1", true
-	f.Limits, f.Reserve = cost.Limits{"message": 14}, true
+	f.Version = "v1"
+	f.Want(map[string]string{"email": "ops@example.org"}, "us-east-1")
+	f.Limits = cost.Limits{"message": 14}
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})
@@ -327,7 +328,9 @@ func TestOnAWSDoctorFindsAWellStageWell(t *testing.T) {
 	r := l.examine(l.well())
 	for _, c := range r.Checks {
 		t.Logf("%-14s %-25s %s", c.Verdict, c.Name, c.Detail)
-		if c.Verdict != doctor.OK && c.Name != "bootstrap" { // whether the server was bootstrapped depends on other tests
+		// LocalStack has no registry of types. Whether the server was bootstrapped depends on other tests.
+		unknown := c.Name == "bootstrap" || c.Name == "resource types" && c.Verdict == doctor.Warn || c.Name == "key spec" && c.Verdict == doctor.NotApplicable
+		if c.Verdict != doctor.OK && !unknown {
 			t.Errorf("check = %+v, want ok", c)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
@@ -26,6 +25,8 @@ type scripted struct {
 	date       time.Time // of the Date header; the zero time means now
 	limit      int       // of Lambda's account
 	unreserved int
+	specs      string // of KMS, as in a schema; "" means that types may not be described
+	lacks      string // the type of resource that the Region does not have
 }
 
 const stsIdentity = `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>` +
@@ -60,6 +61,10 @@ func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/xml")
+		if r.Form.Get("Action") == "DescribeType" {
+			s.describeType(w, r.Form.Get("TypeName"))
+			return
+		}
 		if r.Form.Get("Action") != "GetCallerIdentity" {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, noStack)
@@ -69,6 +74,19 @@ func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(s.status)
 		}
 		fmt.Fprint(w, s.identity)
+	}
+}
+
+func (s scripted) describeType(w http.ResponseWriter, name string) {
+	switch {
+	case s.specs == "":
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, stsError("AccessDenied", "User is not authorized to perform: cloudformation:DescribeType"))
+	case name == s.lacks:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, stsError("TypeNotFoundException", "The type "+name+" cannot be found."))
+	default:
+		fmt.Fprintf(w, `<DescribeTypeResponse><DescribeTypeResult><TypeName>%s</TypeName><Schema>{"properties":{"KeySpec":{"type":"string","enum":[%s]}}}</Schema></DescribeTypeResult></DescribeTypeResponse>`, name, s.specs)
 	}
 }
 
@@ -82,7 +100,7 @@ func at(endpoint, region string) *awscloud.Cloud {
 }
 
 func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
-	whole := scripted{identity: stsIdentity, limit: 1000, unreserved: 1000}
+	whole := scripted{identity: stsIdentity, limit: 1000, unreserved: 1000, specs: `"RSA_2048","ECC_NIST_EDWARDS25519"`}
 	for _, tt := range []struct {
 		fault   string
 		check   string
@@ -111,6 +129,14 @@ func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
 			s.status, s.identity = 403, stsError("SignatureDoesNotMatch", "Signature not yet current: 20260101T001000Z is still later than 20260101T000500Z")
 		}},
 		{"new account", "quota", doctor.Fail, "L-B99A9384", func(s *scripted) { s.limit, s.unreserved = 10, 10 }},
+		{"account with a quota of 50", "quota", doctor.Fail, "--context reserve=false", func(s *scripted) { s.limit, s.unreserved = 50, 50 }},
+		{"all types", "resource types", doctor.OK, "", func(*scripted) {}},
+		{"Ed25519", "key spec", doctor.OK, "", func(*scripted) {}},
+		{"a Region without Function URLs", "resource types", doctor.Fail, "export AWS_REGION=us-east-1", func(s *scripted) { s.lacks = "AWS::Lambda::Url" }},
+		{"a Region without budgets", "resource types", doctor.OK, "", func(s *scripted) { s.lacks = "AWS::Budgets::Budget" }}, // without an address there is none
+		{"a Region without Ed25519", "key spec", doctor.Fail, "hostKey=software", func(s *scripted) { s.specs = `"RSA_2048"` }},
+		{"no right to see the types", "resource types", doctor.Warn, "aws sts", func(s *scripted) { s.specs = "" }},
+		{"no right to see the key specs", "key spec", doctor.NotApplicable, "", func(s *scripted) { s.specs = "" }},
 		{"no bootstrap", "bootstrap", doctor.Fail, "vacancy deploy --stage dev --bootstrap", func(*scripted) {}},
 		{"no stage", "stack data", doctor.Fail, "vacancy deploy --stage dev", func(*scripted) {}},
 	} {
@@ -120,7 +146,7 @@ func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
 			server := httptest.NewServer(s)
 			defer server.Close()
 			f := at(server.URL, "us-east-1").Examine(t.Context(), "dev", time.Now)
-			f.Limits, f.Reserve = cost.Limits{"message": 14}, true
+			f.Want(nil, "us-east-1")
 			c := doctor.Examine(f).Find(tt.check)
 			if c.Verdict != tt.verdict || !strings.Contains(c.Fix, tt.fix) {
 				t.Errorf("check = %+v, want %s with a fix of %q", c, tt.verdict, tt.fix)

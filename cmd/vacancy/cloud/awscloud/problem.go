@@ -22,7 +22,7 @@ var (
 	skewed  = []string{"RequestExpired", "RequestTimeTooSkewed", "RequestInTheFuture"}
 	denied  = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "Forbidden"}
 	full    = []string{"LimitExceeded", "LimitExceededException", "ServiceQuotaExceededException", "TooManyBuckets"}
-	missing = []string{"ResourceNotFoundException", "NoSuchBucket", "NoSuchKey", "NotFound", "TableNotFoundException", "StackNotFoundException"}
+	missing = []string{"ResourceNotFoundException", "NoSuchBucket", "NoSuchKey", "NotFound", "TableNotFoundException", "StackNotFoundException", "TypeNotFoundException"}
 )
 
 // Problem gives an error of the SDK a kind and a helpful text; the cause stays

@@ -172,7 +172,7 @@ func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case req.Form.Get("Action") != "":
 		fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>", reply.Code, reply.Message)
-	case req.JSON != nil || strings.HasPrefix(req.Path, "/2015-03-31/"):
+	case req.JSON != nil || strings.HasPrefix(req.Path, "/20"): // Lambda's paths begin with a date
 		_ = json.NewEncoder(w).Encode(map[string]string{"__type": reply.Code, "message": reply.Message})
 	default:
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", reply.Code, reply.Message)

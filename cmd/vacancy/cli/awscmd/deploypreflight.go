@@ -1,0 +1,92 @@
+package awscmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// preflight examines the account before anything is created. It prints the warnings and refuses
+// a deployment that AWS would stop half way.
+func (d *deployment) preflight(ctx context.Context) error {
+	wanted, err := d.context()
+	if err != nil {
+		return err
+	}
+	f := d.cloud.ExamineAccount(ctx, d.rec.Stage)
+	if ctx.Err() != nil {
+		return problem.New(problem.Canceled, "interrupted: nothing was created")
+	}
+	f.Account = doctor.Account{ID: d.rec.Account, Region: d.rec.Region}
+	f.Want(wanted, d.rec.Region)
+	if !f.Types.HasBudgets() {
+		d.regional = map[string]string{"lacksBudgets": "true"}
+	}
+	var causes, fixes []string
+	for _, c := range doctor.ExamineAccount(f).Checks {
+		switch {
+		case c.Verdict == doctor.Warn:
+			d.warnings = append(d.warnings, c)
+			d.Note("warning, %s: %s\n  fix: %s", c.Name, kit.Printable(c.Detail), c.Fix)
+		case c.Verdict == doctor.Fail && c.Name == doctor.Bootstrapped && f.Bootstrap.Missing:
+			// deploy offers to create it.
+		case c.Verdict == doctor.Fail:
+			causes, fixes = append(causes, c.Name+": "+c.Detail), append(fixes, c.Fix)
+		}
+	}
+	if causes == nil {
+		return nil
+	}
+	err = problem.New(problem.Conflict, "nothing was created, because AWS would refuse a part of stage %s. %s", d.rec.Stage, strings.Join(causes, "; "))
+	return kit.WithHint(err, "%s", strings.Join(fixes, "\n     "))
+}
+
+// context returns the context values of the stage. Chosen values replace the values in cdk.json.
+func (d *deployment) context() (map[string]string, error) {
+	b, err := os.ReadFile(filepath.Join(d.top, "cdk.json"))
+	if err != nil {
+		return nil, err
+	}
+	var app struct{ Context map[string]any }
+	decode := json.NewDecoder(bytes.NewReader(b))
+	decode.UseNumber() // 1000000 stays 1000000
+	if err := decode.Decode(&app); err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "cdk.json cannot be read")
+	}
+	values := map[string]string{}
+	for name, v := range app.Context {
+		if v != nil {
+			values[name] = fmt.Sprint(v)
+		}
+	}
+	maps.Copy(values, d.rec.Context)
+	values["stage"] = d.rec.Stage
+	return values, nil
+}
+
+// explainRefusal returns what to know, and what to do, about a failure that no check can foresee: AWS tells these
+// refusals only when it creates the resource. Both are "" for other failures.
+func (d *deployment) explainRefusal(e cloud.Event) (text, next string) {
+	deploy := "vacancy deploy --stage " + d.rec.Stage
+	switch {
+	case strings.Contains(e.Reason, "must be verified before you can add new CloudFront resources"):
+		return "AWS has not yet verified this account for CloudFront. Open a case at https://console.aws.amazon.com/support/home#/ with this message. " +
+				"Meanwhile the stage can do without CloudFront; its address changes when the edge is added later, by " + deploy + " --context edge=true",
+			deploy + " --no-edge"
+	case strings.Contains(e.Reason, "UnreservedConcurrentExecution below its minimum"):
+		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or reserve nothing: " + doctor.Unbounded, deploy + " --context reserve=false"
+	case e.Type == doctor.KeyType && strings.Contains(e.Reason, "KeySpec"):
+		return "KMS in this Region may have no such keys", deploy + " --context hostKey=software"
+	}
+	return "", ""
+}
