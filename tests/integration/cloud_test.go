@@ -22,8 +22,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// operator is the operator's own access to the local AWS.
+// operator is the operator's own access to AWS.
 func operator(s *server.Server) awssdk.Config {
+	if s == nil {
+		return operatorConfig
+	}
 	return awssdk.Config{
 		Region: server.Region, BaseEndpoint: &s.URL,
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
@@ -82,6 +85,8 @@ type line struct {
 	Cold     bool
 	Request  string
 	Trace    string
+	Queue    string
+	At       time.Time `json:"-"`
 	MS       float64
 	Msg      string
 	Canaries int
@@ -118,7 +123,7 @@ func read(t *testing.T, client *cloudwatchlogs.Client, group string, since time.
 			t.Fatalf("%s: %v", group, err)
 		}
 		for _, e := range page.Events {
-			l := line{raw: awssdk.ToString(e.Message)}
+			l := line{raw: awssdk.ToString(e.Message), At: time.UnixMilli(awssdk.ToInt64(e.Timestamp))}
 			if json.Unmarshal([]byte(l.raw), &l) == nil {
 				all = append(all, l)
 			}

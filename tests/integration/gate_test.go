@@ -155,7 +155,7 @@ func (s *deployed) run(t *testing.T, view *graduation.View) (h history) {
 	t.Helper()
 	client := sfn.NewFromConfig(operator(s.aws))
 	name := view.Request.String()[:32] + view.ID[len(view.Child.String()):]
-	arn := "arn:aws:states:" + server.Region + ":" + server.Account + ":execution:" + s.function("gate") + ":" + name
+	arn := "arn:aws:states:" + s.Region + ":" + s.Account + ":execution:" + s.function("gate") + ":" + name
 	await.Until(t, "execution "+name+" has ended", func() bool {
 		got, err := client.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &arn})
 		if err != nil {
@@ -367,6 +367,7 @@ func TestAClosedChildServesItsParentAndThenEverybody(t *testing.T) {
 // read ends the attempt as failed, and its execution with it: no slot is taken,
 // and the same request is accepted when the table is back.
 func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
+	local(t)
 	s := shared(t)
 	parent := s.composite(t)
 	kids := s.children(t, parent, 2)
@@ -411,6 +412,7 @@ func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
 // each step's function is killed before its first read, and commit after its
 // transaction, and the attempt is decided all the same.
 func TestAStepThatDiesIsGivenToTheNextInstance(t *testing.T) {
+	local(t)
 	s := shared(t)
 	for function, at := range map[string]server.Moment{
 		"consent":   server.Before(1).Of("dynamodb", ""),

@@ -71,6 +71,7 @@ func TestASeedOpensForItsVacantAlone(t *testing.T) {
 
 // A writer to the table cannot make one vacant sign as another.
 func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
+	local(t)
 	s := shared(t)
 	_, docs := s.tables(t)
 	p := s.pair(t, s.vacant(t))

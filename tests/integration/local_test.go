@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
@@ -25,6 +27,13 @@ import (
 // killed half way, which no command in this process can be.
 const asCommand = "VACANCY_INTEGRATION_COMMAND"
 
+// deployedName is the name of a deployed stage to test; "" stands for stages on a local AWS. The
+// environment then has the operator's credentials and home directory.
+var deployedName = os.Getenv("VACANCY_TEST_STAGE")
+
+// operatorConfig is the operator's access to the AWS account of a deployed stage.
+var operatorConfig awssdk.Config
+
 // scratch is the directory of this run.
 var scratch string
 
@@ -33,6 +42,17 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Run(context.Background(), cli.Seams{OpenCloud: awscloud.Open}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 	}
 	flag.Parse()
+	if deployedName != "" {
+		opened, err := awscloud.Open(context.Background(), "")
+		if err == nil {
+			operatorConfig = opened.(*awscloud.Cloud).Config()
+			err = flag.Set("test.short", "true") // no test deploys another stage
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	os.Exit(run(m))
 }
 
@@ -86,8 +106,12 @@ var aws = sync.OnceValues(func() (*server.Server, error) {
 	return started, err
 })
 
+// local returns the local AWS. It skips a test of a deployed stage.
 func local(t *testing.T) *server.Server {
 	t.Helper()
+	if deployedName != "" {
+		t.Skip("needs a local AWS, for its faults, instances or record of calls")
+	}
 	s, err := aws()
 	if err != nil {
 		t.Fatal(err)

@@ -22,16 +22,19 @@ type pair struct {
 	http *http.Client
 }
 
-// messageURL is the Function URL of message, which only an edge leads calls to. The host's
-// own URL without an edge is agent's.
+// messageURL is where message answers: the edge, or its Function URL, because the host's own
+// URL without an edge is agent's.
 func (s *deployed) messageURL(t *testing.T) string {
 	t.Helper()
+	if s.Edge {
+		return s.URL
+	}
 	return strings.TrimRight(s.outputs(t, "functions")["MessageUrl"], "/")
 }
 
 func (s *deployed) pair(t *testing.T, to identity.ID) *pair {
 	t.Helper()
-	return &pair{Caller: caller.New(t, to), t: t, url: s.messageURL(t), http: web(t, local(t), "")}
+	return &pair{Caller: caller.New(t, to), t: t, url: s.messageURL(t), http: web(t, s.aws, "")}
 }
 
 // heard is an answer with its headers. Status 0: none came.

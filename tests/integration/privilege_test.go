@@ -300,7 +300,7 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 }
 
 func TestLocalAWSSkippedNothing(t *testing.T) {
-	skipped, err := shared(t).aws.Skipped()
+	skipped, err := local(t).Skipped()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 	handlers := make([]*pair, writers)
 	var cut atomic.Int64
 	for i := range handlers {
-		handlers[i] = &pair{Caller: p.Caller, t: t, url: p.url, http: web(t, local(t), "")}
+		handlers[i] = &pair{Caller: p.Caller, t: t, url: p.url, http: web(t, s.aws, "")}
 	}
 	for round := range rounds {
 		sent := make([]*envelope.Envelope, writers)
@@ -72,8 +72,8 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 		p.Accepted(sent[won])
 	}
 	t.Logf("%d answers were 503, and their calls were sent again", cut.Load())
-	if n := s.instances(t, "message"); n < 2 {
-		t.Errorf("%d instances of the function answered, want several", n)
+	if s.aws != nil && s.instances(t, "message") < 2 {
+		t.Error("one instance of the function answered, want several")
 	}
 	s.whole(t)
 }
@@ -98,8 +98,7 @@ func TestCallsUnderLoadLeaveNoBreak(t *testing.T) {
 	if err := json.Unmarshal(out, &load); err != nil || exit != 0 || load.Calls != *calls || len(load.Errors) > 0 {
 		t.Fatalf("hammer: exit %d, %v: %s; want %d calls and no error", exit, err, out, *calls)
 	}
-	t.Logf("%d calls, %.0f/s, p50 %.1f ms, p99 %.1f ms, %d sent again, on %d instances",
-		load.Calls, load.Second, load.P50, load.P99, load.Resent, s.instances(t, "message"))
+	t.Logf("%d calls, %.0f/s, p50 %.1f ms, p99 %.1f ms, %d sent again", load.Calls, load.Second, load.P50, load.P99, load.Resent)
 	if testing.Short() {
 		return // verified at the end of the run
 	}

@@ -325,6 +325,7 @@ func (s *deployed) manifest(t *testing.T) (m indexes.Manifest) {
 // The stream invokes the indexer, which publishes the changes; a search that
 // starts then loads them.
 func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
+	local(t)
 	s := shared(t)
 	r, skill := s.registry(t, nil), word(t)
 	p := s.draft(t, "speaks "+skill)

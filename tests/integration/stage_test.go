@@ -32,8 +32,8 @@ import (
 // deployed is a stage, as its operator knows it.
 type deployed struct {
 	stage.Record
-	dataHome string // the operator's $VACANCY_HOME
-	aws      *server.Server
+	dataHome string         // the operator's $VACANCY_HOME
+	aws      *server.Server // nil if the stage was deployed before the tests
 }
 
 // command is the vacancy command in a process of its own: in a checkout, with
@@ -107,8 +107,11 @@ var bootstrapped = sync.OnceValues(func() (*cdk.CLI, error) {
 	return tool, err
 })
 
-// environment of a command that uses the local AWS only.
+// environment of a command that uses the local AWS only, or the account of a deployed stage.
 func environment(s *server.Server) []string {
+	if s == nil {
+		return os.Environ()
+	}
 	env := s.Env()
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOPATH", "GOMODCACHE", "GOFLAGS", "GOPROXY", "VACANCY_CACHE", "XDG_CACHE_HOME"} {
 		if value := os.Getenv(name); value != "" {
@@ -142,9 +145,12 @@ func plainly(ctx context.Context, aws *server.Server, checkout, name string, sta
 	return timed("deployment of stage "+name, tool.Command(ctx, checkout, environment(aws), args...))
 }
 
-// mainStage is the stage of all tests that do not change stages. It is deployed
+// mainStage is the stage of all tests that do not change stages. On the local AWS it is deployed
 // without the vacancy command, which then learns of it.
 var mainStage = sync.OnceValues(func() (*deployed, error) {
+	if deployedName != "" {
+		return known(nil, os.Getenv("VACANCY_HOME"), deployedName)
+	}
 	s, err := aws()
 	if err != nil {
 		return nil, err
@@ -231,7 +237,7 @@ func (s *deployed) forget() { time.Sleep(1100 * time.Millisecond) }
 // kill ends all processes of a function, so that the next call is a cold one.
 func (s *deployed) kill(t *testing.T, function string) {
 	t.Helper()
-	if _, err := s.aws.Kill(t.Context(), s.function(function), server.Now()); err != nil {
+	if _, err := local(t).Kill(t.Context(), s.function(function), server.Now()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -239,7 +245,7 @@ func (s *deployed) kill(t *testing.T, function string) {
 // instances is a function's number of execution environments.
 func (s *deployed) instances(t *testing.T, function string) (n int) {
 	t.Helper()
-	all, err := s.aws.Instances(t.Context())
+	all, err := local(t).Instances(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +261,7 @@ func (s *deployed) instances(t *testing.T, function string) (n int) {
 func (s *deployed) fault(t *testing.T, f server.Fault) {
 	t.Helper()
 	f.Function = s.function("message")
-	if err := s.aws.Fault(t.Context(), f); err != nil {
+	if err := local(t).Fault(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -74,7 +74,6 @@ func (s *deployed) agent(t *testing.T, name, tenant string, agent map[string]any
 // thought makes message and think do all that they ever do for models.
 func (s *deployed) thought(t *testing.T) {
 	t.Helper()
-	s.heard(t)
 	// A model with a price, for a tenant, so that two totals and a budget are read.
 	p := s.pair(t, s.agent(t, "sage", "acme", map[string]any{"provider": "mock", "price": map[string]any{"input": 1000000, "output": 2000000},
 		"system": "```mock\ncall: none {}\nusage: 100 10\n---\ntext: you wrote {input}\nusage: 200 20\n```"}))
@@ -83,9 +82,12 @@ func (s *deployed) thought(t *testing.T) {
 			t.Errorf("the model answers %q", a.Reply.Payload.Text())
 		}
 	}
-	p = s.pair(t, s.agent(t, "hears", "acme", map[string]any{"provider": "lambda", "model": heardARN}))
-	if _, a := p.say("hello"); a.Reply.Payload.Text() != "the function heard hello" {
-		t.Errorf("the function answers %q", a.Reply.Payload.Text())
+	if s.aws != nil {
+		s.heard(t)
+		p = s.pair(t, s.agent(t, "hears", "acme", map[string]any{"provider": "lambda", "model": heardARN}))
+		if _, a := p.say("hello"); a.Reply.Payload.Text() != "the function heard hello" {
+			t.Errorf("the function answers %q", a.Reply.Payload.Text())
+		}
 	}
 	// Its secret is opened, and then its server is nowhere.
 	if _, err := admin.AgentSecrets.Set.Call(t.Context(), s.admin(t), admin.NewSecret{OneSecret: admin.OneSecret{Name: "key"}, Body: admin.SecretSetting{Value: "canary-of-the-stage", Hosts: []string{"nobody.invalid"}}}); err != nil {
@@ -108,7 +110,11 @@ func TestAModelAnswersOnTheStage(t *testing.T) {
 			t.Errorf("vacancy %s: exit %d\n%s", strings.Join(command, " "), exit, out)
 		}
 	}
-	lines := s.lines(t, "think", before, func(all []line) bool { return len(all) >= 6 })
+	turns := 6
+	if s.aws == nil { // without the tenant's function
+		turns--
+	}
+	lines := s.lines(t, "think", before, func(all []line) bool { return len(all) >= turns })
 	for _, l := range lines {
 		if strings.Contains(l.raw, "canary") {
 			t.Errorf("think logs a secret: %s", l.raw)
