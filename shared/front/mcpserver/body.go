@@ -117,7 +117,7 @@ func (p *posted) streams() bool {
 	return p.stream && (progress || !p.whole)
 }
 
-// token returns the progress token of the only request in a body; nil if there is none.
+// token returns the progress token of the only request in a body, or nil.
 func (p *posted) token() json.RawMessage {
 	if p.batch {
 		return nil
