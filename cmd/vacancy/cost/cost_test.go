@@ -87,10 +87,14 @@ func TestWAFIsALineOnlyWhereThereIsOne(t *testing.T) {
 
 func TestAMonthIsWhatStandsInTheTemplates(t *testing.T) {
 	want := map[string]string{
-		"KMS keys": "3.0000", "zips of a deploy": "0.0007", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000", "metrics": fmt.Sprintf("%.4f", 9*0.3), /* 4 of a handler, 3 more of message, and 2 of tamper */
+		"KMS keys": "3.0000", "zips of a deploy": "0.0007", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000",
 	}
 	if diff := cmp.Diff(want, usd(cost.Month(shape(), cost.ListPrices()))); diff != "" {
 		t.Errorf("Month() (-want +got):\n%s", diff)
+	}
+	want = map[string]string{"metrics": fmt.Sprintf("%.4f", 9*0.3)} // 4 of a handler, 3 more of message, and 2 of tamper
+	if diff := cmp.Diff(want, usd(cost.EveryHour(shape(), cost.ListPrices()))); diff != "" {
+		t.Errorf("EveryHour() (-want +got):\n%s", diff)
 	}
 }
 

@@ -85,7 +85,7 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 	if s.Keys > 0 {
 		d.Lines = append(d.Lines, keyRequests(s, l, "tables and logs", float64(len(s.Functions))*keyPeriods))
 	}
-	for _, line := range Month(s, l) {
+	for _, line := range append(Month(s, l), EveryHour(s, l)...) {
 		line.What, line.Formula = line.What+", a day's share", line.Formula+fmt.Sprintf(" / %v days", aMonth)
 		line.Units, line.USD = line.Units/aMonth, line.USD/aMonth
 		d.Lines = append(d.Lines, line)

@@ -135,12 +135,18 @@ func Month(s Shape, l List) []Line {
 		lines = append(lines, l.line("zips of a deploy", BlobStorage, float64(n)*zipBytes/gib, "in the CDK's bucket, which never deletes them: each deploy of changed code adds as much",
 			"%d x %s bytes / 2^30", n, number(zipBytes)))
 	}
-	if handlers := s.publicFunctions(); handlers > 0 {
-		lines = append(lines, l.line("metrics", Metrics, float64(handlers*metricsPerFunction+metricsOfMessage+metricsOfTamper),
-			"billed by the hour in which a function logs a call: this is a month in which every handler is used every hour",
-			"%d for each of %d handlers, and %d", metricsPerFunction, handlers, metricsOfMessage+metricsOfTamper))
-	}
 	return lines
+}
+
+// EveryHour returns what a month costs more if every handler is used in every hour.
+func EveryHour(s Shape, l List) []Line {
+	handlers := s.publicFunctions()
+	if handlers == 0 {
+		return nil
+	}
+	return []Line{l.line("metrics", Metrics, float64(handlers*metricsPerFunction+metricsOfMessage+metricsOfTamper),
+		"billed by the hour in which a function logs a call",
+		"%d for each of %d handlers, and %d", metricsPerFunction, handlers, metricsOfMessage+metricsOfTamper)}
 }
 
 // zipBytes is the mean size of the zip of a function. tests/lambda bounds each size.

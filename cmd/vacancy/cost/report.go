@@ -24,6 +24,7 @@ type Report struct {
 	Booked    Lines    `json:"bookings_1000"` // by AGP; empty without gateway
 	Graduated Lines    `json:"graduation"`    // for one, with AWS's state machine; empty without a gate
 	Month     Lines    `json:"month"`
+	EveryHour Lines    `json:"month_every_hour"` // what it costs more if every handler is used in every hour
 	WorstDay  Day      `json:"worst_day"`
 	Capacity  Capacity `json:"worst_day_buys"`
 
@@ -50,7 +51,7 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 		Slow:     sum(DefaultSlow().Calls(s, l, 1000)),
 		Pages:    sum(DefaultPage().Views(s, l, n)),
 		Priced:   sum(DefaultPriced().Calls(s, l, n)), Booked: sum(DefaultBooking().Bookings(s, l, 1000)),
-		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(append(Month(s, l), Scheduled(s, l)...)), WorstDay: WorstDay(s, l, DefaultBounds()),
+		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(append(Month(s, l), Scheduled(s, l)...)), EveryHour: sum(EveryHour(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
 		Capacity: Buys(s, l, DefaultBounds()), Real: real,
 	}
 	waited, queued := DefaultTask().Tasks(s, l, n)

@@ -222,6 +222,7 @@ func (r costResult) Print(w io.Writer) {
 		{"what a paid model adds to 1,000 calls of one turn", r.Thinking, ", and the provider's price of their tokens"},
 		{"a child that graduates", r.Graduated, ""},
 		{"a month in which nobody calls", r.Month, ""},
+		{"what a month costs more if every handler is used in every hour", r.EveryHour, ""},
 		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
 	} {
 		if len(part.lines.Lines) == 0 {
