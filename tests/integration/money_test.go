@@ -176,10 +176,6 @@ func (s *deployed) charged(t *testing.T) {
 	a.link(p)
 	s.forget()
 	p.say("for money")
-	var due time.Time
-	if s.aws != nil {
-		due = a.undecided(p)
-	}
 
 	// By agent, and by worker, with a key.
 	for i, configuration := range []string{"", `"returnImmediately":true`} {
@@ -271,7 +267,8 @@ func (s *deployed) charged(t *testing.T) {
 	a.must("POST", "/v1/bookings/"+one+"/cancel", "{}")
 
 	lost := "voids:0"
-	if s.aws != nil { // the sweep, once the lost call is due
+	if s.aws != nil { // the sweep, once a lost call is due; the schedule of sweeper may be first
+		due := a.undecided(p)
 		lost, before = "voids:1", a.balance()
 		time.Sleep(time.Until(due) + time.Second)
 		await.Until(t, "the sweeper gives the lost call back", func() bool {
