@@ -99,7 +99,7 @@ func (f Facts) quota() Check {
 	case q.Err != nil:
 		return unanswered(q.Err)
 	case q.Limit == 0:
-		return unanswered(errors.New("Lambda names no limit of the account"))
+		return unanswered(errors.New("no limit of the account is known to Lambda"))
 	case more > 0 && q.Unreserved-more < left:
 		return fail(f.raiseQuota(left), "the stage is to reserve %d concurrent executions, %d more than it has, and Lambda wants %d left of the %d of this account that are not reserved", wanted, more, left, q.Unreserved)
 	case !f.Settings.Reserve:
