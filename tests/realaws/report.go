@@ -50,7 +50,7 @@ func (t *trial) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	prices := cost.ListPrices()
+	prices := cost.PricesIn(t.cloud.Region())
 	age, month := time.Since(t.began), cost.Sum(cost.Month(shape, prices))
 	sum := month * age.Hours() / hoursOfMonth
 	fmt.Printf("\n== cost, at list prices of %s (%s)\n", prices.Region, prices.Taken)

@@ -31,20 +31,21 @@ func accountRows() []row {
 func ExamineAccount(f Facts) Report { return examine(f, accountRows()) }
 
 // Want sets the settings and limits of a stage in a Region from its context values, which are nil if they are not
-// known. The next deployment reports values that cannot be read; until then the defaults are used.
-func (f *Facts) Want(context map[string]string, region string) {
+// known. With an error, which is about the values, the settings or limits are the defaults.
+func (f *Facts) Want(context map[string]string, region string) error {
 	v, wrong := setting.ReadContext(context)
 	if len(wrong) > 0 {
 		v = setting.Defaults()
 	}
 	f.Settings, f.Undecided = v, context == nil
-	choice, err := cost.ChoiceOf(v, region)
+	choice, err := cost.ReadChoice(context, region)
 	if err == nil {
 		f.Limits, err = cost.Derive(choice)
 	}
 	if err != nil {
 		f.Limits = standardLimits(region)
 	}
+	return err
 }
 
 // standardLimits returns the limits of a stage with the default settings in a Region.

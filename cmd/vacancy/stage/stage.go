@@ -82,7 +82,7 @@ type Record struct {
 	Edge bool `json:"edge"`
 	// Context holds the CDK context values of a deployment that has not ended, or that an earlier
 	// release made. It is nil after a deployment, because the stage stores its settings.
-	Context map[string]string `json:"context,omitempty"`
+	Context map[string]string `json:"context,omitzero"`
 }
 
 // LogValue implements slog.LogValuer, for the same reason as Key.

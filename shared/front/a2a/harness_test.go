@@ -70,6 +70,22 @@ type flaky struct {
 	store.Store
 	down atomic.Bool
 	lost sync.Map // data of lost turns, by key
+
+	// armed makes the first reading of rows fail after the next row is stored, and the stages are
+	// armedToFail, failsNext and zero.
+	armed atomic.Int32
+}
+
+const (
+	armedToFail = 1 + iota
+	failsNext
+)
+
+func (f *flaky) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if f.armed.CompareAndSwap(failsNext, 0) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return f.Store.Rows(ctx, s, from, n, d)
 }
 
 func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
@@ -78,6 +94,9 @@ func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 	}
 	err := f.Store.Commit(ctx, writes...)
 	for _, w := range writes {
+		if _, ok := w.(store.Append); ok && err == nil {
+			f.armed.CompareAndSwap(armedToFail, failsNext)
+		}
 		if put, ok := w.(store.Put); ok && err == nil && strings.HasPrefix(put.Key.Sort, "lost-") {
 			f.lost.Store(put.Key, string(put.Data))
 		}

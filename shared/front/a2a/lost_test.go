@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // breaks sends a completion some times at once, and breaks the connections once the agents have been asked.
@@ -197,6 +198,67 @@ func TestAnAnswerThatCannotBeWrittenIsLost(t *testing.T) {
 		t.Errorf("the repeated stream says %q", text)
 	}
 	w.wantBalance("acme", 98_000)
+}
+
+// An answer that was charged and could not be read is not charged again, though its caller is told to resend.
+func TestAnAnswerThatStorageHidesIsChargedOnce(t *testing.T) {
+	for name, more := range map[string]string{"whole": "", "stream": `,"stream":true`} {
+		t.Run(name, func(t *testing.T) {
+			w := countingWorld(t)
+			body := asking("wait", more)
+			first := make(chan answer)
+			go func() { first <- w.do("POST", "/v/counter"+completions, body, w.acme) }()
+			await.Receive(t, "the agent is asked", w.begun)
+			w.store.armed.Store(armedToFail)
+			close(w.goOn)
+			if got := await.Receive(t, "the refusal", first); !strings.Contains(got.body, "storage is unavailable") {
+				t.Fatalf("the first request: %d %s", got.status, got.body)
+			}
+			if got := w.do("POST", "/v/counter"+completions, body, w.acme); !strings.Contains(got.body, "answer 1") {
+				t.Errorf("the second request: %d %s", got.status, got.body)
+			}
+			w.wantBalance("acme", 98_000)
+		})
+	}
+}
+
+// A turn that failed was not charged, so its failure is no answer to the next request.
+func TestALostFailureIsNotRepeated(t *testing.T) {
+	w := countingWorld(t)
+	body := asking("wait busy", "")
+	w.breaks(t, body, 1)
+	close(w.goOn)
+	await.Until(t, "the turn has failed, and a new one answers", func() bool {
+		got := w.do("POST", "/v/counter"+completions, body, w.acme)
+		return got.status == 200 && content(t, got) == "answer 2"
+	})
+	w.wantBalance("acme", 98_000)
+}
+
+// Older losses do not hide the newest one.
+func TestManyLossesHideNone(t *testing.T) {
+	w := countingWorld(t)
+	body := asking("wait", "")
+	w.breaks(t, body, 1)
+	var rows []store.Write
+	w.store.lost.Range(func(key, data any) bool {
+		prefix, id, _ := strings.Cut(strings.TrimPrefix(key.(store.Key).Sort, "lost-"), "-")
+		for n := range 100 {
+			at := key.(store.Key)
+			at.Sort = "lost-" + strings.Repeat("f", len(prefix)) + fmt.Sprintf("-%s%03d", id, n)
+			rows = append(rows, store.Put{Key: at, WriteID: store.WriteID{byte(n + 1)}, Data: []byte(strings.ReplaceAll(data.(string), id, fmt.Sprintf("%s%03d", id, n)))})
+		}
+		return true
+	})
+	for _, row := range rows {
+		if err := w.store.Store.Commit(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(w.goOn)
+	if got := content(t, w.do("POST", "/v/counter"+completions, body, w.acme)); got != "answer 1" {
+		t.Errorf("the request after the break: %q", got)
+	}
 }
 
 // An answer that was paid for comes also if the account has too little money for a new call.

@@ -141,7 +141,6 @@ func (d *api) complete(r *request, q *openai.Request) error {
 		s := &sse{r: r, ref: c.ref, as: &pieces{completion: c, out: openai.Stream{API: q.API, Usage: q.Usage}}}
 		err = d.stream(s, after, d.Tasks.FollowTurn)
 		c.delivered = c.delivered && !s.broken
-		c.broken = !c.delivered && (s.broken || r.Context().Err() != nil)
 		return err
 	})
 }
@@ -188,7 +187,7 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 		case again:
 			id, err = d.Tasks.Repeats(r.Context(), c.recent)
 		case lost:
-			id, err = d.Tasks.TakeLost(r.Context(), c.recent)
+			id, err = d.Tasks.TakeLost(r.Context(), c.recent, r.vacant.ID, owner)
 		}
 		c.repeats = id != ""
 		if err == nil && id == "" {
@@ -327,11 +326,11 @@ type completion struct {
 	ended   *task.Ended // of a turn that this process has run, once it is done
 
 	recent *task.Recent // nil if the client has a key for its request
-	// delivered means that the end of the turn was sent, broken that the connection broke before.
-	delivered, broken bool
+	// delivered means that the end of the turn was sent.
+	delivered bool
 }
 
-// settleTime bounds how long the record of a broken connection may take.
+// settleTime bounds how long the record of a lost answer may take.
 const settleTime = 5 * time.Second
 
 // settle records that the client did not receive its answer, so that the next equal request gets it, or that
@@ -344,13 +343,13 @@ func (c *completion) settle() {
 	defer cancel()
 	var err error
 	switch {
-	case c.broken:
+	case !c.delivered:
 		err = c.d.Tasks.Lose(ctx, c.recent, c.ref.ID)
-	case c.delivered && c.repeats:
+	case c.repeats:
 		err = c.d.Tasks.Deliver(ctx, c.recent, c.ref.ID)
 	}
 	if err != nil {
-		c.d.Log.LogAttrs(ctx, slog.LevelWarn, "a broken connection is not recorded; a retry may be charged again", slog.String("task", c.ref.ID), slog.String("cause", err.Error()))
+		c.d.Log.LogAttrs(ctx, slog.LevelWarn, "a lost answer is not recorded; a retry may be charged again", slog.String("task", c.ref.ID), slog.String("cause", err.Error()))
 	}
 	c.d.Tasks.ReleaseLost(c.recent, c.ref.ID)
 }
@@ -407,7 +406,6 @@ func (c *completion) prove(ctx context.Context) error {
 func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 	r := c.r
 	hungUp := func() error {
-		c.broken = true
 		d.log(r, "hung_up", http.StatusOK, nil)
 		return nil
 	}

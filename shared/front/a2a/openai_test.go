@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
@@ -162,6 +163,10 @@ func countingWorld(t *testing.T) *counting {
 						c.skip.Add(int64(time.Second)) // the next piece is stored at once
 					}
 					<-c.goOn
+				}
+				if strings.HasSuffix(r.Text(), "busy") && n == 1 {
+					yield(nil, problem.New(problem.SubstrateBusy, "the model is busy"))
+					return
 				}
 				_ = yield(substrate.Text(fmt.Sprintf("answer %d", n)), nil) && yield(substrate.Usage{In: 11, Out: 7, Cached: 3}, nil) && yield(substrate.Stop, nil)
 			}), nil

@@ -111,6 +111,9 @@ func (d *deployment) plan(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if d.rec.URL != "" {
+		d.Note("stage %s is deployed, and stores its settings, which a plan does not read: give them with --context", name)
+	}
 	d.Note("making the templates of stage %s", name)
 	cmd := exec.CommandContext(ctx, "go", "run", "./infra", "-plan")
 	cmd.Dir, cmd.Env = d.top, append(withoutCredentials(d.environ()), "CDK_OUTDIR="+dir, "CDK_CONTEXT_JSON="+string(values))

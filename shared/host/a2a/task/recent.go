@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -98,42 +100,56 @@ func (r *Recent) put(id string, at time.Time, write store.WriteID) (store.Put, e
 // TakeLost may then find the earlier turn.
 var ErrLost = problem.New(problem.Conflict, "an earlier answer to the same request was not received")
 
-// lostPrefix begins the keys of turns whose clients lost their connections, which sort after the documents of
-// first messages. At is the time at which the connection broke. It is zero once another request has received
+// lostPrefix begins the keys of turns whose clients did not receive the answers. They sort after the documents of
+// first messages, the newest first. At is the time of the loss. It is zero once another request has received
 // the answer.
 const lostPrefix = "lost-"
 
 // maxLost bounds the lost turns that are looked at. A sender has no more requests under way.
 const maxLost = 80
 
-// Lose records that the client of a turn of r lost its connection before the end of the answer. One equal
-// request then gets the answer.
+// lostTurn is a lost turn with the key of its document.
+type lostTurn struct {
+	recent
+	key store.Key
+}
+
+// Lose records that the client of a turn of r did not receive the whole answer. One equal request then gets
+// the answer.
 func (e *Engine) Lose(ctx context.Context, r *Recent, id string) error {
-	return e.putLost(ctx, r, recent{id, e.Now().UTC()})
+	now := recent{id, e.Now().UTC()}
+	key := RecentDocs.Key(r.hash, lostPrefix+newestFirst(now.At)+"-"+id)
+	return e.updater().Update(ctx, func(_ context.Context, tx *store.Tx) error {
+		RecentDocs.Put(tx, store.Doc{Key: key, Expires: recentUntil(now.At)}, now)
+		return nil
+	})
 }
 
 // Deliver records that a request of r has received the answer of an earlier turn.
 func (e *Engine) Deliver(ctx context.Context, r *Recent, id string) error {
-	return e.putLost(ctx, r, recent{Task: id})
-}
-
-// putLost stores a lost turn. One that was received is stored only over one that was lost.
-func (e *Engine) putLost(ctx context.Context, r *Recent, now recent) error {
-	key := RecentDocs.Key(r.hash, lostPrefix+now.Task)
 	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, _, err := RecentDocs.Get(ctx, tx, key)
-		if err != nil || now.At.IsZero() && before.At.IsZero() {
-			return store.Problem(err)
+		turns, err := e.lostTurns(ctx, r)
+		if err != nil {
+			return err
 		}
-		RecentDocs.Put(tx, store.Doc{Key: key, Expires: recentUntil(e.Now())}, now)
+		for _, t := range turns {
+			if t.Task != id {
+				continue
+			}
+			if _, _, err := RecentDocs.Get(ctx, tx, t.key); err != nil {
+				return store.Problem(err)
+			}
+			RecentDocs.Put(tx, store.Doc{Key: t.key, Expires: recentUntil(t.At)}, recent{Task: id})
+		}
 		return nil
 	})
 }
 
 // TakeLost returns a lost turn of r, or "" if there is none. Until ReleaseLost, this process gives the turn to no
 // other request, so that equal requests at once do not share it. Processes do not exclude each other: a
-// request that gets an answer for nothing does less harm than a turn that a crash leaves taken.
-func (e *Engine) TakeLost(ctx context.Context, r *Recent) (id string, err error) {
+// request that gets an answer for nothing does less harm than a turn that a crash leaves taken. A turn that
+// failed was not charged, so the request begins a new turn.
+func (e *Engine) TakeLost(ctx context.Context, r *Recent, vacant identity.ID, owner call.Owner) (id string, err error) {
 	r.looked = true
 	turns, err := e.lostTurns(ctx, r)
 	for _, t := range turns {
@@ -142,8 +158,15 @@ func (e *Engine) TakeLost(ctx context.Context, r *Recent) (id string, err error)
 		}
 		// The request that had the turn before may have received the answer since.
 		again, err := e.lostTurns(ctx, r)
-		if err == nil && slices.ContainsFunc(again, func(o recent) bool { return o.Task == t.Task }) {
-			return t.Task, nil
+		if err == nil && slices.ContainsFunc(again, func(o lostTurn) bool { return o.Task == t.Task }) {
+			var found Task
+			found, err = e.Get(ctx, Ref{vacant, owner, t.Task})
+			switch {
+			case err == nil && found.Status.Failure != "":
+				err = e.Deliver(ctx, r, t.Task)
+			case err == nil || errors.Is(err, ErrNotFound):
+				return t.Task, nil
+			}
 		}
 		if e.taken.Delete(t.Task); err != nil {
 			return "", err
@@ -160,7 +183,7 @@ func (e *Engine) ReleaseLost(r *Recent, id string) {
 }
 
 // lostTurns reads the lost turns of r.
-func (e *Engine) lostTurns(ctx context.Context, r *Recent) (turns []recent, err error) {
+func (e *Engine) lostTurns(ctx context.Context, r *Recent) (turns []lostTurn, err error) {
 	all := RecentDocs.All(r.hash)
 	all.First, all.Last = lostPrefix, lostPrefix+"~"
 	docs, _, err := e.Store.Docs(ctx, all, maxLost, "")
@@ -174,7 +197,7 @@ func (e *Engine) lostTurns(ctx context.Context, r *Recent) (turns []recent, err 
 			return nil, err
 		}
 		if !t.At.Before(from) {
-			turns = append(turns, t)
+			turns = append(turns, lostTurn{t, d.Key})
 		}
 	}
 	return turns, nil
@@ -190,7 +213,7 @@ func (e *Engine) lookForLost(ctx context.Context, t *Turn) func() error {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		var turns []recent
+		var turns []lostTurn
 		if turns, err = e.lostTurns(ctx, t.Recent); len(turns) > 0 {
 			err = ErrLost
 		}
