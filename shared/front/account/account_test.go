@@ -78,7 +78,7 @@ func (f *fixture) do(method, path, body, key string, status int, text string) ma
 	if w.Code != status || !strings.Contains(w.Body.String(), text) {
 		f.Errorf("%s %s = %d %s, want %d with %q", method, path, w.Code, w.Body, status, text)
 	}
-	if challenged := w.Header().Get("WWW-Authenticate") != ""; challenged != (w.Code == http.StatusUnauthorized) {
+	if challenged := w.Header().Get("WWW-Authenticate") != ""; challenged != (w.Code == http.StatusUnauthorized || strings.Contains(w.Body.String(), "scope_required")) {
 		f.Errorf("%s %s = %d with WWW-Authenticate: %t", method, path, w.Code, challenged)
 	}
 	var got map[string]any

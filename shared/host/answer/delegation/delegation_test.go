@@ -3,6 +3,7 @@ package delegation_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,9 @@ func TestAChildIsCalledInAChainOfItsOwnWithAReceipt(t *testing.T) {
 	wantClean(t, h, s)
 }
 
+// limit matches the limit that an error names.
+var limit = regexp.MustCompile(`within [0-9.]+s, the time that the (host allows|request has)`)
+
 func TestErrorsOfAChildAreNotShown(t *testing.T) {
 	t.Parallel()
 	s := newStore()
@@ -225,7 +229,8 @@ func TestErrorsOfAChildAreNotShown(t *testing.T) {
 		if c.name == "says too much" { // for its parent it failed like any other
 			want = problem.BehaviourFailed.Row().Text
 		}
-		if inside == nil || inside.Text() != want || inside.Kind != alone.Kind {
+		// The parent of a late child had a part of the time.
+		if inside == nil || limit.ReplaceAllString(inside.Text(), "") != limit.ReplaceAllString(want, "") || inside.Kind != alone.Kind {
 			t.Errorf("a child that %s: Send() = %v, want %v", c.name, inside, alone)
 		}
 	}
