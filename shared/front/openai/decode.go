@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -159,19 +158,23 @@ func (r *reading) read(key string) (err error) {
 // Resolve replaces the earlier answers among the messages with their texts, which find returns by the
 // ids of the answers.
 func (q *Request) Resolve(find func(id string) (string, error)) error {
-	found := false
+	found := map[string]string{}
 	for i := range q.Told {
 		m := &q.Told[i]
 		if m.Answer == "" {
 			continue
 		}
-		text, err := find(m.Answer)
-		if err != nil {
-			return problem.Below(q.API.messages(), err)
+		text, known := found[m.Answer]
+		if !known {
+			var err error
+			if text, err = find(m.Answer); err != nil {
+				return problem.Below(q.API.messages(), err)
+			}
+			found[m.Answer] = text
 		}
-		m.Text, m.Answer, found = text, "", true
+		m.Text, m.Answer = text, ""
 	}
-	if !found {
+	if len(found) == 0 {
 		return nil
 	}
 	all := append(q.Told, q.Asked)
@@ -431,24 +434,24 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 	return "", nil, problem.Invalid("type", "text or image_url, or in Responses input_text or input_image", fmt.Sprintf("%.40q", kind))
 }
 
-// dataURL matches a data URL in the spellings that clients send. Its groups are the media type and the
-// encoded bytes.
-var dataURL = regexp.MustCompile(`(?is)^data:(image/[^;,]*)(?:;[^;,]*)*;base64,(.*)$`)
-
-// readImage reads the URL of an image, which may have its bytes in base64 of either alphabet.
+// readImage reads the URL of an image, which may have its bytes in base64 of either alphabet. Clients spell data
+// URLs differently.
 func readImage(url string) (*Image, error) {
 	const want = "data:image/TYPE;base64,BYTES, or a public https URL without user and password"
-	parts := dataURL.FindStringSubmatch(url)
+	head, rest, _ := strings.Cut(url, ",")
+	head, isData := strings.CutPrefix(strings.ToLower(head), "data:")
+	isData = isData && strings.HasPrefix(head, "image/") && strings.HasSuffix(head, ";base64")
 	switch {
-	case parts == nil && outbound.CheckLink(url) == nil:
+	case !isData && outbound.CheckLink(url) == nil:
 		return &Image{URL: url}, nil
-	case parts == nil:
+	case !isData:
 		return nil, problem.Invalid("url", want, fmt.Sprintf("%.80q", url))
 	}
-	encoded := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(parts[2])
+	encoded := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(rest)
 	data, err := base64.RawStdEncoding.DecodeString(encoded)
 	if err != nil {
 		return nil, problem.Invalid("url", want, "bytes that are not base64")
 	}
-	return &Image{MediaType: strings.ToLower(parts[1]), Data: data}, nil
+	media, _, _ := strings.Cut(head, ";")
+	return &Image{MediaType: media, Data: data}, nil
 }

@@ -32,11 +32,13 @@ func LoopbackOnly(allowed []string, next http.Handler) http.Handler {
 func ofPages(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
+		if len(pages.Allowed) > 0 {
+			h.Add("Vary", "Origin")
+		}
 		switch isAllowed := pages.Allows(r); {
 		case isAllowed:
 			h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 			h.Set("Access-Control-Expose-Headers", "*")
-			h.Add("Vary", "Origin")
 			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 				h.Set("Access-Control-Allow-Methods", "*")
 				h.Set("Access-Control-Allow-Headers", "*, Authorization") // which * does not include

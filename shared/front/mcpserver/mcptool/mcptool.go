@@ -313,11 +313,6 @@ func WithStream(ctx context.Context, token json.RawMessage) context.Context {
 	return context.WithValue(ctx, streamedKey{}, token)
 }
 
-// IsStreamed reports whether ctx is of WithStream.
-func IsStreamed(ctx context.Context) bool {
-	return ctx.Value(streamedKey{}) != nil
-}
-
 // question reads the part of a question that is not in the arguments.
 func question(r *sdk.CallToolRequest, text, context string, most *int64) (Question, error) {
 	q := Question{Text: text, Context: context}
