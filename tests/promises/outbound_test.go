@@ -92,8 +92,7 @@ var senders = map[string]struct {
 	"shared/host/booking/dispatch.go askElsewhere":      {by: "outbound.Stranger", send: books},
 	"shared/host/client/discovery/endpoint.go Hosts":    {by: "outbound.Stranger", send: calls},
 	"shared/host/billing/stripe/stripe.go client":       {by: "outbound.Operator", send: pays},
-	"shared/host/billing/tokens/keys.go keysURL":        {by: "outbound.Operator", send: issues},
-	"shared/host/billing/tokens/keys.go fetch":          {by: "chooser(issuer, at)", why: "it comes after the answer of keysURL; TestAnIssuerLeadsToNoOtherPort of package tokens sends it"},
+	"shared/host/billing/tokens/keys.go reader":         {by: "outbound.Stranger and outbound.Operator", send: issues}, // TestAnIssuerLeadsToNoOtherPort of package tokens sends the stranger's
 
 	"shared/host/a2a/push/push.go Check":                 {by: "outbound.Stranger", why: "it asks the guard"},
 	"shared/host/answer/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},

@@ -359,13 +359,14 @@ func sameOrigin(a, b string) bool {
 // reader returns the actor of a request for a document of an issuer. The operator chose the URLs at
 // the issuer's own origin, the issuer all others.
 func reader(i *billing.Issuer, at string) outbound.Actor {
-	switch {
-	case !sameOrigin(i.Issuer, at):
+	if !sameOrigin(i.Issuer, at) {
 		return outbound.Itself(outbound.Stranger)
-	case i.Private:
-		return outbound.Itself(outbound.Operator).InPrivate()
 	}
-	return outbound.Itself(outbound.Operator)
+	as := outbound.Itself(outbound.Operator)
+	if i.Private {
+		as = as.InPrivate()
+	}
+	return as
 }
 
 // get fetches a document of JSON.
