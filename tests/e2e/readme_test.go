@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"os/exec"
@@ -15,11 +16,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/await"
 )
 
-// readmeHost and readmeAgent are addresses that the READMEs use. A story has a free port, and
-// a vacant for the agent.
+// readmeHost, readmeAgent and readmeIssuer are addresses that the READMEs use. A story has a free port,
+// a vacant for the agent, and may have an issuer.
 const (
-	readmeHost  = "http://127.0.0.1:8080"
-	readmeAgent = "https://agents.example.org/translator"
+	readmeHost   = "http://127.0.0.1:8080"
+	readmeAgent  = "https://agents.example.org/translator"
+	readmeIssuer = "https://login.example.com"
 )
 
 // readmes are the pages with commands, in the order in which a newcomer reads them.
@@ -29,7 +31,7 @@ var readmes = []string{"README.md", "cmd/vacancy/README.md", "shared/front/a2a/R
 func readmeText(ts *testscript.TestScript, page string) string {
 	b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(page)))
 	ts.Check(err)
-	return strings.NewReplacer(readmeHost, ts.Getenv("URL"), readmeAgent, ts.Getenv("URL")+"/v/translator").Replace(string(b))
+	return strings.NewReplacer(readmeHost, ts.Getenv("URL"), readmeAgent, ts.Getenv("URL")+"/v/translator", readmeIssuer, cmp.Or(ts.Getenv("ISSUER"), readmeIssuer)).Replace(string(b))
 }
 
 // blocks are the code blocks of a language in a page.
