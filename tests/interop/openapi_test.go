@@ -115,7 +115,7 @@ include-path-regex = "^/v/"
 		t.Fatal(err)
 	}
 	// The fuzzer uses ids that it has seen: it finds its own key to revoke, and as the operator its account.
-	const revoke = "delete_v1_keys_key"
+	const revoke = "revokeKeyOfAccount"
 	withKey := []string{"--url", public, "--header", "Authorization: Bearer " + key.Secret}
 	for _, as := range []struct {
 		name string
