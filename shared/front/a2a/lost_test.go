@@ -222,7 +222,7 @@ func TestAnAnswerThatStorageHidesIsChargedOnce(t *testing.T) {
 	}
 }
 
-// A turn that failed was not charged, so its failure is no answer to the next request.
+// A turn that failed was not charged. The next request runs a new turn instead of repeating the failure.
 func TestALostFailureIsNotRepeated(t *testing.T) {
 	w := countingWorld(t)
 	body := asking("wait busy", "")
