@@ -1,9 +1,6 @@
 package stacks
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	ddb "github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
@@ -44,9 +41,7 @@ func newData(app constructs.Construct, in Input) data {
 		output(d.stack, "HostKey", d.host.KeyArn(), "KMS key that is the host's identity")
 	}
 	// A first deployment that fails has only this stack. A rotation of the edge's secret does not change data.
-	stored := maps.Clone(in.Settings.Stored)
-	maps.DeleteFunc(stored, func(name, _ string) bool { return slices.Contains(setting.SetByDeploy(), name) })
-	output(d.stack, setting.StoredOutput, str(setting.FormatStored(stored)), storedDescription)
+	output(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitSetByDeploy(in.Settings.Stored))), storedDescription)
 	return d
 }
 

@@ -19,8 +19,8 @@ import (
 
 // Major versions of Node. Node 20 still runs the CDK, but its own support has ended.
 const (
-	leastNode     = 20
-	suggestedNode = 22
+	LeastNode     = 20
+	SuggestedNode = 22
 )
 
 // script is CDK's entry point in an install.
@@ -65,7 +65,7 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) 
 func build(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, suggestedNode)
+		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, SuggestedNode)
 	}
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "package.json"), manifest, 0o644),
@@ -90,15 +90,15 @@ func tail(out []byte) string {
 func findNode(ctx context.Context) (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return "", problem.Wrap(problem.NotFound, err, "node was not found, and CDK runs on it: install Node %d or newer (https://nodejs.org)", suggestedNode)
+		return "", problem.Wrap(problem.NotFound, err, "node was not found, and CDK runs on it: install Node %d or newer (https://nodejs.org)", SuggestedNode)
 	}
 	out, err := exec.CommandContext(ctx, node, "--version").Output()
 	if err != nil {
-		return "", problem.Wrap(problem.NotFound, err, "%s does not run: install Node %d or newer (https://nodejs.org)", node, suggestedNode)
+		return "", problem.Wrap(problem.NotFound, err, "%s does not run: install Node %d or newer (https://nodejs.org)", node, SuggestedNode)
 	}
 	version := strings.TrimSpace(string(out))
-	if major, ok := nodeMajor(version); !ok || major < leastNode {
-		return "", problem.New(problem.NotFound, "%s is version %q, which is too old for CDK: install Node %d or newer (https://nodejs.org)", node, version, suggestedNode)
+	if major, ok := nodeMajor(version); !ok || major < LeastNode {
+		return "", problem.New(problem.NotFound, "%s is version %q, which is too old for CDK: install Node %d or newer (https://nodejs.org)", node, version, SuggestedNode)
 	}
 	return node, nil
 }

@@ -264,6 +264,19 @@ func TestADeployThatAWSWouldRefuseCreatesNothing(t *testing.T) {
 	}
 }
 
+func TestLimitsOfADayThatCostsMoreAreRefusedBeforeTheBuilds(t *testing.T) {
+	a := newAccount(t)
+	code, out, errs := a.run("", strings.Fields("deploy --yes --no-edge --context worstDay=5")...)
+	if code != problem.ExitUsage || out != "" || !strings.Contains(errs, "nothing was created. Context value worstDay: expected at least ") {
+		t.Errorf("deploy = exit %d, %q, %q", code, out, errs)
+	}
+	for _, command := range []string{"bootstrap", "synth", "deploy"} {
+		if runs := a.runs(command); runs != nil {
+			t.Errorf("deploy ran the CDK: %s", runs)
+		}
+	}
+}
+
 // After the stacks the stage has no outputs here, which ends the deploy. The CDK was asked to deploy.
 func TestADeployGoesOnWhereTheAccountAllowsIt(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -423,5 +436,12 @@ func TestAPlanShowsTheStageAndAsksNobody(t *testing.T) {
 	}
 	if runs := a.runs("synth"); runs != nil {
 		t.Errorf("a plan ran the CDK: %s", runs)
+	}
+	if err := (stage.Records{Dir: filepath.Join(a.dataHome, "stages")}).Write(stage.Record{Stage: "dev", URL: "https://agents.example"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join("..", "..", ".."))
+	if _, _, errs := a.run("", "deploy", "--plan"); !strings.Contains(errs, "stores its settings, which a plan does not read") {
+		t.Errorf("the plan of a deployed stage says %q", errs)
 	}
 }

@@ -7,11 +7,8 @@ import (
 	"time"
 )
 
-// Oldest supported versions.
-const (
-	leastGo   = "1.26"
-	leastNode = 20
-)
+// leastGo is the oldest supported version of Go.
+const leastGo = "1.26"
 
 // tool checks that a program is in the PATH and not older than least. A least
 // of "" accepts any version.

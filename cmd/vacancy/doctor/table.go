@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"fmt"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
@@ -20,7 +22,7 @@ type row struct {
 func table() []row {
 	rows := []row{
 		{"go", nil, tool("go", leastGo, "it builds the functions", "the functions need", "install Go "+leastGo+" or newer (https://go.dev/dl/); then: go version")},
-		{"node", nil, tool("node", strconv.Itoa(leastNode), "the CDK runs on it", "the CDK needs", "install Node.js 22 (https://nodejs.org); then: node --version")},
+		{"node", nil, tool("node", strconv.Itoa(cdk.LeastNode), "the CDK runs on it", "the CDK needs", fmt.Sprintf("install Node.js %d (https://nodejs.org); then: node --version", cdk.SuggestedNode))},
 		{"npm", nil, tool("npm", "", "it installs the CDK, once", "", "install npm, which comes with Node.js (https://nodejs.org); then: npm --version")},
 		{"credentials", nil, Facts.credentials},
 		{"region", nil, Facts.region},

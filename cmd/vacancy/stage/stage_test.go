@@ -195,6 +195,19 @@ func TestARecordOfAFormerFormatIsWrittenInTheFormatOfToday(t *testing.T) {
 	}
 }
 
+// A deploy tells a record with all defaults from one without settings.
+func TestARecordKeepsThatItHasNoOtherSettingsThanTheDefaults(t *testing.T) {
+	r := records(t)
+	for _, context := range []map[string]string{nil, {}} {
+		if err := r.Write(stage.Record{Stage: "dev", Context: context}); err != nil {
+			t.Fatal(err)
+		}
+		if rec, err := r.Read("dev"); err != nil || (rec.Context == nil) != (context == nil) {
+			t.Errorf("Read() = %#v, %v, want %#v", rec.Context, err, context)
+		}
+	}
+}
+
 func TestNamesOfStages(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"dev": true, "a": true, "prod-2": true, strings.Repeat("a", 20): true,

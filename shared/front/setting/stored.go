@@ -23,6 +23,13 @@ func OmitDefaults(context map[string]string) map[string]string {
 	return stored
 }
 
+// OmitSetByDeploy returns context values without those that only a deployment sets.
+func OmitSetByDeploy(context map[string]string) map[string]string {
+	rest := maps.Clone(context)
+	maps.DeleteFunc(rest, func(name, _ string) bool { return slices.Contains(SetByDeploy(), name) })
+	return rest
+}
+
 // FormatStored returns the text of the output StoredOutput.
 func FormatStored(stored map[string]string) string {
 	b, _ := json.Marshal(stored) // a map of strings has no error

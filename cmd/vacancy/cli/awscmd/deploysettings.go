@@ -88,16 +88,9 @@ func (d *deployment) noteUnusedSettings() {
 	if d.rec.Context == nil {
 		return
 	}
-	for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), d.storedChoices()) {
+	for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitSetByDeploy(d.stored)) {
 		d.Note("the record on this machine has %s, which is not used: stage %s has %s", kit.Printable(c.Name+"="+c.From), d.rec.Stage, kit.Printable(c.Name+"="+c.To))
 	}
-}
-
-// storedChoices returns the settings that the stage stores, without those that every deploy sets.
-func (d *deployment) storedChoices() map[string]string {
-	chosen := maps.Clone(d.stored)
-	maps.DeleteFunc(chosen, func(name, _ string) bool { return slices.Contains(setting.SetByDeploy(), name) })
-	return chosen
 }
 
 // noteSettings shows which settings of the stage would change.
@@ -105,7 +98,7 @@ func (d *deployment) noteSettings() {
 	if d.stored == nil {
 		return
 	}
-	for _, c := range setting.Compare(d.storedChoices(), d.rec.Context) {
+	for _, c := range setting.Compare(setting.OmitSetByDeploy(d.stored), d.rec.Context) {
 		d.Note("setting %s", kit.Printable(c.String()))
 	}
 }
