@@ -29,13 +29,13 @@ type account struct {
 	*shell
 	*cloudtest.AWS
 	t      *testing.T
-	mu     sync.Mutex // of stacks
+	mu     sync.Mutex // guards stacks
 	stacks map[string]cloudtest.Stack
 	dir    string // of the CDK's script, templates and log
 
-	limit      int    // of concurrent executions
+	limit      int    // concurrent executions that the account may have
 	lacks      string // type of resource that the Region does not have
-	specs      string // of KMS
+	specs      string // key specs of KMS in the Region
 	unverified bool   // CloudFront refuses the account
 }
 
@@ -163,7 +163,7 @@ func (a *account) answer() {
 	a.Always("GET concurrency", `{"ReservedConcurrentExecutions":2}`)
 	a.Always("PUT concurrency", `{}`)
 	a.Always("DELETE concurrency", ``)
-	items := map[string]any{} // of tables
+	items := map[string]any{} // by table and key
 	key := func(of any) string {
 		m, _ := of.(map[string]any)
 		return fmt.Sprint(m["pk"], m["sk"])

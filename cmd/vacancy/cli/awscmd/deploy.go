@@ -92,7 +92,7 @@ type deployment struct {
 	cdk   *cdk.CLI
 	cloud cloud.Cloud
 	rec   stage.Record // with the context values of this run
-	// stored are the settings that the stage stores; nil if it stores none.
+	// stored has the settings that were read from the stage. A stage of an earlier release has none, and stored is nil.
 	stored map[string]string
 
 	regional map[string]string // context values that follow from the Region

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// cdkStacks are the stacks of the CDK that stands in.
+// cdkStacks lists the stacks that the fake CDK makes.
 var cdkStacks = []string{"vacancy-dev-data", "vacancy-dev-functions"}
 
 // runCDK stands in for the CDK. Its templates have the settings only, and a deployment sends each template to the server in
@@ -100,8 +100,8 @@ func settingsTemplate(stored map[string]string) string {
 type account struct {
 	*cloudtest.AWS
 	t         *testing.T
-	templates map[string]string // of the deployed stacks
-	status    map[string]string // of stacks other than UPDATE_COMPLETE
+	templates map[string]string // templates of the deployed stacks
+	status    map[string]string // status of each stack that differs from UPDATE_COMPLETE
 	update    func(stack string) error
 	cdk       *cdk.CLI
 }
@@ -173,7 +173,7 @@ func (a *account) show() {
 	a.Stacks(all...)
 }
 
-// settings are the settings that a stack stores.
+// settings returns what a stack stores in its output Settings.
 func (a *account) settings(stack string) string {
 	var template struct {
 		Outputs map[string]struct{ Value string }
@@ -433,7 +433,7 @@ func TestARotatedSecretIsNotASettingThatAPersonChose(t *testing.T) {
 	if err := d.checkUnchanged(t.Context()); err != nil {
 		t.Errorf("checkUnchanged() = %v", err)
 	}
-	// A deploy that only rotated the secret has ended meanwhile. The rotation of this one would begin with the wrong version.
+	// A deploy that only rotated the secret has ended meanwhile. A second rotation would begin with the wrong version.
 	a.templates[cdkStacks[1]] = settingsTemplate(map[string]string{"edgeSecretVersion": strings.Repeat("b", 32), "edgeSecretBefore": version, "later": "1", "worstDay": "50"})
 	a.show()
 	if err := d.checkUnchanged(t.Context()); !problem.Is(err, problem.Conflict) {

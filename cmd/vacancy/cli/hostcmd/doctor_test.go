@@ -26,7 +26,8 @@ func TestDoctorReadsTheSettingsThatTheStageStores(t *testing.T) {
 	stack := func(text string) doctor.Stack {
 		return doctor.Stack{Outputs: map[string]string{setting.StoredOutput: text}}
 	}
-	rec := stage.Record{Context: map[string]string{"keep": "false"}} // of an earlier release
+	// An earlier release wrote the settings into the record.
+	rec := stage.Record{Context: map[string]string{"keep": "false"}}
 	for name, tc := range map[string]struct {
 		stacks map[string]doctor.Stack
 		want   map[string]string
