@@ -163,7 +163,7 @@ func (a *account) answer() {
 	a.Always("GET concurrency", `{"ReservedConcurrentExecutions":2}`)
 	a.Always("PUT concurrency", `{}`)
 	a.Always("DELETE concurrency", ``)
-	items := map[string]any{} // by table and key
+	items := map[string]any{} // documents by key
 	key := func(of any) string {
 		m, _ := of.(map[string]any)
 		return fmt.Sprint(m["pk"], m["sk"])
