@@ -50,7 +50,8 @@ const (
 	dumpTime = 10 * time.Second
 )
 
-// silence limits the time in which no test begins or ends. Every wait of a test has a shorter limit.
+// silence limits the time in which the tests print nothing. Every wait of a test has a shorter limit,
+// and a test whose preparation takes longer prints a line per step.
 var silence = 10 * time.Minute
 
 // detectorCrash begins the output of a process that used a bad address outside Go code. The only
@@ -102,7 +103,7 @@ func testOnce(ctx context.Context, c *counts, args ...string) (crashed []string,
 	defer close(ended)
 	watch := time.AfterFunc(silence, func() {
 		hung.Store(true)
-		fmt.Printf("no test began or ended for %v; the goroutines follow\n", silence)
+		fmt.Printf("the tests printed nothing for %v; the goroutines follow\n", silence)
 		_ = signal(syscall.SIGQUIT)
 		select {
 		case <-ended:
@@ -120,7 +121,7 @@ func testOnce(ctx context.Context, c *counts, args ...string) (crashed []string,
 			continue
 		}
 		key := e.Package + " " + e.Test
-		if e.Action != "output" && !hung.Load() {
+		if !hung.Load() {
 			watch.Reset(silence)
 		}
 		switch e.Action {
