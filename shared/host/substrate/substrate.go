@@ -14,6 +14,7 @@
 //   - Texts, calls of tools, refusals and errors decide. If their form is not the documented one, the answer fails. An answer with neither a text nor a call fails, too ([Fold]).
 //   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not decide. If their form is not the documented one, they count as absent. Providers may add words: after an unknown reason
 //     to end, the text that came is the answer, and callers learn that it may be incomplete. Nothing that follows the end costs the answer.
+//   - Parts of an answer that are not for the host, such as calls of tools that the provider itself runs, are skipped with all their pieces.
 //   - A stream without a known good end is not an answer: a reason to end, or, of a server that never sends a reason, its mark. An error is one in any provider's form (package remote). A call of a tool counts only in an answer that says why it ends, other than by its length: otherwise the call may be cut off. After an unknown reason a tool that may change something or cost money does not run.
 //
 // Models pass substratetest.Wire.Oddities, which has an example of each.

@@ -176,10 +176,9 @@ type usage struct {
 
 // answer reads an answer.
 type answer struct {
-	remote.Ending
+	remote.Blocks
 	told                  bool // what the question used
 	counted               bool // a number was reported
-	calling               bool // the open block is a call
 	in, out, wrote, cache int
 }
 
@@ -219,7 +218,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		events, err = a.goOn(is.Delta)
 		return append(a.tell(false), events...), err
 	case "content_block_stop":
-		a.calling = false
+		a.BeginText() // servers may leave out the next beginning
 	case "message_delta":
 		var is struct {
 			Delta struct {
@@ -275,9 +274,9 @@ func (a *answer) tell(again bool) []substrate.Event {
 func (a *answer) begin(block []byte) ([]substrate.Event, error) {
 	var is lax.Of[struct{ Type string }]
 	_ = json.Unmarshal(block, &is) // it takes any value
-	a.calling = false
 	switch is.Value.Type {
 	case "text", "thinking", "":
+		a.BeginText()
 		return a.said(block)
 	case "tool_use":
 		var use struct {
@@ -288,18 +287,21 @@ func (a *answer) begin(block []byte) ([]substrate.Event, error) {
 		if json.Unmarshal(block, &use) != nil {
 			return nil, remote.Unreadable()
 		}
-		a.calling = true
 		arguments := remote.Arguments(use.Input)
 		if arguments == "{}" { // its pieces may follow
 			arguments = ""
 		}
-		return nil, a.Begin(substrate.ToolCall{ID: cmp.Or(use.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))), Name: use.Name, Arguments: arguments})
+		return nil, a.BeginCall(substrate.ToolCall{ID: cmp.Or(use.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))), Name: use.Name, Arguments: arguments})
 	}
-	return nil, nil // what later versions add
+	a.SkipBlock()
+	return nil, nil
 }
 
 // goOn reads more of a block.
 func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
+	if a.IsSkipped() {
+		return nil, nil
+	}
 	var is struct {
 		Type  lax.Of[string]
 		Piece json.RawMessage `json:"partial_json"`
@@ -314,13 +316,8 @@ func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 	default:
 		return nil, nil // a signature, and what later versions add
 	}
-	more := remote.Arguments(is.Piece)
-	switch {
-	case more == "":
-	case !a.calling:
-		return nil, remote.Unreadable()
-	default:
-		a.Calls[len(a.Calls)-1].Arguments += more
+	if more := remote.Arguments(is.Piece); more != "" {
+		return nil, a.AddArguments(more)
 	}
 	return nil, nil
 }

@@ -68,10 +68,18 @@ func model() substratetest.Model {
 			}
 			return all
 		},
+		Foreign: func(at int) string {
+			use := block(at, map[string]any{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": map[string]any{}}) +
+				delta(at, "input_json_delta", "partial_json", `{"query":`) + delta(at, "input_json_delta", "partial_json", `"hm"}`)
+			other := block(at, map[string]any{"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "look", "server_name": "x", "input": map[string]any{}}) + delta(at, "input_json_delta", "partial_json", `{}`)
+			result := block(at, map[string]any{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []any{map[string]any{"type": "web_search_result", "url": "https://example.com", "text": "found"}}})
+			tomorrow := block(at, map[string]any{"type": "of_tomorrow", "text": "found"}) + delta(at, "text_delta", "text", "found") + event("content_block_delta", map[string]any{"index": at, "delta": 7})
+			return stop + use + stop + result + stop + other + stop + tomorrow + stop + open
+		},
 		Stop: "end_turn", Length: "max_tokens", Called: "tool_use", Bare: open + text("hm") + event("message_stop", nil),
 		Decides: []string{"type", "content_block", "delta", "text", "name", "input", "partial_json", "stop_reason"},
 		Whole: func(text, why string) string {
-			return fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"text","text":%q}],"stop_reason":%q,"usage":{"input_tokens":12}}`, text, why)
+			return fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"hm"}},{"type":"text","text":%q},{"type":"of_tomorrow","text":"found"}],"stop_reason":%q,"usage":{"input_tokens":12}}`, text, why)
 		},
 	}}
 }

@@ -170,23 +170,26 @@ func blocksOf(t *substrate.Turn) (all []types.ContentBlock) {
 }
 
 // modelAnswer reads an answer.
-type modelAnswer struct {
-	remote.Ending
-	calling bool // the open block is a call
-}
+type modelAnswer struct{ remote.Blocks }
 
 func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, error) {
 	switch e := e.(type) {
 	case *types.ConverseStreamOutputMemberContentBlockStart:
 		use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
-		if a.calling = ok; ok {
+		switch {
+		case ok && use.Value.Type == "":
 			id := cmp.Or(aws.ToString(use.Value.ToolUseId), fmt.Sprintf("call_%d", len(a.Calls)))
-			return nil, a.Begin(substrate.ToolCall{ID: id, Name: aws.ToString(use.Value.Name)})
+			return nil, a.BeginCall(substrate.ToolCall{ID: id, Name: aws.ToString(use.Value.Name)})
+		case e.Value.Start != nil: // nil may be a text
+			a.SkipBlock()
 		}
 	case *types.ConverseStreamOutputMemberContentBlockDelta:
+		if a.IsSkipped() {
+			return nil, nil
+		}
 		return a.piece(e.Value.Delta)
 	case *types.ConverseStreamOutputMemberContentBlockStop:
-		a.calling = false
+		a.BeginText() // Bedrock sends no beginning of a text
 	case *types.ConverseStreamOutputMemberMessageStop:
 		return nil, a.Because(remote.Reason(strings.ToLower(string(e.Value.StopReason))))
 	case *types.ConverseStreamOutputMemberMetadata:
@@ -209,10 +212,7 @@ func (a *modelAnswer) piece(d types.ContentBlockDelta) ([]substrate.Event, error
 			return []substrate.Event{substrate.Thought(thought.Value)}, nil
 		}
 	case *types.ContentBlockDeltaMemberToolUse:
-		if !a.calling {
-			return nil, remote.Unreadable()
-		}
-		a.Calls[len(a.Calls)-1].Arguments += aws.ToString(d.Value.Input)
+		return nil, a.AddArguments(aws.ToString(d.Value.Input))
 	}
 	return nil, nil
 }

@@ -175,6 +175,14 @@ func TestOddities(t *testing.T) {
 			}
 			return all
 		},
+		Foreign: func(at int) string {
+			begins := func(start map[string]any) string {
+				return event("contentBlockStart", map[string]any{"contentBlockIndex": at, "start": start})
+			}
+			return stop + begins(map[string]any{"toolUse": map[string]any{"toolUseId": "s", "name": "look", "type": "server_tool_use"}}) + input(at, `{"query":`) + stop +
+				begins(map[string]any{"toolResult": map[string]any{"toolUseId": "s"}}) + delta(at, map[string]any{"toolResult": []any{map[string]any{"text": "found"}}}) + stop +
+				begins(map[string]any{"ofTomorrow": map[string]any{}}) + delta(at, map[string]any{"ofTomorrow": "found"}) + stop
+		},
 		Stop: "end_turn", Length: "max_tokens", Called: "tool_use",
 		Decides: []string{"start", "toolUse", "name", "delta", "text", "input", "stopReason"},
 		Split:   split,

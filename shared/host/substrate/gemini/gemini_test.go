@@ -53,6 +53,9 @@ func model() substratetest.Model {
 			}
 			return bare("", map[string]any{"functionCall": map[string]any{"id": id, "name": name, "args": args}})
 		},
+		Foreign: func(int) string {
+			return bare("", map[string]any{"executableCode": map[string]any{"language": "PYTHON", "code": "found"}}, map[string]any{"codeExecutionResult": map[string]any{"outcome": "OUTCOME_OK", "output": "found"}}, map[string]any{"ofTomorrow": "found"})
+		},
 		Stop: "STOP", Length: "MAX_TOKENS", Called: "STOP",
 		Decides: []string{"candidates", "content", "parts", "text", "functionCall", "name", "args", "for", "finishReason"},
 		Whole: func(text, why string) string {

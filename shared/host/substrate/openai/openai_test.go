@@ -34,6 +34,9 @@ func model() substratetest.Model {
 			}
 			return all
 		},
+		Foreign: func(int) string {
+			return chunk(map[string]any{"content": []any{map[string]any{"type": "of_tomorrow", "text": "found"}}, "annotations": []any{map[string]any{"type": "url_citation"}}, "of_tomorrow": "found"}, nil)
+		},
 		Stop: "stop", Length: "length", Called: "tool_calls", Bare: "data: {\"choices\":[{\"delta\":{\"content\":\"hm\"}}]}\n\n" + done,
 		Decides: []string{"choices", "delta", "content", "tool_calls", "function", "name", "arguments", "finish_reason"},
 		Whole: func(text, why string) string {

@@ -48,6 +48,40 @@ func (e *Ending) Begin(c substrate.ToolCall) error {
 	return nil
 }
 
+// Blocks is the Ending of an answer that comes in blocks, as Anthropic's and Bedrock's do. Some blocks
+// are not for the host, for example calls of tools that the provider itself runs (server_tool_use,
+// mcp_tool_use), their results, and blocks of types that providers add. Readers skip such blocks with
+// their pieces, whatever form these have.
+type Blocks struct {
+	Ending
+	isCall, isSkipped bool // of the open block
+}
+
+// BeginText opens a block with text or thoughts of the model.
+func (b *Blocks) BeginText() { b.isCall, b.isSkipped = false, false }
+
+// BeginCall opens a block with a call of one of the host's tools.
+func (b *Blocks) BeginCall(c substrate.ToolCall) error {
+	b.isCall, b.isSkipped = true, false
+	return b.Begin(c)
+}
+
+// SkipBlock opens a block that is not for the host.
+func (b *Blocks) SkipBlock() { b.isCall, b.isSkipped = false, true }
+
+// IsSkipped reports whether the pieces that come belong to a block that is not for the host.
+func (b *Blocks) IsSkipped() bool { return b.isSkipped }
+
+// AddArguments adds a piece to the arguments of the open call. Without an open call, the piece
+// belongs to nothing that the reader knows.
+func (b *Blocks) AddArguments(piece string) error {
+	if !b.isCall {
+		return Unreadable()
+	}
+	b.Calls[len(b.Calls)-1].Arguments += piece
+	return nil
+}
+
 // reasons are the words of all providers. Proxies mix them.
 var reasons = map[Reason]substrate.Done{
 	"stop": substrate.Stop, "end_turn": substrate.Stop, "stop_sequence": substrate.Stop,

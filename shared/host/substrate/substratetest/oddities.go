@@ -32,6 +32,9 @@ type Wire struct {
 	Bare string
 	// Decides are the members that an answer cannot do without.
 	Decides []string
+	// Foreign is a part of an answer that is not for the host, at an index, such as the call of a tool that
+	// the provider itself runs. A text may follow it.
+	Foreign func(at int) string
 	// Whole is an answer as one JSON document; nil for a provider whose library reads only
 	// streams.
 	Whole func(text, why string) string
@@ -89,6 +92,15 @@ func (w Wire) table() []odd {
 		{what: "a text that calls no tool", body: hm + w.Ends(w.Called), want: said("hm", substrate.Stop)},
 		{what: "a stream that breaks after the end", body: hm + w.Ends(w.Stop) + w.Text("x")[:1], want: said("hm", substrate.Stop)},
 	}
+	foreign := w.Foreign(1)
+	all = append(all,
+		odd{what: "a foreign part before the text", body: w.Begin + foreign + w.Text("hm") + w.Ends(w.Stop), want: said("hm", substrate.Stop)},
+		odd{what: "foreign parts within the text", body: hm + foreign + w.Foreign(2) + w.Text("!") + w.Ends(w.Stop), want: said("hm!", substrate.Stop)},
+		odd{what: "a foreign part after the text", body: hm + foreign + w.Ends(w.Stop), want: said("hm", substrate.Stop)},
+		odd{what: "a foreign part before a call", body: hm + foreign + whole(3, "a") + w.Ends(w.Called), want: said("hm", substrate.Called, look("a"))},
+		odd{what: "a foreign part after a call", body: hm + whole(1, "a") + w.Foreign(2) + w.Ends(w.Called), want: said("hm", substrate.Called, look("a"))},
+		odd{what: "foreign parts alone", body: w.Begin + foreign + w.Ends(w.Stop), fails: problem.SubstrateUnavailable},
+	)
 	if w.Called != w.Stop {
 		all = append(all, odd{what: "a call of no tool", body: w.Begin + w.Ends(w.Called), fails: problem.SubstrateMisconfigured})
 	}
