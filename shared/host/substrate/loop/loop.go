@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -303,11 +304,15 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 			}
 		case !r.request.JSON:
 			return a.Why, nil
-		case json.Valid([]byte(a.Text)):
-			return a.Why, r.emit(substrate.Text(a.Text))
-		case repaired || r.request.Final:
-			return "", &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model", Want: "a JSON document, as its agent's output_format says", Got: "another text, twice"}
 		default:
+			document, ok := extractJSON(a.Text)
+			if ok {
+				return a.Why, r.emit(substrate.Text(document))
+			}
+			if repaired || r.request.Final {
+				err := &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model", Want: "a JSON document, as its agent's output_format says", Got: "another text"}
+				return "", substrate.Answered(http.StatusOK, nil, r.Secret.Hide([]byte(a.Text)), err)
+			}
 			repaired = true
 			r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text},
 				substrate.Turn{Role: substrate.Caller, Text: "That was not a JSON document. Answer again with only the JSON document, without a code fence or any other text."})

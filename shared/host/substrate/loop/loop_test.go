@@ -319,7 +319,19 @@ func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
 		want  string
 	}{
 		{"a document", [][]any{{substrate.Text(`{"a"`), substrate.Text(`:1}`), substrate.Stop}}, `{"a":1}`},
-		{"repaired", [][]any{says("```json\n{}\n```"), says(`{}`)}, `{}`},
+		{"repaired", [][]any{says("It is:\n```json\n{}\n```"), says(`{}`)}, `{}`},
+		{"a fence", [][]any{says("```json\n{\"a\":\"```\"}\n```\n"), says("asked again")}, "{\"a\":\"```\"}"},
+		{"a fence without a language", [][]any{says("```\n[1]\n```"), says("asked again")}, `[1]`},
+		{"thoughts and a fence", [][]any{says("<think>\nIs it ```7```?\n</think>\n\n```JSON\r\n7\r\n```"), says("asked again")}, `7`},
+		{"a mark", [][]any{says("\uFEFF{}"), says("asked again")}, `{}`},
+		{"a mark within a fence", [][]any{says("\uFEFF```\n\uFEFF{}\n```"), says("asked again")}, `{}`},
+		{"a text that looks like thoughts", [][]any{says(`"<think>a</think>"`), says("asked again")}, `"<think>a</think>"`},
+		{"open thoughts", [][]any{says("<think>{}"), says(`[]`)}, `[]`},
+		{"thoughts alone", [][]any{says("<think>{}</think>"), says(`[]`)}, `[]`},
+		{"an open fence", [][]any{says("```json\n{}"), says(`[]`)}, `[]`},
+		{"two fences", [][]any{says("```json\n{}\n```\n```json\n{}\n```"), says(`[]`)}, `[]`},
+		{"words after the fence", [][]any{says("```json\n{}\n```\nThat is it."), says(`[]`)}, `[]`},
+		{"two documents", [][]any{says("{} {}"), says(`[]`)}, `[]`},
 		{"wrong twice", [][]any{says("no"), says("never")}, "!substrate_misconfigured"},
 		{"after a tool", [][]any{append([]any{substrate.Text("hold on")}, uses("x")...), says(`[]`)}, `[]`},
 	} {
@@ -342,6 +354,17 @@ func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
 		if got != tt.want || len(texts) > 1 || !m.asked[0].JSON {
 			t.Errorf("%s: %q in %d pieces, want %q in one, checked before it is told", tt.what, got, len(texts), tt.want)
 		}
+	}
+}
+
+// What the model wrote in place of a document is for the operator, without the agent's secret.
+func TestAnAnswerThatIsNotJSONIsLogged(t *testing.T) {
+	const secret = "key-of-a-test"
+	m := &model{turns: [][]any{says("no"), says("The key is " + secret + ". " + strings.Repeat("x ", 1<<10))}}
+	_, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m, Secret: substrate.NewSecret(secret)}).Infer(t.Context(), question()))
+	cause := call.CauseOf(err, 0)
+	if !strings.Contains(cause.Body, "The key is [secret]. x") || len(cause.Body) > substrate.MaxExcerpt || !strings.HasSuffix(cause.Text, "as its agent's output_format says, got another text") {
+		t.Errorf("the log shows %s, want the beginning of the answer without the secret", cause)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -51,6 +53,7 @@ type odd struct {
 	want       substrate.Answer // without usage
 	fails      problem.Kind     // kind of the answer's failure, or zero
 	says       string           // what came, as the operator sees it
+	json       bool             // its agent wants a JSON document
 }
 
 // look is a call that is whole.
@@ -101,6 +104,16 @@ func (w Wire) table() []odd {
 		odd{what: "a foreign part after a call", body: hm + whole(1, "a") + w.Foreign(2) + w.Ends(w.Called), want: said("hm", substrate.Called, look("a"))},
 		odd{what: "foreign parts alone", body: w.Begin + foreign + w.Ends(w.Stop), fails: problem.SubstrateUnavailable},
 	)
+	for what, text := range map[string]string{
+		"a document":                                       `{"a":1}`,
+		"a document in a fence":                            "```json\n{\"a\":1}\n```",
+		"a document after thoughts":                        "<think>hm</think>\n{\"a\":1}",
+		"a document after a byte order mark":               "\uFEFF{\"a\":1}",
+		"a document after a mark and thoughts, in a fence": "\uFEFF<think>hm</think>\n```\n{\"a\":1}\n```\n",
+	} {
+		all = append(all, odd{what: what, body: w.Begin + w.Text(text) + w.Ends(w.Stop), json: true, want: said(`{"a":1}`, substrate.Stop)})
+	}
+	all = append(all, odd{what: "a document among words", body: w.Begin + w.Text(`It is {"a":1}`) + w.Ends(w.Stop), json: true, fails: problem.SubstrateMisconfigured, says: `It is {"a":1}`})
 	if w.Called != w.Stop {
 		all = append(all, odd{what: "a call of no tool", body: w.Begin + w.Ends(w.Called), fails: problem.SubstrateMisconfigured})
 	}
@@ -197,6 +210,10 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	for _, o := range w.table() {
 		t.Run(o.what, func(t *testing.T) {
 			got, err := read(o.body)
+			if o.json {
+				agent := loop.New(loop.Config{Agent: definition.Agent{OutputFormat: definition.JSON}, Model: s, Secret: substrate.NewSecret(secret)})
+				got, err = substrate.Fold(agent.Infer(t.Context(), Question()))
+			}
 			got.Usage = nil
 			if diff := cmp.Diff(o.want, got); err == nil && o.fails != 0 || err != nil && !problem.Is(err, o.fails) || diff != "" {
 				t.Errorf("Fold() = %v, want a failure %s (-want +got):\n%s", err, o.fails, diff)

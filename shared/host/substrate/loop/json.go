@@ -1,0 +1,37 @@
+package loop
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+const fence = "```"
+
+// extractJSON returns the JSON document that is a model's answer. Models may write their thoughts
+// before it, in <think>…</think>, and a code fence around it. ok is false if anything else is not
+// part of the document.
+func extractJSON(text string) (document string, ok bool) {
+	if json.Valid([]byte(text)) {
+		return text, true
+	}
+	text = trimBlank(text)
+	if thoughts, isThinking := strings.CutPrefix(text, "<think>"); isThinking {
+		if _, after, closed := strings.Cut(thoughts, "</think>"); closed {
+			text = trimBlank(after)
+		}
+	}
+	if block, isFenced := strings.CutPrefix(text, fence); isFenced {
+		_, block, _ = strings.Cut(block, "\n") // the language
+		if block, isFenced = strings.CutSuffix(block, fence); isFenced {
+			text = trimBlank(block)
+		}
+	}
+	return text, json.Valid([]byte(text))
+}
+
+// trimBlank returns text without white space and a byte order mark around it.
+func trimBlank(text string) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), canon.ByteOrderMark))
+}
