@@ -54,6 +54,8 @@ type Request struct {
 	MaxTokens int    // bound for the answer; zero means the server's bound
 	Effort    Effort // bound for thinking; "" means the model's default
 	JSON      bool   // its answer is to be a JSON document
+	// Omit has the optional members that the request to the model leaves out.
+	Omit []string
 
 	Secret Secret // what the agent's server knows its client by
 

@@ -32,21 +32,23 @@ const (
 // Kinds are the kinds of this package. Requests go through client as the vacant,
 // so client's guard may refuse them.
 func Kinds(client *outbound.Client) substrate.Kinds {
+	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindAnthropic: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindAnthropic, Argument: argument}
 		if err := spec.CheckModel(); err != nil {
 			return nil, err
 		}
 		_, model, _ := spec.Model()
-		return &server{client, spec, model}, nil
+		return &server{client, omissions, spec, model}, nil
 	}}
 }
 
 // server is a model at a server.
 type server struct {
-	client *outbound.Client
-	spec   substrate.Spec
-	model  string
+	client    *outbound.Client
+	omissions *remote.Omissions
+	spec      substrate.Spec
+	model     string
 }
 
 // Infer streams the model's answer (remote.Infer). SubstrateRefused is a model that
@@ -60,7 +62,7 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 		header := http.Header{}
 		header.Set("X-Api-Key", r.Secret.Reveal())
 		header.Set("Anthropic-Version", version)
-		remote.Infer(ctx, s.client, &r, remote.Request{URL: s.spec.Endpoint(), Header: header, Body: s.bodyOf(&r)}, new(answer))(yield)
+		remote.Infer(ctx, s.client, &r, remote.Request{Spec: s.spec, Omissions: s.omissions, Header: header, Body: s.bodyOf}, new(answer))(yield)
 	}
 }
 
@@ -116,12 +118,12 @@ type outputConfig struct {
 }
 
 // bodyOf is the body of a request.
-func (s *server) bodyOf(r *substrate.Request) request {
+func (s *server) bodyOf(r *substrate.Request) any {
 	body := request{Model: s.model, MaxTokens: cmp.Or(r.MaxTokens, maxTokens), System: r.System, Stream: true}
 	if r.JSON {
 		body.System = remote.AskForJSON(r.System)
 	}
-	if r.Effort != "" {
+	if r.Effort != "" && !r.Omits("output_config") {
 		body.OutputConfig = &outputConfig{r.Effort}
 	}
 	for _, t := range r.Turns {

@@ -76,7 +76,8 @@ func model() substratetest.Model {
 			tomorrow := block(at, map[string]any{"type": "of_tomorrow", "text": "found"}) + delta(at, "text_delta", "text", "found") + event("content_block_delta", map[string]any{"index": at, "delta": 7})
 			return stop + use + stop + result + stop + other + stop + tomorrow + stop + open
 		},
-		Stop: "end_turn", Length: "max_tokens", Called: "tool_use", Bare: open + text("hm") + event("message_stop", nil),
+		Refusals: map[string]string{"output_config": `{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support the effort parameter."}}`},
+		Stop:     "end_turn", Length: "max_tokens", Called: "tool_use", Bare: open + text("hm") + event("message_stop", nil),
 		Decides: []string{"type", "content_block", "delta", "text", "name", "input", "partial_json", "stop_reason"},
 		Whole: func(text, why string) string {
 			return fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"hm"}},{"type":"text","text":%q},{"type":"of_tomorrow","text":"found"}],"stop_reason":%q,"usage":{"input_tokens":12}}`, text, why)

@@ -32,19 +32,21 @@ func Kinds(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
 		o.BearerAuthTokenProvider, o.AuthSchemePreference = nil, nil // the SDK's own, from the environment
 	})
+	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindBedrock: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindBedrock, Argument: argument}
 		if err := spec.CheckModel(); err != nil {
 			return nil, err
 		}
-		return &model{client, api, spec}, nil
+		return &model{client, api, omissions, spec}, nil
 	}}
 }
 
 type model struct {
-	client *outbound.Client
-	api    *bedrockruntime.Client
-	spec   substrate.Spec
+	client    *outbound.Client
+	api       *bedrockruntime.Client
+	omissions *remote.Omissions
+	spec      substrate.Spec
 }
 
 // Infer streams the model's answer. The kinds of its errors are SubstrateUnavailable if
@@ -57,9 +59,15 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 			return
 		}
-		reply, err := m.api.ConverseStream(ctx, m.input(&r), ownProtocol)
+		reply, err := remote.Send(m.omissions, &r, m.spec, m.input, func(in *bedrockruntime.ConverseStreamInput) (*bedrockruntime.ConverseStreamOutput, error) {
+			reply, err := m.api.ConverseStream(ctx, in, ownProtocol)
+			if err != nil {
+				err = awsapi.Failure(ctx, err)
+			}
+			return reply, err
+		})
 		if err != nil {
-			yield(nil, awsapi.Failure(ctx, err))
+			yield(nil, err)
 			return
 		}
 		stream := reply.GetStream()
@@ -94,9 +102,6 @@ func ownProtocol(o *bedrockruntime.Options) {
 	o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
 }
 
-// answerNow replaces a tool choice of none, which Bedrock does not have.
-const answerNow = "Use no tool any more. Answer now."
-
 // input is the request for r.
 func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput {
 	in := &bedrockruntime.ConverseStreamInput{ModelId: &m.spec.Argument}
@@ -105,7 +110,7 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 		system = remote.AskForJSON(system)
 	}
 	if r.Final && len(r.Tools) > 0 {
-		system = strings.TrimPrefix(system+"\n\n"+answerNow, "\n\n")
+		system = remote.AskForAnswer(system) // Bedrock has no tool choice of none
 	}
 	if system != "" {
 		in.System = []types.SystemContentBlock{&types.SystemContentBlockMemberText{Value: system}}
@@ -113,7 +118,7 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 	if r.MaxTokens > 0 {
 		in.InferenceConfig = &types.InferenceConfiguration{MaxTokens: aws.Int32(int32(r.MaxTokens))} // at most 2^20
 	}
-	if r.Effort != "" {
+	if r.Effort != "" && !r.Omits("outputConfig") {
 		in.OutputConfig = &types.OutputConfig{Effort: aws.String(string(r.Effort))}
 	}
 	for _, t := range r.Turns {

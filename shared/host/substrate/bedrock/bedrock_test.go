@@ -183,7 +183,8 @@ func TestOddities(t *testing.T) {
 				begins(map[string]any{"toolResult": map[string]any{"toolUseId": "s"}}) + delta(at, map[string]any{"toolResult": []any{map[string]any{"text": "found"}}}) + stop +
 				begins(map[string]any{"ofTomorrow": map[string]any{}}) + delta(at, map[string]any{"ofTomorrow": "found"}) + stop
 		},
-		Stop: "end_turn", Length: "max_tokens", Called: "tool_use",
+		Refusals: map[string]string{"outputConfig": `{"message":"The model returned the following errors: output_config: Extra inputs are not permitted (effort)"}`},
+		Stop:     "end_turn", Length: "max_tokens", Called: "tool_use",
 		Decides: []string{"start", "toolUse", "name", "delta", "text", "input", "stopReason"},
 		Split:   split,
 		Edit: func(e string, f func(any) any) string {

@@ -24,21 +24,23 @@ import (
 // Kinds are the kinds of this package. Requests go through client as the vacant,
 // so client's guard may refuse them.
 func Kinds(client *outbound.Client) substrate.Kinds {
+	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindGemini: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindGemini, Argument: argument}
 		if err := spec.CheckModel(); err != nil {
 			return nil, err
 		}
 		_, model, _ := spec.Model()
-		return &server{client, spec, model}, nil
+		return &server{client, omissions, spec, model}, nil
 	}}
 }
 
 // server is a model at a server.
 type server struct {
-	client *outbound.Client
-	spec   substrate.Spec
-	model  string
+	client    *outbound.Client
+	omissions *remote.Omissions
+	spec      substrate.Spec
+	model     string
 }
 
 // Infer streams the model's answer (remote.Infer). SubstrateRefused is a model that
@@ -51,7 +53,7 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 		}
 		header := http.Header{}
 		header.Set("X-Goog-Api-Key", r.Secret.Reveal())
-		remote.Infer(ctx, s.client, &r, remote.Request{URL: s.spec.Endpoint(), Header: header, Body: s.bodyOf(&r)}, new(answer))(yield)
+		remote.Infer(ctx, s.client, &r, remote.Request{Spec: s.spec, Omissions: s.omissions, Header: header, Body: s.bodyOf}, new(answer))(yield)
 	}
 }
 
@@ -126,12 +128,15 @@ type thinkingConfig struct {
 }
 
 // bodyOf is the body of a request.
-func (s *server) bodyOf(r *substrate.Request) request {
+func (s *server) bodyOf(r *substrate.Request) any {
 	var body request
 	system := r.System
-	config := generationConfig{MaxOutputTokens: r.MaxTokens, ThinkingConfig: thinking(s.model, r.Effort)}
+	config := generationConfig{MaxOutputTokens: r.MaxTokens}
+	if !r.Omits("thinkingConfig") {
+		config.ThinkingConfig = thinking(s.model, r.Effort)
+	}
 	switch {
-	case r.JSON && len(r.Tools) > 0:
+	case r.JSON && (len(r.Tools) > 0 || r.Omits("responseMimeType")):
 		system = remote.AskForJSON(system) // the API takes a format or tools
 	case r.JSON:
 		config.ResponseMimeType = "application/json"

@@ -2,6 +2,8 @@ package gemini_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -56,7 +58,8 @@ func model() substratetest.Model {
 		Foreign: func(int) string {
 			return bare("", map[string]any{"executableCode": map[string]any{"language": "PYTHON", "code": "found"}}, map[string]any{"codeExecutionResult": map[string]any{"outcome": "OUTCOME_OK", "output": "found"}}, map[string]any{"ofTomorrow": "found"})
 		},
-		Stop: "STOP", Length: "MAX_TOKENS", Called: "STOP",
+		Refusals: map[string]string{"thinkingConfig": `{"error":{"code":400,"message":"Thinking level is not supported for this model.","status":"INVALID_ARGUMENT"}}`},
+		Stop:     "STOP", Length: "MAX_TOKENS", Called: "STOP",
 		Decides: []string{"candidates", "content", "parts", "text", "functionCall", "name", "args", "for", "finishReason"},
 		Whole: func(text, why string) string {
 			return strings.TrimPrefix(bare(why, map[string]any{"text": text}), "data: ")
@@ -139,5 +142,25 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 				t.Errorf("Fold() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
 			}
 		})
+	}
+}
+
+// A model without a mode for JSON is asked for JSON in words.
+func TestAModelWithoutJSONMode(t *testing.T) {
+	var bodies []string
+	s := model().Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bodies = append(bodies, string(body)); strings.Contains(string(body), "responseMimeType") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"code":400,"message":"JSON mode is not enabled for models/gemma-3-27b-it","status":"INVALID_ARGUMENT"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, text("{}")+bare("STOP"))
+	})
+	r := substratetest.Question()
+	r.JSON = true
+	got, err := substrate.Fold(s.Infer(t.Context(), r))
+	if err != nil || got.Text != "{}" || len(bodies) != 2 || !strings.Contains(bodies[1], "only one JSON document") {
+		t.Errorf("Fold() = %q, %v, after %q", got.Text, err, bodies)
 	}
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -144,6 +146,39 @@ func TestCostOfFailedTurns(t *testing.T) {
 		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spending: c})
 		if got.Turns != tt.turns || got.Cost != tt.cost || int(spent()) != tt.cost {
 			t.Errorf("%s: usage %+v, %d is spent; want %d turns for %d", name, got, spent(), tt.turns, tt.cost)
+		}
+	}
+}
+
+// A request that is sent again without a member that the server refuses is one turn, which costs its answer.
+func TestARefusedMemberCostsNothing(t *testing.T) {
+	for what, tt := range map[string]struct {
+		answer string
+		cost   int
+	}{
+		"then an answer":         {"data: {\"choices\":[{\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":5}}\n\n", 60},
+		"then another refusal":   {"", 0},
+		"then half of an answer": {"data: {\"choices\":[{\"delta\":{\"content\":\"ye\"}}]}\n\n", 1032 + 1000},
+	} {
+		requests := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if requests++; requests == 1 || tt.answer == "" {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte("stream_options: not supported"))
+				return
+			}
+			_, _ = w.Write([]byte(tt.answer))
+		}))
+		defer server.Close()
+		anybody := func(context.Context, outbound.Actor, string) error { return nil }
+		m, err := openai.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody})).Open(substrate.Spec{Kind: substrate.KindOpenAI, Argument: server.URL + "#m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, spent := paid(t, -1)
+		got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: m, Spending: c})
+		if requests != 2 || got.Turns != 1 || got.Cost != tt.cost || int(spent()) != tt.cost {
+			t.Errorf("%s: %v, usage %+v after %d requests, %d is spent; want one turn for %d", what, err, got, requests, spent(), tt.cost)
 		}
 	}
 }

@@ -26,10 +26,15 @@ import (
 // Kinds returns the kinds of this package. A request is sent by client on behalf of
 // the vacant, so the guard of client may refuse it.
 func Kinds(client *outbound.Client) substrate.Kinds {
-	kinds := substrate.Kinds{}
+	kinds, omissions := substrate.Kinds{}, remote.NewOmissions()
 	for _, kind := range []string{substrate.KindOpenAI, substrate.KindMistral, substrate.KindOllama} {
 		kinds[kind] = func(argument string) (substrate.Substrate, error) {
-			return open(client, substrate.Spec{Kind: kind, Argument: argument})
+			spec := substrate.Spec{Kind: kind, Argument: argument}
+			if err := spec.CheckModel(); err != nil {
+				return nil, err
+			}
+			_, name, _ := spec.Model()
+			return &model{client, omissions, spec, name}, nil
 		}
 	}
 	return kinds
@@ -37,24 +42,17 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 
 // model is a model at a server.
 type model struct {
-	client *outbound.Client
-	spec   substrate.Spec
-	name   string
-}
-
-func open(client *outbound.Client, spec substrate.Spec) (substrate.Substrate, error) {
-	if err := spec.CheckModel(); err != nil {
-		return nil, err
-	}
-	_, name, _ := spec.Model()
-	return &model{client, spec, name}, nil
+	client    *outbound.Client
+	omissions *remote.Omissions
+	spec      substrate.Spec
+	name      string
 }
 
 // Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused
 // means that the model refuses to answer.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		q := remote.Request{URL: m.spec.Endpoint(), Body: m.bodyOf(&r)}
+		q := remote.Request{Spec: m.spec, Omissions: m.omissions, Body: m.bodyOf}
 		switch {
 		case !r.Secret.IsZero():
 			q.Header = http.Header{"Authorization": {"Bearer " + r.Secret.Reveal()}}
@@ -230,19 +228,32 @@ type format struct {
 }
 
 // bodyOf returns the body of a request.
-func (m *model) bodyOf(r *substrate.Request) request {
-	body := request{Model: m.name, Stream: true, MaxTokens: r.MaxTokens, Effort: r.Effort}
-	if m.spec.Kind != substrate.KindMistral {
+func (m *model) bodyOf(r *substrate.Request) any {
+	body := request{Model: m.name, Stream: true, MaxTokens: r.MaxTokens}
+	if !r.Omits("reasoning_effort") {
+		body.Effort = r.Effort
+	}
+	if m.spec.Kind != substrate.KindMistral && !r.Omits("stream_options") {
 		body.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	if m.spec.Kind == substrate.KindOpenAI && m.spec.NeedsSecret() {
 		body.MaxTokens, body.MaxCompletionTokens = 0, r.MaxTokens
 	}
-	if r.JSON {
+	system := r.System
+	switch {
+	case r.JSON && r.Omits("response_format"):
+		system = remote.AskForJSON(system)
+	case r.JSON:
 		body.Format = &format{"json_object"}
 	}
-	if r.System != "" {
-		body.Messages = append(body.Messages, message{Role: "system", Content: r.System})
+	switch final := r.Final && len(r.Tools) > 0; {
+	case final && r.Omits("tool_choice"):
+		system = remote.AskForAnswer(system)
+	case final:
+		body.ToolChoice = "none"
+	}
+	if system != "" {
+		body.Messages = append(body.Messages, message{Role: "system", Content: system})
 	}
 	for _, t := range r.Turns {
 		body.Messages = append(body.Messages, messages(&t)...)
@@ -251,9 +262,6 @@ func (m *model) bodyOf(r *substrate.Request) request {
 		t := tool{Type: "function"}
 		t.Function.Name, t.Function.Description, t.Function.Parameters = offered.Name, offered.Description, offered.Schema
 		body.Tools = append(body.Tools, t)
-	}
-	if r.Final && len(body.Tools) > 0 {
-		body.ToolChoice = "none"
 	}
 	return body
 }

@@ -37,6 +37,12 @@ func model() substratetest.Model {
 		Foreign: func(int) string {
 			return chunk(map[string]any{"content": []any{map[string]any{"type": "of_tomorrow", "text": "found"}}, "annotations": []any{map[string]any{"type": "url_citation"}}, "of_tomorrow": "found"}, nil)
 		},
+		Refusals: map[string]string{
+			"response_format":  `{"error":"'response_format.type' must be 'json_schema' or 'text'"}`,
+			"stream_options":   `{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted","input":{"include_usage":true}}]}`,
+			"reasoning_effort": `{"error":{"message":"Unsupported parameter: 'reasoning_effort' is not supported with this model.","type":"invalid_request_error","param":"reasoning_effort","code":"unsupported_parameter"}}`,
+			"tool_choice":      `{"error":{"message":"Invalid value for tool_choice: none","type":"invalid_request_error"}}`,
+		},
 		Stop: "stop", Length: "length", Called: "tool_calls", Bare: "data: {\"choices\":[{\"delta\":{\"content\":\"hm\"}}]}\n\n" + done,
 		Decides: []string{"choices", "delta", "content", "tool_calls", "function", "name", "arguments", "finish_reason"},
 		Whole: func(text, why string) string {

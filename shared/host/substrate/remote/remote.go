@@ -29,9 +29,10 @@ import (
 
 // Request is the request to a server.
 type Request struct {
-	URL    string
-	Header http.Header // besides Content-Type and Accept
-	Body   any         // in JSON
+	Spec      substrate.Spec // model at the server
+	Omissions *Omissions
+	Header    http.Header                  // besides Content-Type and Accept
+	Body      func(*substrate.Request) any // in JSON
 }
 
 // Answer reads one answer in the form of a provider.
@@ -208,14 +209,20 @@ func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error]
 	}
 }
 
-// post sends the request. The reply has status 200.
+// post sends the request, and again without optional members that the server refuses. The reply has
+// status 200.
 func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request) (*http.Response, error) {
-	encoded, err := json.Marshal(q.Body)
+	return Send(q.Omissions, r, q.Spec, q.Body, func(body any) (*http.Response, error) { return postBody(ctx, client, r, q, body) })
+}
+
+// postBody sends one body.
+func postBody(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, body any) (*http.Response, error) {
+	encoded, err := json.Marshal(body)
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
 	reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.URL, bytes.NewReader(encoded))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.Spec.Endpoint(), bytes.NewReader(encoded))
 		if err != nil {
 			return nil, err
 		}
@@ -261,6 +268,12 @@ func AskForJSON(system string) string {
 		system += "\n\n"
 	}
 	return system + "Answer with only one JSON document, without a code fence or any other text."
+}
+
+// AskForAnswer is a system text that asks for an answer without calls of tools, for a request that cannot
+// forbid them.
+func AskForAnswer(system string) string {
+	return strings.TrimPrefix(system+"\n\nUse no tool any more. Answer now.", "\n\n")
 }
 
 // Object is the arguments of a call as an object, which providers want to see again

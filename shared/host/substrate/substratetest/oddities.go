@@ -37,6 +37,8 @@ type Wire struct {
 	// Foreign is a part of an answer that is not for the host, at an index, such as the call of a tool that
 	// the provider itself runs. A text may follow it.
 	Foreign func(at int) string
+	// Refusals has the optional members of requests, and the error with which a server refuses each.
+	Refusals map[string]string
 	// Whole is an answer as one JSON document; nil for a provider whose library reads only
 	// streams.
 	Whole func(text, why string) string
@@ -277,6 +279,7 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 			}
 		}
 	})
+	t.Run("refused members", func(t *testing.T) { w.refusals(t, serve) })
 	t.Run("members", func(t *testing.T) { w.members(t, events, want, read) })
 }
 

@@ -1,0 +1,115 @@
+package remote
+
+import (
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+const (
+	// omissionTime is how long a member is left out after a server refused it: the server may be
+	// replaced by one that takes it.
+	omissionTime = time.Hour
+	maxOmissions = 1024 // vacants and models
+)
+
+// Omissions remembers which optional members of requests the models' servers refuse. It is safe for
+// concurrent use.
+type Omissions struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	of map[model]omission
+}
+
+// model is a model of a vacant.
+type model struct {
+	vacant identity.ID
+	spec   substrate.Spec
+}
+
+type omission struct {
+	members []string
+	until   time.Time
+}
+
+// NewOmissions returns Omissions without a member.
+func NewOmissions() *Omissions { return &Omissions{now: time.Now, of: map[model]omission{}} }
+
+// get returns the members to leave out of requests to m.
+func (o *Omissions) get(m model) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if known, ok := o.of[m]; ok && o.now().Before(known.until) {
+		return known.members
+	}
+	delete(o.of, m)
+	return nil
+}
+
+// set replaces the members to leave out of requests to m. If there are too many models, another
+// one is forgotten, whose server then refuses one more request.
+func (o *Omissions) set(m model, members []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.of, m)
+	if len(members) == 0 {
+		return
+	}
+	if len(o.of) >= maxOmissions {
+		for other := range o.of {
+			delete(o.of, other)
+			break
+		}
+	}
+	o.of[m] = omission{members, o.now().Add(omissionTime)}
+}
+
+// Send sends the body of a request for r to the server of spec. If the server refuses the body
+// because of an optional member, Send sends the body again without the member, at most once for each
+// member, and remembers the member if the server then answers. A refused request has no answer, so
+// the caller pays for one answer at most.
+func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, body func(*substrate.Request) B, send func(B) (T, error)) (T, error) {
+	m := model{r.Vacant, spec}
+	known := o.get(m)
+	q := *r
+	q.Omit = slices.Concat(r.Omit, known)
+	for {
+		b := body(&q)
+		got, err := send(b)
+		refused := whyRefused(err)
+		if refused == "" {
+			if err == nil && len(q.Omit) > len(r.Omit)+len(known) {
+				o.set(m, q.Omit[len(r.Omit):])
+			}
+			return got, err
+		}
+		named := substrate.NamedMembers(refused)
+		i := slices.IndexFunc(named, func(member string) bool {
+			less := q
+			less.Omit = append(slices.Clip(q.Omit), member)
+			return !reflect.DeepEqual(body(&less), b) // the body has the member
+		})
+		if i < 0 {
+			o.set(m, nil) // the server may need what was left out
+			return got, err
+		}
+		q.Omit = append(slices.Clip(q.Omit), named[i])
+	}
+}
+
+// whyRefused returns what a server said that refuses a request, or "" if err is no refusal.
+func whyRefused(err error) string {
+	var agent *call.AgentError
+	if errors.As(err, &agent) && (agent.Status == http.StatusBadRequest || agent.Status == http.StatusUnprocessableEntity) {
+		return agent.Body
+	}
+	return ""
+}

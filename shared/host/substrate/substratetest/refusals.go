@@ -1,0 +1,164 @@
+package substratetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// refuse answers with an error of status 400 or another one.
+func refuse(w http.ResponseWriter, status int, said string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Amzn-ErrorType", "ValidationException")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, said)
+}
+
+// sendsMember reports whether a body has a member, at any depth.
+func sendsMember(body []byte, member string) bool {
+	return bytes.Contains(body, []byte(`"`+member+`":`))
+}
+
+// refusals checks what follows if a server refuses optional members of requests.
+func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) substrate.Substrate) {
+	everything := Question()
+	everything.JSON, everything.Final, everything.Effort = true, true, substrate.Low
+	everything.Tools = []substrate.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}
+	if len(w.Refusals) == 0 {
+		t.Fatal("the provider has no optional member")
+	}
+	for member := range w.Refusals {
+		if !slices.Contains(substrate.OptionalMembers(), member) {
+			t.Errorf("%s is not an optional member", member)
+		}
+	}
+	// open opens a model whose server answers unless status and said refuse the body. sent returns the
+	// bodies since the last time.
+	open := func(t *testing.T, judge func(body []byte) (status int, said string)) (s substrate.Substrate, sent func() [][]byte) {
+		var bodies [][]byte
+		s = serve(t, func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			bodies = append(bodies, body)
+			if status, said := judge(body); status != 0 {
+				refuse(rw, status, said)
+				return
+			}
+			_, _ = io.WriteString(rw, w.Begin+w.Text("hm")+w.Ends(w.Stop))
+		})
+		return s, func() [][]byte {
+			defer func() { bodies = nil }()
+			return bodies
+		}
+	}
+	// refuses refuses members of w.Refusals, one at a time.
+	refuses := func(status int, members ...string) func([]byte) (int, string) {
+		return func(body []byte) (int, string) {
+			for _, member := range members {
+				if sendsMember(body, member) {
+					return status, w.Refusals[member]
+				}
+			}
+			return 0, ""
+		}
+	}
+	answered := func(t *testing.T, what string, s substrate.Substrate, r substrate.Request, sent func() [][]byte, want int) [][]byte {
+		t.Helper()
+		got, err := substrate.Fold(s.Infer(t.Context(), r))
+		bodies := sent()
+		if err != nil || got.Text != "hm" || len(bodies) != want {
+			t.Errorf("%s: %q, %v after %d requests, want the answer after %d", what, got.Text, err, len(bodies), want)
+		}
+		return bodies
+	}
+	all := slices.Sorted(maps.Keys(w.Refusals))
+	for _, member := range all {
+		for _, status := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
+			s, sent := open(t, refuses(status, member))
+			bodies := answered(t, member, s, everything, sent, 2)
+			for _, other := range all {
+				if last := bodies[len(bodies)-1]; sendsMember(last, other) != (other != member) {
+					t.Errorf("%s is refused, and %s is sent again in %s", member, other, last)
+				}
+			}
+			answered(t, member+", again", s, everything, sent, 1)
+			stranger := everything
+			stranger.Vacant = identity.ID{3}
+			answered(t, member+", of another agent", s, stranger, sent, 2)
+		}
+		s, sent := open(t, refuses(http.StatusBadRequest, member))
+		set := everything
+		set.Omit = []string{member}
+		answered(t, member+", by a setting", s, set, sent, 1)
+	}
+	t.Run("all members", func(t *testing.T) {
+		s, sent := open(t, refuses(http.StatusBadRequest, all...))
+		answered(t, "all", s, everything, sent, len(all)+1)
+		last := answered(t, "all, again", s, everything, sent, 1)[0]
+		for what, words := range map[string][2]string{"a document": {"response_format responseMimeType", "JSON document"}, "an answer": {"tool_choice", "Use no tool any more"}} {
+			omitted := slices.ContainsFunc(strings.Fields(words[0]), func(member string) bool { return slices.Contains(all, member) })
+			if omitted && !bytes.Contains(last, []byte(words[1])) {
+				t.Errorf("without the member that asks for %s, the model is not told: %s", what, last)
+			}
+		}
+	})
+	t.Run("other refusals", func(t *testing.T) {
+		for what, tt := range map[string]struct {
+			status int
+			said   string
+			want   problem.Kind
+			n      int
+		}{
+			"no member":                   {400, `{"message":"the conversation is too long"}`, problem.SubstrateMisconfigured, 1},
+			"nothing":                     {400, ``, problem.SubstrateMisconfigured, 1},
+			"members, whatever is sent":   {400, `{"message":"` + strings.Join(all, " ") + `"}`, problem.SubstrateMisconfigured, len(all) + 1},
+			"a member in an inner error":  {500, `{"message":"` + all[0] + `"}`, problem.SubstrateUnavailable, 1},
+			"a member in another refusal": {403, `{"message":"` + all[0] + `"}`, problem.SubstrateMisconfigured, 1},
+		} {
+			s, sent := open(t, func([]byte) (int, string) { return tt.status, tt.said })
+			_, err := substrate.Fold(s.Infer(t.Context(), everything))
+			if n := len(sent()); !problem.Is(err, tt.want) || n != tt.n {
+				t.Errorf("%s: %v after %d requests, want %s after %d", what, err, n, tt.want, tt.n)
+			}
+			if agent := new(call.AgentError); tt.said != "" && (!errors.As(err, &agent) || agent.Status != tt.status || agent.Body == "") {
+				t.Errorf("%s: the operator sees %+v", what, agent)
+			}
+		}
+	})
+	t.Run("a server that changes", func(t *testing.T) {
+		judge := refuses(http.StatusBadRequest, all[0])
+		s, sent := open(t, func(body []byte) (int, string) { return judge(body) })
+		answered(t, "before", s, everything, sent, 2)
+		judge = func(body []byte) (int, string) {
+			if !sendsMember(body, all[0]) {
+				return http.StatusBadRequest, `{"message":"something is missing"}`
+			}
+			return 0, ""
+		}
+		if _, err := substrate.Fold(s.Infer(t.Context(), everything)); !problem.Is(err, problem.SubstrateMisconfigured) || len(sent()) != 1 {
+			t.Errorf("Infer() = %v, want the refusal", err)
+		}
+		answered(t, "after", s, everything, sent, 1)
+	})
+	t.Run("no time is left", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, sent := open(t, func(body []byte) (int, string) {
+			cancel()
+			return refuses(http.StatusBadRequest, all[0])(body)
+		})
+		if _, err := substrate.Fold(s.Infer(ctx, everything)); !problem.Is(err, problem.Canceled) || len(sent()) != 1 {
+			t.Errorf("Infer() of an ended context = %v, want Canceled after one request", err)
+		}
+	})
+}
