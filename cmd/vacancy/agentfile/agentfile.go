@@ -158,6 +158,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"mcp_servers": (*reader).servers,
 	"allow":       (*reader).list,
 	"input":       (*reader).input,
+	"omit":        (*reader).list,
 }
 
 // members are the members of an agent in JSON.
@@ -285,7 +286,7 @@ func (m members) setSubstrate(text string) error {
 		}
 	}
 	if !spec.IsModel() { // the model's settings go with the model
-		for _, key := range []string{"fallback_model", "max_tokens", "effort", "budget", "daily_budget", "price"} {
+		for _, key := range []string{"fallback_model", "max_tokens", "effort", "omit", "budget", "daily_budget", "price"} {
 			delete(m, key)
 		}
 	}

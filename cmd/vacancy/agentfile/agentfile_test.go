@@ -44,8 +44,8 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"a model", "model: qwen3", "", `{"provider":"ollama","model":"qwen3","system":"Be brief."}`},
 		{"a server", "model: qwen3\nbase_url: http://127.0.0.1:8000/v1", "", `{"provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"qwen3","system":"Be brief."}`},
 		{"everything", "description: Answers letters\ntier: LOW\nmode: read-write\ntools: Read, Glob\nmodel: m\nmax_turns: 3\nmax_tokens: 9\ntimeout: 5\nallowed_tools: [Grep, Read]\n" +
-			"disallowed_tools: Bash\neffort: high\noutput_format: json\nfallback_model: n\nmemory: on\nvacants: [archive, mail]\nprovider: ollama\nallow: ollama, openai:m", "",
-			`{"description":"Answers letters","provider":"ollama","model":"m","fallback_model":"n","system":"Be brief.","max_tokens":9,"max_turns":3,"timeout":5,"effort":"high","output_format":"json",` +
+			"disallowed_tools: Bash\neffort: high\noutput_format: json\nomit: response_format\nfallback_model: n\nmemory: on\nvacants: [archive, mail]\nprovider: ollama\nallow: ollama, openai:m", "",
+			`{"description":"Answers letters","provider":"ollama","model":"m","fallback_model":"n","system":"Be brief.","max_tokens":9,"max_turns":3,"timeout":5,"effort":"high","output_format":"json","omit":["response_format"],` +
 				`"memory":true,"mode":"read-write","allowed_tools":["Grep","Read","Glob"],"disallowed_tools":["Bash"],"vacants":["archive","mail"],"allow":["ollama","openai:m"]}`},
 		{"servers", "model: m\nmcp_servers:\n  files: http://127.0.0.1:9/mcp\n  a_B-1: {type: http, url: https://x.example}", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","mcp_servers":[{"name":"a_B-1","url":"https://x.example"},{"name":"files","url":"http://127.0.0.1:9/mcp"}]}`},
@@ -56,7 +56,7 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"a tier that is none", "tier: BEST\nprovider: openai", "", `{"provider":"openai","tier":"MEDIUM","system":"Be brief.","warnings":["tier: \"BEST\" is unknown; MEDIUM is used"]}`},
 		{"a model before its tier", "tier: HIGH\nprovider: openai\nmodel: gpt-5-nano", "", `{"provider":"openai","model":"gpt-5-nano","system":"Be brief."}`},
 		{"the flag instead of a tier", "tier: HIGH", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief."}`},
-		{"no model any more", "model: m\neffort: low\nmax_tokens: 5\nfallback_model: n", "echo", `{"provider":"echo","system":"Be brief."}`},
+		{"no model any more", "model: m\neffort: low\nomit: [stream_options]\nmax_tokens: 5\nfallback_model: n", "echo", `{"provider":"echo","system":"Be brief."}`},
 		{"nulls", "model: m\neffort: ~\nvacants:\ntools: []", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
 		{"files for a model", "model: m\ninput: text, image/PNG, application/json", "", `{"provider":"ollama","model":"m","system":"Be brief.","input":["image/png","application/json"]}`},
 		{"only text", "model: m\ninput: text", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},

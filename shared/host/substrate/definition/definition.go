@@ -62,7 +62,10 @@ type Agent struct {
 	Timeout       int              `json:"timeout,omitempty" canon:"min=1"` // seconds
 	Effort        substrate.Effort `json:"effort,omitempty" canon:"min=1"`
 	OutputFormat  Format           `json:"output_format,omitempty" canon:"min=1"`
-	Memory        bool             `json:"memory,omitempty"`
+	// Omit has the optional members of requests to the model that its server refuses. The host
+	// leaves them out.
+	Omit   []string `json:"omit,omitempty"`
+	Memory bool     `json:"memory,omitempty"`
 	// Input are the media types of the files that it takes beside text. An empty list means only
 	// text. Callers without an envelope can send files (front/a2a).
 	Input []string `json:"input,omitempty"`
@@ -171,7 +174,7 @@ func (a *Agent) checkMembers() error {
 		max   int
 	}{
 		{"allowed_tools", a.AllowedTools, maxList}, {"disallowed_tools", a.DisallowedTools, maxList}, {"vacants", a.Vacants, MaxVacants},
-		{"allow", a.Allow, maxList}, {"warnings", a.Warnings, maxList}, {"input", a.Input, MaxInput},
+		{"allow", a.Allow, maxList}, {"warnings", a.Warnings, maxList}, {"input", a.Input, MaxInput}, {"omit", a.Omit, maxList},
 	} {
 		if n := len(list.is); n > list.max {
 			return problem.Invalid(list.field, fmt.Sprintf("at most %d", list.max), strconv.Itoa(n))
@@ -180,6 +183,11 @@ func (a *Agent) checkMembers() error {
 			if canon.IsBlank(s) || len(s) > maxText || slices.Contains(list.is[:i], s) {
 				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a text of 1 to %d bytes that is not there yet", maxText), clip(s))
 			}
+		}
+	}
+	for i, member := range a.Omit {
+		if err := oneOf(fmt.Sprintf("omit[%d]", i), member, substrate.OptionalMembers()...); err != nil {
+			return err
 		}
 	}
 	if n := len(a.MCPServers); n > MaxServers {
@@ -291,7 +299,7 @@ func (a *Agent) Check() error {
 	for _, only := range []struct {
 		field string
 		given bool
-	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}} {
+	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}, {"omit", len(a.Omit) > 0}} {
 		if only.given && !spec.IsModel() {
 			return problem.Invalid(only.field, "none, because "+spec.Kind+" is not a model", "one")
 		}
@@ -576,6 +584,9 @@ func (a *Agent) Settings(tenant string) []Setting {
 		}
 		add("max_tokens", strconv.Itoa(a.MaxTokens), most, a.MaxTokens > 0)
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
+		if len(a.Omit) > 0 {
+			add("omit", strings.Join(a.Omit, ", "), "", true)
+		}
 	}
 	if a.Costs(tenant) {
 		shown := func(m *money.Amount) string {

@@ -15,7 +15,7 @@ import (
 )
 
 const whole = `{"description":"Answers","provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"m","fallback_model":"n",` +
-	`"system":"You\nare","max_tokens":9,"max_turns":2,"timeout":3,"effort":"low","output_format":"json","memory":true,"input":["image/png"],"mode":"read-write",` +
+	`"system":"You\nare","max_tokens":9,"max_turns":2,"timeout":3,"effort":"low","output_format":"json","omit":["stream_options"],"memory":true,"input":["image/png"],"mode":"read-write",` +
 	`"allowed_tools":["a"],"disallowed_tools":["b"],"vacants":["clerk"],"mcp_servers":[{"name":"files","url":"http://127.0.0.1:9/mcp"}],"allow":["openai"],"warnings":["w"]}`
 
 func TestAnAgentHasOneForm(t *testing.T) {
@@ -74,6 +74,9 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"model":"m","effort":"max"}`, "effort", problem.Malformed},
 		{`{"model":"m","output_format":"xml"}`, "output_format", problem.Malformed},
 		{`{"model":"m","mode":"yolo"}`, "mode", problem.Malformed},
+		{`{"model":"m","omit":["stream_options","messages"]}`, "omit[1]", problem.Malformed},
+		{`{"model":"m","omit":["stream_options","stream_options"]}`, "omit[1]", problem.Malformed},
+		{`{"provider":"echo","omit":["stream_options"]}`, "omit", problem.Malformed},
 		{`{"model":"m","memory":"on"}`, "memory", problem.Malformed},
 		{`{"model":"m","vacants":["a","a"]}`, "vacants[1]", problem.Malformed},
 		{`{"model":"m","vacants":[" "]}`, "vacants[0]", problem.Malformed},
@@ -191,12 +194,13 @@ func TestAnAgentKnowsItsSecretAndWhereThatGoes(t *testing.T) {
 }
 
 func TestSettingsSayWhatIsInForce(t *testing.T) {
-	a, err := definition.Parse([]byte(`{"model":"m","max_turns":3,"memory":true,"vacants":["` + strings.Repeat("ab", 32) + `"]}`))
+	a, err := definition.Parse([]byte(`{"model":"m","max_turns":3,"omit":["response_format","stream_options"],"memory":true,"vacants":["` + strings.Repeat("ab", 32) + `"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []definition.Setting{
 		{Name: "provider", Value: "ollama", Origin: "default"}, {Name: "max_turns", Value: "3", Origin: "set"}, {Name: "timeout", Value: "the host's", Origin: "default"},
+		{Name: "omit", Value: "response_format, stream_options", Origin: "set"},
 		{Name: "memory", Value: "on", Origin: "set"}, {Name: "mode", Value: "read-only", Origin: "default"}, {Name: "vacants", Value: "abababababab", Origin: "set"},
 	} {
 		if !slices.Contains(a.Settings(""), want) {

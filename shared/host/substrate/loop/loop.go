@@ -203,7 +203,7 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 // instruct applies the settings of the agent's owner to the request.
 func (l *loop) instruct(r *substrate.Request) {
 	r.System, r.MaxTokens, r.Effort = l.Agent.System, l.Agent.MaxTokens, l.Agent.Effort
-	r.JSON = l.Agent.OutputFormat == definition.JSON
+	r.JSON, r.Omit = l.Agent.OutputFormat == definition.JSON, l.Agent.Omit
 }
 
 // Turn asks c's model, or its fallback, for one turn of a loop in another process, and

@@ -104,7 +104,7 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 		}
 		return echo(ctx, arguments)
 	}
-	s := loop.New(loop.Config{Agent: agent(t, `,"system":"You look","max_tokens":7,"effort":"low"`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{
+	s := loop.New(loop.Config{Agent: agent(t, `,"system":"You look","max_tokens":7,"effort":"low","omit":["stream_options"]`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{
 		tool("look", slow),
 		tool("fail", func(context.Context, string) (string, error) {
 			return "", problem.New(problem.NotFound, "no such thing")
@@ -120,7 +120,7 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	first, second := m.asked[0], m.asked[1]
-	if first.System != "You look" || first.MaxTokens != 7 || first.Effort != substrate.Low || len(first.Tools) != 2 || first.Final {
+	if first.System != "You look" || first.MaxTokens != 7 || first.Effort != substrate.Low || len(first.Tools) != 2 || first.Final || !first.Omits("stream_options") {
 		t.Errorf("the model is asked %+v, want what its agent says", first)
 	}
 	results := second.Turns[len(second.Turns)-1].Results
