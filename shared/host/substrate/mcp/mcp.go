@@ -46,6 +46,7 @@ const (
 // may not be, is an error of the kinds of substrate.Unreached or KindOfStatus: without its
 // tools the agent would do something else. A tool that no model would take is left out.
 func Servers(client *outbound.Client) loop.Servers {
+	schemas := new(schemaCache)
 	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
 		offers := make([]loop.Offer, len(servers)) // one for each server; tools have their whole names
 		var mu sync.Mutex
@@ -68,7 +69,7 @@ func Servers(client *outbound.Client) loop.Servers {
 				mu.Lock()
 				sessions = append(sessions, s)
 				mu.Unlock()
-				offers[i], err = s.tools(gctx, server.Name)
+				offers[i], err = s.tools(gctx, server.Name, schemas)
 				return within(server.Name, err)
 			})
 		}
@@ -224,7 +225,7 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 
 // tools are the tools that a server offers, by their whole names. Only the tools with a bad
 // schema are left out. If the list repeats a cursor or is too long, its rest is left out.
-func (s *session) tools(ctx context.Context, server string) (offer loop.Offer, err error) {
+func (s *session) tools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
 	seen := map[string]bool{"": true} // cursors
 	for q := (&sdk.ListToolsParams{}); ; {
 		page, err := s.ListTools(ctx, q)
@@ -233,9 +234,9 @@ func (s *session) tools(ctx context.Context, server string) (offer loop.Offer, e
 		}
 		for _, t := range page.Tools {
 			name := wholeName(server, t.Name)
-			schema, err := inputSchema(t.InputSchema)
+			schema, err := schemas.inputSchema(t.InputSchema)
 			if err != nil {
-				offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(name), Reason: "models refuse its schema: " + substrate.Excerpt([]byte(err.Error())), Change: "the schema at its server"})
+				offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(name), Reason: "models refuse its schema: " + err.Error(), Change: "the schema at its server"})
 				continue
 			}
 			if len(offer.Tools) == maxTools {
@@ -265,34 +266,6 @@ func (s *session) tools(ctx context.Context, server string) (offer loop.Offer, e
 		}
 		seen[q.Cursor] = true
 	}
-}
-
-// inputSchema returns the schema of a tool's arguments. Providers refuse a whole request if
-// the schema of one tool is not an object's.
-func inputSchema(of any) (json.RawMessage, error) {
-	object, ok := of.(map[string]any)
-	if !ok {
-		return nil, problem.Invalid("inputSchema", "an object", fmt.Sprintf("%T", of))
-	}
-	if object["type"] == nil {
-		object["type"] = "object"
-	}
-	if object["type"] != "object" {
-		return nil, problem.Invalid("inputSchema.type", "object", fmt.Sprintf("%.80q", fmt.Sprint(object["type"])))
-	}
-	for _, name := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
-		if object[name] != nil {
-			return nil, problem.Invalid("inputSchema", "no "+name+" beside its type", "one")
-		}
-	}
-	if properties, ok := object["properties"].(map[string]any); !ok && object["properties"] != nil {
-		return nil, problem.Invalid("inputSchema.properties", "an object", fmt.Sprintf("%T", properties))
-	}
-	schema, err := json.Marshal(object)
-	if err == nil && len(schema) > maxSchema {
-		err = problem.Invalid("inputSchema", fmt.Sprintf("at most %d bytes", maxSchema), fmt.Sprint(len(schema)))
-	}
-	return schema, err
 }
 
 // use calls a tool and returns its text. If the tool reports an error, use returns an error

@@ -445,34 +445,130 @@ func TestAListOfToolsHasAnEnd(t *testing.T) {
 }
 
 func TestAToolThatProvidersRefuseIsLeftOut(t *testing.T) {
-	for schema, refused := range map[string]string{
-		`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`: "",
-		`{"properties":{"a":{}}}`:           "",
-		`{}`:                                "",
-		`{"type":"string"}`:                 "expected object, got",
-		`{"type":["object","null"]}`:        "inputSchema.type",
-		`{"type":"object","anyOf":[]}`:      "anyOf",
-		`{"type":"object","properties":[]}`: "inputSchema.properties",
-		`"text"`:                            "expected an object, got string",
-		`null`:                              "expected an object",
-		`{"type":"object","description":"` + strings.Repeat("x", 40<<10) + `"}`: "at most 32768 bytes",
+	property := func(of string) string { return `{"type":"object","properties":{"a":` + of + `}}` }
+	list := func(n int) string { return strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/x"},`, n), ",") }
+	big := func(n int) string { // of 32 KiB once its references are replaced
+		return `{"type":"object","properties":{"a":{"anyOf":[` + list(n) + `]}},"$defs":{"x":{"type":"string","description":"` + strings.Repeat("x", 8<<10) + `"}}}`
+	}
+	for schema, tt := range map[string]struct {
+		refused string
+		offered string // "" means that the schema is offered unchanged
+	}{
+		property(`{"anyOf":[{"type":"string"},{"type":"null"}]}`): {},
+		`{"properties":{"a":{}}}`:                                 {"", `{"properties":{"a":{}},"type":"object"}`},
+		`{}`:                                                      {"", `{"type":"object"}`},
+		`{"type":"string"}`:                                       {"expected object, got", ""},
+		`{"type":["object","null"]}`:                              {"inputSchema.type", ""},
+		`{"type":"object","anyOf":[{}]}`:                          {"anyOf", ""},
+		`{"type":"object","properties":[]}`:                       {"inputSchema: validating /properties/properties", ""},
+		`"text"`:                                                  {"expected an object, got string", ""},
+		`null`:                                                    {"expected an object", ""},
+		`{"type":"object","description":"` + strings.Repeat("x", 40<<10) + `"}`: {"at most 32768 bytes", ""},
+
+		`{"type":"object","required":null,"properties":null,"description":null}`:      {"", `{"type":"object"}`},
+		`{"type":"object","properties":{"a":null,"b":{"type":"string","enum":null}}}`: {"", `{"properties":{"b":{"type":"string"}},"type":"object"}`},
+		property(`{"const":null,"default":null,"enum":[null]}`):                       {},
+		property(`{"type":"strng"}`):                                                  {`inputSchema.properties.a: `, ""},
+		property(`{"type":[]}`):                                                       {`inputSchema.properties.a: `, ""},
+		property(`{"type":7}`):                                                        {`inputSchema.properties.a: `, ""},
+		property(`{"enum":[]}`):                                                       {`inputSchema.properties.a: `, ""},
+		property(`{"items":{"properties":{"b":{"required":"c"}}}}`):                   {`inputSchema.properties.a.items.properties.b: `, ""},
+		property(`{"oneOf":[{},{"minLength":-1}]}`):                                   {`inputSchema.properties.a.oneOf[1]: `, ""},
+		property(`{"exclusiveMinimum":true}`):                                         {`inputSchema.properties.a: `, ""},
+		property(`"string"`):                                                          {`inputSchema.properties.a: `, ""},
+		`{"type":"object","properties":{"first name":{}}}`:                            {"first name", ""},
+		property(`{"type":"string","pattern":"("}`):                                   {"", property(`{"type":"string"}`)},
+		property(`{"type":"string","pattern":"^(?!x)"}`):                              {"", property(`{"type":"string"}`)},
+		property(`{"type":"string","pattern":"^a+$"}`):                                {},
+		property(`{"patternProperties":{"(":{},"b":{"type":"integer"}}}`):             {"", property(`{"patternProperties":{"b":{"type":"integer"}}}`)},
+		property(`{"type":"array"}`):                                                  {"", property(`{"items":{},"type":"array"}`)},
+		property(`{"type":["array","null"]}`):                                         {"", property(`{"items":{},"type":["array","null"]}`)},
+		property(`{"type":"array","items":[{"type":"string"}]}`):                      {"", property(`{"prefixItems":[{"type":"string"}],"type":"array"}`)},
+		property(`{"items":[{}],"additionalItems":false}`):                            {"", property(`{"items":false,"prefixItems":[{}]}`)},
+		`{"type":"object","properties":{"$ref":{"type":"string"},"enum":{}}}`:         {"", `{"properties":{"$ref":{"type":"string"},"enum":{}},"type":"object"}`},
+
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/x","description":"A"}},"$defs":{"x":{"type":"string","description":"X","pattern":"("}}}`: {"", property(`{"description":"A","type":"string"}`)},
+		`{"$ref":"#/definitions/x","definitions":{"x":{"properties":{"a":{"$ref":"#/definitions/y~1z"}}},"y/z":{"type":"integer"}}}`:                  {"", property(`{"type":"integer"}`)},
+		`{"type":"object","properties":{"a":{"$ref":"#/components/x"}},"components":{"x":{"type":"integer"}}}`:                                        {"", `{"components":{"x":{"type":"integer"}},"properties":{"a":{"type":"integer"}},"type":"object"}`},
+		`{"type":"object","properties":{"a":{"$ref":"#/properties/b"},"b":{"type":"integer"}}}`:                                                       {"", `{"properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"type":"object"}`},
+		`{"type":"object","properties":{"a":{"$ref":"#/allOf/0"}}}`:                                                                                   {"inputSchema.properties.a.$ref: expected a part of the schema", ""},
+		property(`{"$ref":"#/$defs/nowhere"}`):               {"inputSchema.properties.a.$ref: expected a part of the schema", ""},
+		property(`{"$ref":"https://x.example/schema.json"}`): {"inputSchema.properties.a.$ref: expected a part of the schema", ""},
+		property(`{"$ref":"#name"}`):                         {"inputSchema.properties.a.$ref: expected a part of the schema", ""},
+		property(`{"$ref":7}`):                               {"inputSchema.properties.a: ", ""},
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"enum":[]}}}`: {"inputSchema.properties.a: ", ""},
+		// References that stay.
+		`{"$defs":{"x":{"properties":{"next":{"$ref":"#/$defs/x"}}}},"properties":{"a":{"$ref":"#/$defs/x"}},"type":"object"}`: {},
+		property(`{"$ref":"#"}`): {"", `{"properties":{"a":{"$ref":"#"}},"type":"object"}`},
+		`{"$defs":{"x":{"type":"string"}},"properties":{"a":{"$ref":"#/$defs/x","type":["string","null"]}},"type":"object"}`: {},
+		big(3):    {"", `{"properties":{"a":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"description":"`+strings.Repeat("x", 8<<10)+`","type":"string"},`, 3), ",") + `]}},"type":"object"}`},
+		big(4):    {"", `{"$defs":{"x":{"description":"` + strings.Repeat("x", 8<<10) + `","type":"string"}},"properties":{"a":{"anyOf":[` + list(4) + `]}},"type":"object"}`},
+		doubles(): {"", doubles()},
+		`{"type":"object","properties":{"a":{"items":[{}]},"b":{"$ref":"#/properties/a/items/0"},"c":{"$ref":"#"}}}`: {"inputSchema.properties.b.$ref", ""},
 	} {
 		url, _ := listing(t, func(string) string {
 			return `{"tools":[{"name":"bad","inputSchema":` + schema + `},{"name":"good",` + object + `}]}`
 		})
 		tools, names, left := offered(t, url)
-		if want := map[bool]string{true: "bad good", false: "good"}[refused == ""]; strings.Join(names, " ") != want {
-			t.Errorf("%.80s: %q is offered, want %q", schema, names, want)
+		if want := map[bool]string{true: "bad good", false: "good"}[tt.refused == ""]; strings.Join(names, " ") != want {
+			t.Errorf("%.200s: %q is offered, want %q", schema, names, want)
 		}
-		if (left.Count() == 0) != (refused == "") || refused != "" && (left.Tools[0].Name != "mcp__trial__bad" || !strings.Contains(left.Tools[0].Reason, refused)) {
-			t.Errorf("%.80s: %+v is left out", schema, left)
+		if (left.Count() == 0) != (tt.refused == "") || tt.refused != "" && (left.Tools[0].Name != "mcp__trial__bad" || !strings.Contains(left.Tools[0].Reason, tt.refused)) {
+			t.Errorf("%.200s: %+v is left out, want because of %s", schema, left, tt.refused)
 		}
-		for _, one := range tools {
-			if !strings.Contains(string(one.Schema), `"type":"object"`) {
-				t.Errorf("%.80s is offered as %s", schema, one.Schema)
-			}
+		if len(tools) < 2 {
+			continue
+		}
+		got, want := any(nil), any(nil)
+		_ = json.Unmarshal(tools[0].Schema, &got)
+		if err := json.Unmarshal([]byte(stdcmp.Or(tt.offered, schema)), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%.200s is offered as another schema (-want +got):\n%s", schema, diff)
 		}
 	}
+}
+
+// A schema is read once, and the memory of schemas is bounded.
+func TestSchemasAreReadOnce(t *testing.T) {
+	small := map[string]any{"properties": map[string]any{"a": map[string]any{}}}
+	if entries, _, err := mcp.ReadSchemas(small, map[string]any{}, small); err != nil || entries != 2 {
+		t.Errorf("%d schemas are kept, %v, want 2", entries, err)
+	}
+	var many []any
+	for i := range 300 {
+		many = append(many, map[string]any{"title": fmt.Sprint(i), "description": strings.Repeat("x", 30<<10)})
+	}
+	if entries, bytes, err := mcp.ReadSchemas(many...); err != nil || bytes > 4<<20 || entries == 0 {
+		t.Errorf("%d schemas of %d bytes are kept, %v, want at most 4 MiB", entries, bytes, err)
+	}
+}
+
+// doubles is a schema of 2^20 schemas once its references are replaced.
+func doubles() string {
+	defs := `"x0":{"type":"string"}`
+	for i := range 20 {
+		defs += fmt.Sprintf(`,"x%d":{"anyOf":[{"$ref":"#/$defs/x%d"},{"$ref":"#/$defs/x%d"}]}`, i+1, i, i)
+	}
+	return `{"type":"object","properties":{"a":{"$ref":"#/$defs/x20"}},"$defs":{` + defs + `}}`
+}
+
+// Reading a schema that is offered changes nothing.
+func FuzzInputSchema(f *testing.F) {
+	for _, seed := range []string{`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"array"}}}`, `{"$ref":"#/properties/a","properties":{"a":true}}`, doubles()} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		once, err := mcp.InputSchema(in)
+		if err != nil {
+			return
+		}
+		twice, err := mcp.InputSchema(once)
+		if err != nil || string(twice) != string(once) {
+			t.Errorf("%s is read as %s, and again as %s, %v", in, once, twice, err)
+		}
+	})
 }
 
 // The names of tools that are left out are in the letters that models take, whatever their
