@@ -62,7 +62,7 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		reply, err := remote.Send(m.omissions, &r, m.spec, m.input, func(in *bedrockruntime.ConverseStreamInput) (*bedrockruntime.ConverseStreamOutput, error) {
 			reply, err := m.api.ConverseStream(ctx, in, ownProtocol)
 			if err != nil {
-				err = awsapi.Failure(ctx, err)
+				err = remote.NameTool(&r, err.Error(), awsapi.Failure(ctx, err))
 			}
 			return reply, err
 		})

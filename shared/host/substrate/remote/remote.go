@@ -239,7 +239,8 @@ func postBody(ctx context.Context, client *outbound.Client, r *substrate.Request
 	if reply.StatusCode != http.StatusOK {
 		defer reply.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // the part that came is shown
-		return nil, substrate.Answered(reply.StatusCode, reply.Header, r.Secret.Hide(said), substrate.BadStatus(reply.StatusCode))
+		refused := substrate.Answered(reply.StatusCode, reply.Header, r.Secret.Hide(said), substrate.BadStatus(reply.StatusCode))
+		return nil, NameTool(r, string(said), refused)
 	}
 	return reply, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -133,6 +134,28 @@ func (w Wire) refusals(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 			}
 			if agent := new(call.AgentError); tt.said != "" && (!errors.As(err, &agent) || agent.Status != tt.status || agent.Body == "") {
 				t.Errorf("%s: the operator sees %+v", what, agent)
+			}
+		}
+	})
+	t.Run("a refused tool", func(t *testing.T) {
+		r := Question()
+		for i := range 5 {
+			r.Tools = append(r.Tools, substrate.Tool{Name: fmt.Sprintf("mcp__files__look_for_a_document_%d", i), Schema: json.RawMessage(`{"type":"object"}`)})
+		}
+		for said, want := range map[string]bool{
+			"Invalid schema for function 'mcp__files__look_for_a_document_3': 'strng' is not valid": true,
+			"tools.3.custom.input_schema: JSON schema is invalid":                                   true,
+			"Invalid value at 'tools[0].function_declarations[3].parameters'":                       true,
+			"The value at toolConfig.tools.3.toolSpec.inputSchema.json is invalid":                  true,
+			"tools.99.custom.input_schema: JSON schema is invalid":                                  false,
+			"Invalid schema for function 'mcp__files__look_for_a_document_33'":                      false,
+			"the conversation is too long":                                                          false,
+		} {
+			body, _ := json.Marshal(map[string]string{"message": said})
+			s, _ := open(t, func([]byte) (int, string) { return http.StatusBadRequest, string(body) })
+			_, err := substrate.Fold(s.Infer(t.Context(), r))
+			if cause := call.CauseOf(err, 0); strings.Contains(cause.Text, "names the tool mcp__files__look_for_a_document_3:") != want || cause.Status != http.StatusBadRequest {
+				t.Errorf("%q: the log says %q, want the tool: %t", said, cause, want)
 			}
 		}
 	})

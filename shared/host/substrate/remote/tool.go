@@ -1,0 +1,49 @@
+package remote
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Providers name a tool by its name, or by its place in the request, as tools.3.custom.input_schema
+// (Anthropic), tools[3].function.parameters (OpenAI) and tools[0].function_declarations[3] (Gemini).
+var (
+	toolName  = regexp.MustCompile(`[A-Za-z0-9_-]+`)
+	toolPlace = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
+)
+
+// NameTool adds the tool that a refusal of a request for r names to err, for the operator. said is
+// what the server said.
+func NameTool(r *substrate.Request, said string, err error) error {
+	var agent *call.AgentError
+	name := namedTool(r.Tools, said)
+	if name == "" || whyRefused(err) == "" || !errors.As(err, &agent) {
+		return err
+	}
+	named := *agent
+	named.Err = problem.New(problem.Of(err).Kind, "%s, which names the tool %s: its schema may be one that this model refuses; disallowed_tools leaves the tool out", problem.Of(err).Text(), name)
+	return &named
+}
+
+// namedTool returns the name of the offered tool that a text names, or "".
+func namedTool(tools []substrate.Tool, said string) string {
+	for _, word := range toolName.FindAllString(said, -1) {
+		for _, t := range tools {
+			if t.Name == word {
+				return word
+			}
+		}
+	}
+	name := ""
+	for _, place := range toolPlace.FindAllStringSubmatch(said, -1) {
+		if i, err := strconv.Atoi(place[1]); err == nil && i < len(tools) {
+			name = tools[i].Name // of tools[0].function_declarations[3] the last
+		}
+	}
+	return name
+}
