@@ -1,7 +1,9 @@
 package a2a
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -26,27 +28,27 @@ type bound struct {
 	retry              string // Retry-After of a refusal, in seconds
 }
 
+// lineTime is how long a request waits for a place. It is short: a client that is refused tries again.
+const lineTime = 10 * time.Second
+
 // held counts the requests of a kind that are under way.
 type held struct {
 	bound
-	mu   sync.Mutex
-	open map[any]int // by owner, address or vacant
+	lineTime time.Duration
+	mu       sync.Mutex
+	open     map[any]int   // by owner, address or vacant
+	inLine   map[any]int   // requests that wait for a place
+	freed    chan struct{} // closed when the next request ends
 }
 
-func newHeld(b bound) *held { return &held{bound: b, open: map[any]int{}} }
+func newHeld(b bound) *held {
+	return &held{bound: b, lineTime: lineTime, open: map[any]int{}, inLine: map[any]int{}, freed: make(chan struct{})}
+}
 
-// hold runs a request, or refuses it if its sender or its vacant has reached the limit. A sender
-// is an account, a subject of one, because many people may share an account, or an address. A request at the host's own address has no vacant.
+// hold runs a request, or refuses it if its sender or its vacant has reached the limit.
 func (h *held) hold(r *request, run func() error) error {
-	var sender any = caller.Origin(r.RemoteAddr)
-	if r.payer != nil {
-		sender = r.payer.Owner()
-	}
-	var vacant any
-	if r.vacant.ID != (identity.ID{}) {
-		vacant = r.vacant.ID
-	}
-	switch free, full := h.take(sender, vacant); {
+	sender, vacant := holders(r)
+	switch free, full := h.take(h.open, sender, vacant); {
 	case free == nil && full == sender:
 		r.ResponseWriter.Header().Set("Retry-After", h.retry)
 		helps := h.helps
@@ -61,6 +63,37 @@ func (h *held) hold(r *request, run func() error) error {
 		defer free()
 		return run()
 	}
+}
+
+// holdInLine is hold for a request whose client waits for one answer anyway: the request waits for a
+// place for a short time. As many requests may wait as may be under way.
+func (h *held) holdInLine(r *request, run func() error) error {
+	sender, vacant := holders(r)
+	switch free, full := h.takeInLine(r.Context(), sender, vacant); {
+	case free == nil && full == sender:
+		r.ResponseWriter.Header().Set("Retry-After", "1")
+		return problem.New(problem.TooMany, "%d of your requests are under way, and none ended in time for this one; send fewer at once, or try again", h.ofSender)
+	case free == nil:
+		r.ResponseWriter.Header().Set("Retry-After", "1")
+		return problem.New(problem.TooMany, "the agent answers %d requests, and none ended in time for this one; try again", h.ofVacant)
+	default:
+		defer free()
+		return run()
+	}
+}
+
+// holders returns what the requests of r are counted by: its sender and its vacant. A sender is an
+// account, a subject of one, because many people may share an account, or an address. A request at
+// the host's own address has no vacant.
+func holders(r *request) (sender, vacant any) {
+	sender = caller.Origin(r.RemoteAddr)
+	if r.payer != nil {
+		sender = r.payer.Owner()
+	}
+	if r.vacant.ID != (identity.ID{}) {
+		vacant = r.vacant.ID
+	}
+	return sender, vacant
 }
 
 // holdFor is hold for a request with a result.
@@ -81,29 +114,60 @@ func (d *api) waiting(r *request) *held {
 	return d.answers
 }
 
-// take counts a request of a sender and of a vacant, unless it is nil.
-func (h *held) take(sender, vacant any) (free func(), full any) {
+// takeInLine is take for a request that waits until others end.
+func (h *held) takeInLine(ctx context.Context, sender, vacant any) (free func(), full any) {
+	if free, full = h.take(h.open, sender, vacant); free != nil {
+		return free, nil
+	}
+	leave, _ := h.take(h.inLine, sender, vacant)
+	if leave == nil {
+		return nil, full
+	}
+	defer leave()
+	late := time.NewTimer(h.lineTime)
+	defer late.Stop()
+	for {
+		h.mu.Lock()
+		freed := h.freed
+		h.mu.Unlock()
+		if free, full = h.take(h.open, sender, vacant); free != nil {
+			return free, nil
+		}
+		select {
+		case <-freed:
+		case <-late.C:
+			return nil, full
+		case <-ctx.Done():
+			return nil, full
+		}
+	}
+}
+
+// take counts a request of a sender and of a vacant, unless it is nil, among the requests of in.
+func (h *held) take(in map[any]int, sender, vacant any) (free func(), full any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	counted := []any{sender}
 	switch {
-	case h.open[sender] >= h.ofSender:
+	case in[sender] >= h.ofSender:
 		return nil, sender
-	case vacant != nil && h.open[vacant] >= h.ofVacant:
+	case vacant != nil && in[vacant] >= h.ofVacant:
 		return nil, vacant
 	case vacant != nil:
 		counted = append(counted, vacant)
 	}
 	for _, k := range counted {
-		h.open[k]++
+		in[k]++
 	}
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for _, k := range counted {
-			if h.open[k]--; h.open[k] == 0 {
-				delete(h.open, k)
+			if in[k]--; in[k] == 0 {
+				delete(in, k)
 			}
 		}
+		close(h.freed)
+		h.freed = make(chan struct{})
 	}, nil
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // until makes agents that answer once release is closed. inside counts their turns.
@@ -101,6 +103,29 @@ func TestStreamsAreSharedOut(t *testing.T) {
 		t.Errorf("a stream after the others ended = %d", resp.StatusCode)
 	} else {
 		resp.Body.Close()
+	}
+}
+
+// 24 completions at once of one sender are all answered, though 16 may wait for a slow vacant.
+func TestCompletionsWaitInLine(t *testing.T) {
+	release := make(chan struct{})
+	var inside atomic.Int32
+	w := openWorld(t, true, func(c *serve.Config) { c.Substrates["slow"] = until(release, &inside) }).runs()
+	if _, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "slow", Capability: "Thinks", Substrate: "slow:a", Work: call.MaxWork}); err != nil {
+		t.Fatal(err)
+	}
+	codes := make(chan int, 24)
+	for i := range cap(codes) {
+		go func() {
+			codes <- w.do("POST", "/v/slow"+completions, fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"}]}`, i)).status
+		}()
+	}
+	await.Until(t, "as many as may run are asked", func() bool { return inside.Load() == 16 })
+	close(release)
+	for range cap(codes) {
+		if code := await.Receive(t, "a completion is answered", codes); code != http.StatusOK {
+			t.Errorf("a completion is answered with %d", code)
+		}
 	}
 }
 

@@ -110,11 +110,11 @@ func (d *api) complete(r *request, q *openai.Request) error {
 	if err := d.identifyPlain(r); err != nil {
 		return err
 	}
-	counted := d.waiting(r)
+	hold := d.waiting(r).holdInLine
 	if q.Stream {
-		counted = d.streams
+		hold = d.streams.hold
 	}
-	return counted.hold(r, func() error {
+	return hold(r, func() error {
 		if err := d.resolveAnswers(r, q); err != nil {
 			return err
 		}

@@ -1,0 +1,94 @@
+package a2a
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// completes runs a request of an account that waits in line, with the header of its answer.
+func completes(ctx context.Context, h *held, account string, run func()) (*httptest.ResponseRecorder, error) {
+	out := httptest.NewRecorder()
+	r := &request{ResponseWriter: out, Request: httptest.NewRequestWithContext(ctx, "POST", "/v/clerk", nil), payer: &call.Payer{Account: strings.Repeat(account, 64)}}
+	return out, h.holdInLine(r, func() error { run(); return nil })
+}
+
+// waitingIn returns how many requests of all accounts wait.
+func (h *held) waitingIn() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, waiting := range h.inLine {
+		n += waiting
+	}
+	return n
+}
+
+// 24 requests at once of an account that may have 16 are all answered, and never more than 16 run.
+func TestRequestsWaitInLine(t *testing.T) {
+	h := newHeld(streams)
+	h.lineTime = time.Hour
+	release := make(chan struct{})
+	var mu sync.Mutex
+	running, most := 0, 0
+	var all sync.WaitGroup
+	for range 24 {
+		all.Go(func() {
+			_, err := completes(t.Context(), h, "a", func() {
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				<-release
+				mu.Lock()
+				running--
+				mu.Unlock()
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	await.Until(t, "eight requests wait", func() bool { return h.waitingIn() == 8 })
+	if _, err := completes(t.Context(), h, "b", func() {}); err != nil {
+		t.Errorf("another account: %v", err)
+	}
+	close(release)
+	all.Wait()
+	if most != 16 || len(h.open) != 0 || len(h.inLine) != 0 {
+		t.Errorf("%d ran at once; %d and %d holders stay in memory; want 16, and none", most, len(h.open), len(h.inLine))
+	}
+}
+
+// A request that has waited in vain, finds the line full, or is left by its client is refused.
+func TestALineHasAnEnd(t *testing.T) {
+	h := newHeld(bound{ofSender: 1, ofVacant: 8})
+	refused := func(what string, ctx context.Context) {
+		t.Helper()
+		out, err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
+		if !problem.Is(err, problem.TooMany) || out.Header().Get("Retry-After") != "1" || !strings.Contains(problem.Of(err).Text(), "1 of your requests are under way") {
+			t.Errorf("%s: %v, Retry-After %q", what, err, out.Header().Get("Retry-After"))
+		}
+	}
+	_, err := completes(t.Context(), h, "a", func() {
+		h.lineTime = time.Millisecond
+		refused("a request that waits in vain", t.Context())
+		h.lineTime = time.Hour
+		ctx, hangUp := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		waiting.Go(func() { refused("a request whose client hangs up", ctx) })
+		await.Until(t, "a request waits", func() bool { return h.waitingIn() == 1 })
+		refused("a request that finds the line full", t.Context())
+		hangUp()
+		waiting.Wait()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
