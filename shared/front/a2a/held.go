@@ -28,7 +28,7 @@ type bound struct {
 	retry              string // Retry-After of a refusal, in seconds
 }
 
-// lineTime is how long a request waits for a place. It is short: a client that is refused tries again.
+// lineTime limits the wait of a request for a place. It is short because refused clients try again.
 const lineTime = 10 * time.Second
 
 // held counts the requests of a kind that are under way.
@@ -82,7 +82,7 @@ func (h *held) holdInLine(r *request, run func() error) error {
 	}
 }
 
-// holders returns what the requests of r are counted by: its sender and its vacant. A sender is an
+// holders returns the sender and the vacant of r, by which requests are counted. A sender is an
 // account, a subject of one, because many people may share an account, or an address. A request at
 // the host's own address has no vacant.
 func holders(r *request) (sender, vacant any) {

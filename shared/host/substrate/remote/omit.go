@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// omissionTime is how long a member is left out after a server refused it: the server may be
-	// replaced by one that takes it.
+	// omissionTime limits the memory of a refused member, because the server may be replaced by one
+	// that takes it.
 	omissionTime = time.Hour
 	maxOmissions = 1024 // vacants and models
 )
@@ -105,7 +105,7 @@ func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, bod
 	}
 }
 
-// whyRefused returns what a server said that refuses a request, or "" if err is no refusal.
+// whyRefused returns what a server said that refuses a request, or "" if err is another failure.
 func whyRefused(err error) string {
 	var agent *call.AgentError
 	if errors.As(err, &agent) && (agent.Status == http.StatusBadRequest || agent.Status == http.StatusUnprocessableEntity) {

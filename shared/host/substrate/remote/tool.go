@@ -17,8 +17,8 @@ var (
 	toolPlace = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
 )
 
-// NameTool adds the tool that a refusal of a request for r names to err, for the operator. said is
-// what the server said.
+// NameTool returns err with the name of the tool that a refusal of a request for r names, for the
+// operator. said has the words of the server.
 func NameTool(r *substrate.Request, said string, err error) error {
 	var agent *call.AgentError
 	name := namedTool(r.Tools, said)
