@@ -383,7 +383,7 @@ func agent(form string) func(*reaching, outbound.Chooser, string) {
 }
 
 func servers(h *reaching, by outbound.Chooser, url string) {
-	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp"}}}
+	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp", Required: true}}}
 	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setter(by)})
 	h.must(err)
 	if _, err := h.Answers.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {

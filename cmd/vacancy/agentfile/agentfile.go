@@ -440,11 +440,14 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 			var object members
 			_ = json.Unmarshal(what, &object)
 			for member := range object {
-				if member != "url" && member != "type" {
-					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "only a URL: a host starts no programs, and sends no headers yet", Got: fmt.Sprintf("%.40q", member)}
+				if member != "url" && member != "type" && member != "required" {
+					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "only url and required: a host starts no programs, and sends no headers yet", Got: fmt.Sprintf("%.40q", member)}
 				}
 			}
 			_ = json.Unmarshal(object["url"], &s.URL)
+			if required := object["required"]; required != nil && json.Unmarshal(required, &s.Required) != nil {
+				return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s.required", key, name), Want: "true or false", Got: fmt.Sprintf("%.40s", required)}
+			}
 		}
 		if s.URL == "" {
 			return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "a URL", Got: fmt.Sprintf("%.40s", what)}

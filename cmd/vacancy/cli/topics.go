@@ -165,8 +165,10 @@ instructions for its model.
     vacants           vacants that it may ask: vacants of its tenant, or public vacants of this
                       host; each is a tool vacant__NAME while the agent may call it
     mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL; at
-                      most 128 tools. The host leaves out tools whose schema models refuse;
-                      "vacancy show" names them
+                      most 128 tools. The host leaves out tools whose schema models refuse, and
+                      servers that do not answer; "vacancy show" and the log of a call name
+                      them. With NAME: {url: URL, required: true} a call fails instead while the
+                      server does not answer
     tools             the only tools that it may use; allowed_tools means the same
     disallowed_tools  tools that it may not use in any case
     allow             all substrates that may ever answer, each KIND or KIND:MODEL, for the card:

@@ -201,6 +201,11 @@ func (v thinking) UseMCPTool(ctx context.Context, of think.Agent, name string, a
 	defer done()
 	i := slices.IndexFunc(offer.Tools, func(t loop.Tool) bool { return t.Name == name })
 	if i < 0 {
+		for _, left := range offer.LeftOut.Tools {
+			if prefix, isAll := strings.CutSuffix(left.Name, "*"); left.Name == name || isAll && strings.HasPrefix(name, prefix) {
+				return "", problem.New(problem.SubstrateUnavailable, "%s", left.Reason)
+			}
+		}
 		return "", problem.New(problem.NotFound, "there is no tool %.80q any more", name)
 	}
 	return offer.Tools[i].Run(ctx, nil, arguments)

@@ -249,6 +249,24 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 	}
 }
 
+// The model reads why a tool failed if its server ends between the list and the use of the tool.
+func TestAServerThatEndsFailsItsToolOnly(t *testing.T) {
+	p := newParted(t)
+	lists := 0
+	p.back.Resources.Servers = func(context.Context, identity.ID, outbound.Chooser, []definition.Server) (offer loop.Offer, done func(), err error) {
+		if lists++; lists == 1 {
+			offer.Tools = append(offer.Tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__notes__look", Schema: json.RawMessage(`{"type":"object"}`)}})
+		} else {
+			offer.LeftOut.Add(call.LeftOutTool{Name: "mcp__notes__*", Reason: "mcp server notes: the agent gave no answer"})
+		}
+		return offer, func() {}, nil
+	}
+	r := p.create(t, vacants.Spec{Agent: &definition.Agent{Provider: "mock", System: "```mock\ncall: mcp__notes__look {}\n---\ntext: {result}\n```", MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}}}})
+	if text, err := p.ask(t, &r, "hi"); err != nil || text != "mcp server notes: the agent gave no answer" {
+		t.Errorf("the answer is %q, %v", text, err)
+	}
+}
+
 // A call's budget counts the turns that other processes settled.
 func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
 	p := newParted(t)

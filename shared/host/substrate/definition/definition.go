@@ -92,6 +92,9 @@ type Agent struct {
 type Server struct {
 	Name string `json:"name"` // of a-z A-Z 0-9 _ -, at most 32
 	URL  string `json:"url"`
+	// Required makes a call fail if the server is not available. If it is false or absent, the
+	// agent answers without the server's tools.
+	Required bool `json:"required,omitempty"`
 }
 
 // Format is the form of an answer.
@@ -631,6 +634,9 @@ func (a *Agent) Settings(tenant string) []Setting {
 	names := make([]string, len(a.MCPServers))
 	for i, s := range a.MCPServers {
 		names[i] = s.Name
+		if s.Required {
+			names[i] += " (required)"
+		}
 	}
 	add("mcp_servers", strings.Join(names, ", "), "none", len(names) > 0)
 	return all

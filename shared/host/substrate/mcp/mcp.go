@@ -35,16 +35,17 @@ import (
 
 // Limits of what servers offer.
 const (
-	maxTools       = 128      // of all servers of an agent
-	maxPages       = 32       // of the list of a server
-	maxDescription = 4 << 10  // bytes; more is cut
-	maxSchema      = 32 << 10 // bytes; a tool with a larger one is left out
+	maxTools       = 128              // of all servers of an agent
+	maxPages       = 32               // of the list of a server
+	maxDescription = 4 << 10          // bytes; more is cut
+	maxSchema      = 32 << 10         // bytes; a tool with a larger one is left out
+	maxListTime    = 10 * time.Second // until an optional server has listed its tools
 )
 
 // Servers opens the servers of a vacant's agent for one call and returns their tools,
-// named mcp__SERVER__TOOL. done ends the sessions. A server that cannot be reached, or
-// may not be, is an error of the kinds of substrate.Unreached or KindOfStatus: without its
-// tools the agent would do something else. A tool that no model would take is left out.
+// named mcp__SERVER__TOOL. done ends the sessions. If a required server cannot be reached,
+// or may not be, Servers returns an error of the kinds of substrate.Unreached or KindOfStatus.
+// The tools of any other such server are left out, as is a tool that no model would take.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
 	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
@@ -61,16 +62,19 @@ func Servers(client *outbound.Client) loop.Servers {
 		g, gctx := errgroup.WithContext(ctx)
 		for i, server := range servers {
 			g.Go(func() error {
-				// Not gctx, which ends with this group: the session lives as long as the call.
-				s, err := open(ctx, client, outbound.Vacant(vacant, by), server.URL)
-				if err != nil {
-					return within(server.Name, err)
+				s, offer, err := list(ctx, gctx, client, outbound.Vacant(vacant, by), server, schemas)
+				switch err = within(server.Name, err); {
+				case err == nil:
+					mu.Lock()
+					sessions = append(sessions, s)
+					mu.Unlock()
+					offers[i] = offer
+				case server.Required || ctx.Err() != nil:
+					return err
+				default:
+					offers[i].LeftOut.Add(call.LeftOutTool{Name: loop.Name(wholeName(server.Name, "")) + "*", Reason: problem.Of(err).Text(), Change: "the server, or its URL in mcp_servers"})
 				}
-				mu.Lock()
-				sessions = append(sessions, s)
-				mu.Unlock()
-				offers[i], err = s.tools(gctx, server.Name, schemas)
-				return within(server.Name, err)
+				return nil
 			})
 		}
 		if err := g.Wait(); err != nil {
@@ -87,6 +91,41 @@ func Servers(client *outbound.Client) loop.Servers {
 		offer.Tools = offer.Tools[:min(len(offer.Tools), maxTools)]
 		return offer, done, nil
 	}
+}
+
+// list opens a session with a server, which lives as long as ctx, and lists its tools. An
+// optional server has a third of the time that ctx has left: the model needs the rest. list gives
+// up when group ends, because another server has failed.
+func list(ctx, group context.Context, client *outbound.Client, as outbound.Actor, server definition.Server, schemas *schemaCache) (*session, loop.Offer, error) {
+	limit := maxListTime
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)/3)
+	}
+	listing := group
+	if !server.Required {
+		var cancel context.CancelFunc
+		listing, cancel = context.WithTimeout(group, limit)
+		defer cancel()
+	}
+	lifetime, stop := context.WithCancel(ctx)
+	unlink := context.AfterFunc(listing, stop)
+	s, err := open(lifetime, client, as, server.URL)
+	var offer loop.Offer
+	if err == nil {
+		offer, err = s.tools(lifetime, server.Name, schemas)
+	}
+	switch isInTime := unlink(); {
+	case isInTime && err == nil:
+		return s, offer, nil
+	case !isInTime && ctx.Err() != nil:
+		err = substrate.Ended(ctx, "the server")
+	case !isInTime && group.Err() == nil:
+		err = problem.New(problem.SubstrateUnavailable, "it did not list its tools within %s", limit.Round(time.Millisecond))
+	}
+	if stop(); s != nil {
+		s.end()
+	}
+	return nil, loop.Offer{}, cmp.Or(err, group.Err())
 }
 
 // wholeName is the name of a server's tool before loop.MakeNamesUnique.

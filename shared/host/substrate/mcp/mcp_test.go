@@ -164,7 +164,7 @@ func TestServersThatAreNone(t *testing.T) {
 		}, problem.SubstrateMisconfigured},
 		{"metadata", "http://169.254.169.254/latest", nil, problem.SubstrateMisconfigured},
 	} {
-		_, _, err := mcp.Servers(client(tt.guard))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url}})
+		_, _, err := mcp.Servers(client(tt.guard))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url, Required: true}})
 		if !problem.Is(err, tt.want) || !strings.HasPrefix(problem.Of(err).Text(), "mcp server one: ") || strings.Contains(err.Error(), "sk-live") {
 			t.Errorf("%s: %v (%s), want %s that names the server", tt.what, err, problem.Of(err).Kind, tt.want)
 		}
@@ -179,8 +179,57 @@ func TestServersThatAreNone(t *testing.T) {
 	defer hanging.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) {
+	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL, Required: true}}); !problem.Is(err, problem.Deadline) {
 		t.Errorf("a server that hangs: %v, want Deadline", err)
+	}
+}
+
+// An agent uses the servers that answer, and a server that does not costs a part of the call's time.
+func TestAServerThatIsNotRequiredIsLeftOut(t *testing.T) {
+	t.Parallel() // it waits ten seconds
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	ended := make(chan struct{})
+	wait := func(r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-ended:
+		}
+	}
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); wait(r) }))
+	listless, _ := listing(t, func(string) string { <-ended; return `{"tools":[]}` })
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(ended) }) // before the servers close, which wait for their requests
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
+	defer cancel()
+	good := newServer(t, nil)
+	offer, done, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{
+		{Name: "good", URL: good.URL}, {Name: "closed", URL: closed.URL}, {Name: "silent", URL: silent.URL}, {Name: "listless", URL: listless},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if ctx.Err() != nil || len(offer.Tools) != 6 || !strings.HasPrefix(offer.Tools[0].Name, "mcp__good__") {
+		t.Errorf("offered %d tools, %v", len(offer.Tools), ctx.Err())
+	}
+	var left []string
+	for _, one := range offer.LeftOut.Tools {
+		reason, _, _ := strings.Cut(one.Reason, " within ")
+		left = append(left, one.Name+" "+reason)
+	}
+	if len(left) != 3 || !strings.HasPrefix(left[0], "mcp__closed__* mcp server closed: the agent gave no answer") ||
+		left[1] != "mcp__silent__* mcp server silent: it did not list its tools" || left[2] != "mcp__listless__* mcp server listless: it did not list its tools" {
+		t.Errorf("left out: %q", left)
+	}
+	good.CloseClientConnections()
+	good.Close()
+	if _, err := offer.Tools[0].Run(ctx, nil, json.RawMessage(`{}`)); err == nil || ctx.Err() != nil {
+		t.Errorf("a tool of a server that has ended: %v, %v", err, ctx.Err())
+	}
+	cancel()
+	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "closed", URL: closed.URL}}); !problem.Is(err, problem.Canceled) {
+		t.Errorf("a call that has ended: %v, want Canceled", err)
 	}
 }
 
