@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,7 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 		// command prepares a folder and returns how the file is run there.
 		command func(t *testing.T, folder string) (dir string, command []string)
 	}{
-		{"curl", "call.sh", "curl 7.76", func(_ *testing.T, folder string) (string, []string) {
+		{"curl", "call.sh", "Needs curl.", func(_ *testing.T, folder string) (string, []string) {
 			return folder, []string{"sh", "call.sh"}
 		}},
 		{"python", "call.py", "pip install a2a-sdk==" + pinned(t, "testdata/python1/requirements.txt", `(?m)^a2a-sdk==(\S+)$`), func(t *testing.T, folder string) (string, []string) {
@@ -107,8 +108,9 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 			if out, err := run("paid", key.Secret); err != nil || !echoes.MatchString(out) {
 				t.Errorf("the paid vacant: %q, %v", out, err)
 			}
-			if out, err := run("paid", ""); err == nil || !strings.Contains(out, "VACANCY_KEY") {
-				t.Errorf("without a key: %q, %v; want the variable named", out, err)
+			out, err := run("paid", "")
+			if status := new(exec.ExitError); !errors.As(err, &status) || status.ExitCode() != 1 || strings.Contains(strings.TrimSuffix(out, "\nexit status 1"), "\n") || !strings.Contains(out, "key of an account") {
+				t.Errorf("without a key: %q, %v; want the refusal in one line", out, err)
 			}
 			for _, secret := range []string{"", key.Secret} { // a key pays, and without one there are free calls
 				if out, err := run("metered", secret); err != nil || !echoes.MatchString(out) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -28,13 +29,19 @@ func TestSnippetsAreShownAsWritten(t *testing.T) {
 		clitest.Golden(t, "snippet-"+lang, s.must("snippet", "scribe", "--lang", lang))
 	}
 	clitest.Golden(t, "snippet.json", s.must("snippet", "scribe", "--json"))
-	s.must("price", "scribe", "0.002")
+	free := map[string]string{}
 	for _, lang := range snippetLanguages {
-		clitest.Golden(t, "snippet-paid-"+lang, s.must("snippet", "scribe", "--lang", lang))
+		free[lang] = s.must("snippet", "scribe", "--lang", lang)
 	}
-	s.must("price", "scribe", "0.002", "--free", "1")
-	for _, lang := range []string{"curl", "python", "js", "go"} {
-		clitest.Golden(t, "snippet-metered-"+lang, s.must("snippet", "scribe", "--lang", lang))
+	for _, price := range [][]string{{"0.002"}, {"0.002", "--free", "1"}} {
+		s.must(append([]string{"price", "scribe"}, price...)...)
+		for _, lang := range snippetLanguages {
+			if lang == "mcp" {
+				clitest.Golden(t, "snippet-paid-mcp", s.must("snippet", "scribe", "--lang", lang))
+			} else if got := s.must("snippet", "scribe", "--lang", lang); got != free[lang] {
+				t.Errorf("at the price %s, the snippet in %s is another one:\n%s", price, lang, got)
+			}
+		}
 	}
 	s.must("price", "scribe", "0.002", "--free", "0")
 	clitest.Golden(t, "publish-paid", s.must("publish", "scribe"))
@@ -212,7 +219,7 @@ func snippetLines(t *testing.T, lang string) []string {
 }
 
 // printedBy returns the URL of a snippet as its language reads it. The shell's snippet is run
-// with a curl that prints its last argument; of the others, the line of the URL is run.
+// with a curl that answers with its last argument; of the others, the line of the URL is run.
 func printedBy(t *testing.T, dir, lang, program string) string {
 	t.Helper()
 	var literal string
@@ -226,7 +233,7 @@ func printedBy(t *testing.T, dir, lang, program string) string {
 	var cmd *exec.Cmd
 	switch lang {
 	case "curl":
-		fake := "#!/bin/sh\nfor last; do :; done\nprintf %s \"$last\"\n"
+		fake := "#!/bin/sh\nfor last; do :; done\nprintf %s200 \"$last\"\n"
 		if err := os.WriteFile(filepath.Join(dir, "curl"), []byte(fake), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -250,6 +257,9 @@ func printedBy(t *testing.T, dir, lang, program string) string {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", lang, err, out)
+	}
+	if lang == "curl" {
+		out = bytes.TrimSuffix(out, []byte("\n"))
 	}
 	return string(out)
 }

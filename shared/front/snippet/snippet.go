@@ -136,7 +136,7 @@ type Language struct {
 func Languages() []Language { return slices.Clone(languages) }
 
 var languages = []Language{
-	{"curl", "curl 7.76 or later", `Save it as call.sh, then: sh call.sh "hello"`, ShellWord},
+	{"curl", "curl", `Save it as call.sh, then: sh call.sh "hello"`, ShellWord},
 	{"python", "pip install a2a-sdk==1.3.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
 	{"js", "npm install @a2a-js/sdk@1.3.0", `Save it as call.mjs, then: node call.mjs "hello"`, strconv.QuoteToASCII},
 	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0 && go mod tidy", `Save it as main.go in a folder of its own, install, then: go run . "hello"`, strconv.QuoteToASCII},
@@ -151,17 +151,14 @@ var programFiles embed.FS
 
 var programs = template.Must(template.ParseFS(programFiles, "programs/*"))
 
-// Program returns a program that calls the vacant of a handout.
+// Program returns a program that calls the vacant of a handout. A program always uses the key in
+// KeyEnv, because the vacant may get a price later. An entry of MCP names the key only if calls
+// cost money: some clients fail if a variable is not set.
 func (l Language) Program(h Handout) (string, error) {
 	values := struct {
 		Name, Install, Run, Key, Address, Text, OpenAI, MCP string
-		Optional                                            bool // the program may run without the key
-	}{
-		Name: h.NameOrID(), Install: l.Install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()), OpenAI: l.quote(h.OpenAIURL()), MCP: l.quote(h.MCPURL()), Optional: h.Key() == KeyMay,
-	}
-	if h.Key() != KeyNever {
-		values.Key = KeyEnv
-	}
+		Paid                                                bool
+	}{h.NameOrID(), l.Install, l.run, KeyEnv, l.quote(h.Address), l.quote(h.TextURL()), l.quote(h.OpenAIURL()), l.quote(h.MCPURL()), h.Key() != KeyNever}
 	var b strings.Builder
 	err := programs.ExecuteTemplate(&b, l.Name, values)
 	return b.String(), err

@@ -32,9 +32,9 @@ VACANT is a vacant of your host, by name or id. URL is the address of a vacant o
 card says what the program needs, and must be signed by the vacant.
 
 The first line says what to install: the stock A2A client of its language, curl, or OpenAI's client for
-Python. If calls cost money, the program reads a key from the variable VACANCY_KEY; after free calls it runs without a
-key, too. The program contains only the vacant's name or id and the host's public URL, none of the
-vacant's own texts.
+Python. The key of an account in the variable VACANCY_KEY pays for calls that cost money; free calls need no key.
+A program prints a refusal in one line and exits with 1. It contains only the vacant's name or id and the host's
+public URL, none of the vacant's own texts.
 
 --lang mcp prints the entry of the vacant's MCP server for clients whose file has mcpServers, such as .mcp.json of
 a project; "vacancy mcp config" knows more clients, and writes their files.`,
