@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -24,6 +26,7 @@ type chat struct {
 
 	mu      sync.Mutex
 	asked   []string                                                    // questions that the agent got
+	last    exchanges                                                   // with the last question
 	agent   func(question string, w http.ResponseWriter)                // nil echoes
 	between func(w http.ResponseWriter, r *http.Request, b []byte) bool // before the host, for posts of calls and reads of receipts; reports whether it answered
 	signed  []string                                                    // signatures of posted calls, in the order of arrival
@@ -34,12 +37,16 @@ func newChat(t *testing.T, spec vacants.Spec) *chat {
 	t.Helper()
 	c := &chat{hosted: newHost(t)}
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var q struct{ Message string }
+		var q struct {
+			Message string
+			exchanges
+		}
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 			t.Error(err)
 		}
 		c.mu.Lock()
 		c.asked = append(c.asked, q.Message)
+		c.last = q.exchanges
 		answer := c.agent
 		c.mu.Unlock()
 		if answer == nil {
@@ -233,4 +240,110 @@ func TestThePageOfAVacantIsSmall(t *testing.T) {
 		t.Errorf("the page has %d bytes in %d requests, want at most 102400 in 12: %v", total, len(loaded), loaded)
 	}
 	p.accessible("vacant")
+}
+
+// exchanges are the earlier exchanges that an agent gets with a message, and the conversation of the message.
+type exchanges struct {
+	Context string `json:"context_id"`
+	History []struct{ Text string }
+}
+
+// remembering is a chat whose agent has a memory. The texts of the memory are the answers.
+func remembering(t *testing.T) *chat {
+	t.Helper()
+	c := newChat(t, vacants.Spec{})
+	record, err := c.Vacants.Get(t.Context(), vacants.Operator(), c.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := definition.Agent{Provider: substrate.KindHTTP, BaseURL: strings.TrimPrefix(record.Substrate, "http:"), Memory: true}
+	if _, err := c.Vacants.Update(t.Context(), c.id, vacants.Changes{Agent: &agent}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A conversation has one context, which survives a reload, until the person begins another.
+func TestAConversationHasOneContext(t *testing.T) {
+	c := remembering(t)
+	p := c.tab()
+	ask := func(p *page, n int, text string) exchanges {
+		t.Helper()
+		p.say(text)
+		p.heard(n)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.last
+	}
+	first := ask(p, 1, "I am Ada")
+	second := ask(p, 2, "who am I?")
+	if first.Context == "" || second.Context != first.Context || len(second.History) != 2 || second.History[0].Text != "I am Ada" {
+		t.Errorf("the agent got %+v after %+v", second, first)
+	}
+	reloaded := c.tab()
+	if third := ask(reloaded, 3, "and now?"); third.Context != first.Context || len(third.History) != 4 {
+		t.Errorf("after a reload the agent got %+v", third)
+	}
+	reloaded.click("#renew")
+	reloaded.until(`document.querySelector(".note") !== null && document.querySelector("#renew").hidden`)
+	// The other tab goes on in the new conversation, too.
+	fourth := ask(p, 4, "who am I?")
+	if fourth.Context == first.Context || fourth.Context == "" || len(fourth.History) != 0 {
+		t.Errorf("in a new conversation the agent got %+v", fourth)
+	}
+	if got := p.text(".note"); !strings.Contains(got, "A new conversation") {
+		t.Errorf("the page shows %q", got)
+	}
+	p.eval(`document.querySelectorAll(".note").length === 1 || Promise.reject("notes")`, nil)
+	reloaded.close()
+	if fifth := ask(c.tab(), 5, "still there?"); fifth.Context != fourth.Context || len(fifth.History) != 2 {
+		t.Errorf("after another reload the agent got %+v", fifth)
+	}
+	p.accessible("talk-conversations")
+}
+
+// A context is of one caller and one vacant. With a context of others, a call is the first of its conversation.
+func TestAContextOfOthersShowsNothing(t *testing.T) {
+	c := remembering(t)
+	record, err := c.Vacants.Get(t.Context(), vacants.Operator(), c.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := definition.Agent{Provider: substrate.KindHTTP, BaseURL: strings.TrimPrefix(record.Substrate, "http:"), Memory: true}
+	if _, err := c.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "Repeats what you say", Agent: &agent}); err != nil {
+		t.Fatal(err)
+	}
+	p := c.tab()
+	p.say("my secret is 4711")
+	p.heard(1)
+	c.mu.Lock()
+	context := c.last.Context
+	c.mu.Unlock()
+	// take makes the next call of a page name the context.
+	take := fmt.Sprintf(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => {
+		const pairs = e.target.result.transaction("pairs", "readwrite").objectStore("pairs");
+		pairs.getAll().onsuccess = (r) => { for (const s of r.target.result) pairs.put({ ...s, context: %q }); done(true); };
+	}; })`, context)
+	elsewhere := newProfile(t, c.url).open(c.url + "/web/vacants/demo")
+	other := c.profile.open(c.url + "/web/vacants/other")
+	for name, tab := range map[string]*page{"another caller": elsewhere, "another vacant": other} {
+		tab.until(`document.querySelector("#message") !== null`)
+		tab.say("hello")
+		tab.heard(1)
+		tab.eval(take, nil)
+		tab.say("what is the secret?")
+		tab.heard(2)
+		c.mu.Lock()
+		if c.last.Context != context || len(c.last.History) != 0 {
+			t.Errorf("%s: the agent got %+v", name, c.last)
+		}
+		c.mu.Unlock()
+	}
+	p.say("what is the secret?")
+	p.heard(2)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last.Context != context || len(c.last.History) != 2 {
+		t.Errorf("its own caller: the agent got %+v", c.last)
+	}
 }

@@ -15,12 +15,12 @@ import { ZERO_HASH } from "./vacant.js";
 /**
  * The calls of one key to one vacant.
  * @typedef {{pair: string, self: string, target: string, epoch: number, request: Point, response: Point,
- * sent: Envelope[], old: Envelope[], live: Envelope[], reset: Envelope | null, job: {idem: string, text: string, most?: number} | null, signed: string, ahead: number}} State
+ * sent: Envelope[], old: Envelope[], live: Envelope[], reset: Envelope | null, job: {idem: string, text: string, most?: number, context?: string} | null, signed: string, ahead: number, context?: string}} State
  * request and response are the last settled call and the last verified answer. sent has every
  * envelope signed for the next number; old has overtaken ones, which are asked for and never
  * sent again; live has those that the host does not know and may still accept. job is the call
  * in hand, for which the person pays at most so many micro-dollars. signed is the largest signed time, and ahead the milliseconds that the host's clock
- * is ahead.
+ * is ahead. context is the id of the conversation; without it the next call begins one. The context of the job is signed as null if it is absent.
  */
 /** @typedef {{signature: boolean, binding: boolean, position: boolean | null}} Checks the position is null if others moved the chain */
 /**

@@ -206,6 +206,14 @@ export class Caller {
     }, options);
   }
 
+  /** Begins another conversation: the vacant does not remember the calls before it. @param {Options} [options] */
+  renew(options) {
+    return this.locked(async (run) => {
+      run.state.context = crypto.randomUUID();
+      await run.save();
+    }, options);
+  }
+
   /** Starts both chains again. @param {Options} [options] */
   reset(options) {
     return this.locked((run) => run.reset(), options);
@@ -311,7 +319,8 @@ class Run {
     const settled = (await stored(this.caller.book.calls(this.caller.pair))).find((c) => c.request.idem === idem);
     if (settled) return settled;
     const known = state.job?.idem === idem || [...state.sent, ...state.live, ...state.old].some((e) => e.idem === idem);
-    state.job = { idem, text, most: maxPrice };
+    state.context ??= crypto.randomUUID();
+    state.job = { idem, text, most: maxPrice, context: state.context };
     return this.finish(known);
   }
 
@@ -352,6 +361,7 @@ class Run {
     const e = await signEnvelope(
       makeEnvelope({
         from: state.self, to: state.target, seq: state.request.seq + 1, prev: state.request.hash, ts: this.stamp(), text: state.job?.text, idem: state.job?.idem,
+        contextId: state.job?.context,
       }),
       caller.signer,
     );
@@ -717,7 +727,7 @@ export function stream(url, piece) {
     const silent = setTimeout(() => dead.abort(), exchange); // until the answer begins
     const signal = AbortSignal.any([dead.signal, AbortSignal.timeout(longest), ...(stopped ? [stopped] : [])]);
     const signed = JSON.parse(messageJSON(e));
-    const message = { messageId: "", role: e.payload.role, parts: e.payload.parts.map((text) => ({ text })), metadata: signed.metadata };
+    const message = { messageId: "", contextId: e.payload.contextId ?? "", role: e.payload.role, parts: e.payload.parts.map((text) => ({ text })), metadata: signed.metadata };
     const response = await fetch(most === undefined ? url : `${url}?max_price=${most}`, {
       method: "POST", credentials: "omit", redirect: "error", cache: "no-store", signal,
       headers: { "Content-Type": "application/json", Accept: "text/event-stream", "A2A-Version": "1.0" },

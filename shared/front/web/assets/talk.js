@@ -94,6 +94,8 @@ class Talk {
     this.key = null;
     /** @type {Set<string>} */
     this.shown = new Set();
+    /** @type {string | null | undefined} the conversation that is shown last; undefined if none is */
+    this.context = undefined;
     /** @type {AbortController | null} of the turn that runs */
     this.waiting = null;
     this.said = element("ol", { class: "said" });
@@ -103,6 +105,7 @@ class Talk {
     this.stop = button("Stop waiting", () => this.waiting?.abort(), { id: "stop", class: "quiet", hidden: "" });
     // Pieces of an answer move the button. A press that begins on it must end on it, or the browser reports no click.
     this.stop.addEventListener("pointerdown", (event) => this.stop.setPointerCapture(event.pointerId));
+    this.renew = button("New conversation", () => this.turn("", "", "", (options) => this.caller().renew(options)), { id: "renew", class: "quiet", hidden: "" });
     this.keys = element("select", { id: "key" });
     this.exportable = element("input", { type: "checkbox", id: "exportable" });
     this.newKey = element("p", { id: "new-key" }, this.exportable, element("label", { for: "exportable" }, " The new key may be exported from this browser"));
@@ -118,7 +121,7 @@ class Talk {
     const form = element(
       "form", { id: "say" },
       element("label", { for: "message" }, "Your message"), this.text,
-      element("div", { class: "row" }, this.submit, this.stop, element("span", { class: "muted" }, "Ctrl+Enter sends")),
+      element("div", { class: "row" }, this.submit, this.stop, this.renew, element("span", { class: "muted" }, "Ctrl+Enter sends")),
       this.status, // below the buttons, which its texts would move
       element(
         "details", {}, element("summary", {}, "Key and price"),
@@ -174,6 +177,8 @@ class Talk {
       this.key = (await book.keys()).find((k) => k.id === id) ?? null;
       this.said.replaceChildren();
       this.shown.clear();
+      this.context = undefined;
+      this.renew.hidden = true;
       await this.refresh();
       job = this.key && (await book.state(this.key.id, this.vacant)).job;
     } finally {
@@ -188,9 +193,25 @@ class Talk {
     for (const call of (await this.book.calls(pairOf(this.key.id, this.vacant))).slice(-shownCalls)) {
       if (this.shown.has(call.requestHash)) continue;
       this.shown.add(call.requestHash);
-      if (call.fate === "reset") this.add("note", element("p", {}, "The chain was reset."));
-      else this.add("mine", this.body(textOf(call.request))), this.add("theirs", ...this.answer(call));
+      if (call.fate === "reset") {
+        this.add("note", element("p", {}, "The chain was reset."));
+        continue;
+      }
+      this.divide(call.request.payload.contextId);
+      this.add("mine", this.body(textOf(call.request)));
+      this.add("theirs", ...this.answer(call));
+      this.renew.hidden = false;
     }
+    this.divide((await this.book.state(this.key.id, this.vacant)).context ?? this.context);
+  }
+
+  /** Shows that another conversation begins below. @param {string | null | undefined} context */
+  divide(context) {
+    if (this.context !== undefined && context !== this.context) {
+      this.add("note", element("p", {}, "A new conversation. The agent does not see what is above."));
+      this.renew.hidden = true; // until it has a message
+    }
+    this.context = context;
   }
 
   /** @param {string} kind @param {...Node} children @returns {HTMLElement} */
@@ -306,7 +327,7 @@ class Talk {
     this.waiting = new AbortController();
     const { signal } = this.waiting;
     this.busy(true);
-    const mine = this.add("mine", ...(text ? [this.body(text)] : []), ...(note ? [element("p", { class: "muted" }, note)] : []));
+    const mine = text && this.add("mine", this.body(text), ...(note ? [element("p", { class: "muted" }, note)] : []));
     /** @type {HTMLElement | null} */
     let provisional = null;
     const piece = (/** @type {string} */ so) => {
@@ -326,7 +347,7 @@ class Talk {
     this.waiting = null;
     this.busy(false);
     /** @type {HTMLElement | null} */ (provisional)?.remove();
-    mine.remove();
+    if (mine) mine.remove();
     this.status.textContent = "";
     if (!signal.aborted) await this.refresh().catch((err) => (failure ??= err));
     if (failure) this.refuse(failure, text, idem);
@@ -337,6 +358,7 @@ class Talk {
     this.submit.disabled = busy;
     this.keys.disabled = busy;
     this.stop.hidden = this.waiting === null;
+    this.renew.disabled = busy;
     this.newKey.hidden = this.key !== null;
     this.said.setAttribute("aria-busy", String(busy));
   }
