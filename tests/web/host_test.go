@@ -2,14 +2,17 @@ package web
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -33,22 +36,52 @@ func newHost(t *testing.T) *hosted {
 		t.Fatal(err)
 	}
 	h := &hosted{t: t, url: "http://" + listener.Addr().String()}
-	h.Host, err = standalone.Open(standalone.Config{
-		Dir: filepath.Join(t.TempDir(), "host"), URL: h.url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrap := func(next http.Handler) http.Handler {
+	h.serve(listener, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if between := h.between.Load(); between != nil && (*between)(w, r) {
 				return
 			}
 			next.ServeHTTP(w, r)
 		})
-	}
-	standalonetest.Run(t, h.Host, standalone.Running{Public: listener, Wrap: wrap})
+	})
 	return h
+}
+
+// newHTTPSHost serves a host at https://localhost as vacancy serve does, with a certificate that no browser trusts.
+func newHTTPSHost(t *testing.T) *hosted {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: server.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hosted{t: t, url: "https://localhost:" + port}
+	base, ok := standalone.ParseBase(h.url)
+	if !ok {
+		t.Fatal(h.url)
+	}
+	h.serve(listener, func(next http.Handler) http.Handler {
+		return standalone.Guard(base, standalone.Limits(setting.Defaults().Host, time.Now), nil, next)
+	})
+	return h
+}
+
+// serve serves the host at a listener until the test ends.
+func (h *hosted) serve(listener net.Listener, wrap func(http.Handler) http.Handler) {
+	h.t.Helper()
+	var err error
+	h.Host, err = standalone.Open(standalone.Config{
+		Dir: filepath.Join(h.t.TempDir(), "host"), URL: h.url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	standalonetest.Run(h.t, h.Host, standalone.Running{Public: listener, Wrap: wrap})
 }
 
 // publish creates a vacant and publishes it, which is an event.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/security"
 
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
@@ -129,4 +131,54 @@ func TestPagesHaveThePolicy(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+}
+
+// A page whose program or whose storage does not come says so.
+func TestAPageSaysWhatDoesNotWork(t *testing.T) {
+	c := newChat(t, vacants.Spec{})
+	p := c.tab()
+	p.eval(`document.querySelector(".unloaded") === null || Promise.reject("unloaded")`, nil)
+	block := func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, ".js") {
+			http.NotFound(w, r)
+			return true
+		}
+		return false
+	}
+	c.hosted.between.Store(&block)
+	call(p, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
+	for path, want := range map[string]string{"/web/vacants/demo": "cannot talk to the agent", "/web/keys": "vacancy init alice", "/web/chains": "vacancy verify FILE"} {
+		p.visit(c.url + path)
+		p.until(`document.querySelector(".unloaded")?.checkVisibility({ visibilityProperty: true })`)
+		if got := p.text(".unloaded"); !strings.Contains(got, want) || !strings.Contains(got, "did not load") {
+			t.Errorf("%s says %q", path, got)
+		}
+	}
+	p.accessible("page-unloaded")
+	if faults := strings.Join(p.takeFaults(), "\n"); !strings.Contains(faults, "missing asset") {
+		t.Errorf("the faults are %q", faults)
+	}
+
+	silent := newChat(t, vacants.Spec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open: () => new EventTarget() } });`)
+	silent.until(`document.querySelector("#talk .copy") !== null`)
+	if got := silent.text("#talk"); !strings.Contains(got, "its storage does not answer") || !strings.Contains(got, "vacancy call http") {
+		t.Errorf("the page says %q", got)
+	}
+}
+
+// The pages work at https://localhost, as at http://127.0.0.1.
+func TestPagesWorkByHTTPSOnLoopback(t *testing.T) {
+	h := newHTTPSHost(t)
+	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "Echoes", Substrate: "echo"}); err != nil {
+		t.Fatal(err)
+	}
+	p := newProfile(t, h.url).open("about:blank")
+	call(p, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true})
+	p.visit(h.url + "/web/vacants/demo")
+	p.until(`document.getElementById("card-check").textContent === "✓ verified"`)
+	p.say("hello")
+	if got := p.heard(1); !strings.Contains(got, "hello") {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
 }

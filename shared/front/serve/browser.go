@@ -8,12 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// LoopbackOnly refuses requests of web pages to a listener on loopback, except of pages of allowed
-// origins. A page of any site can send requests to this machine, and after DNS rebinding it can
+// LoopbackOnly refuses requests of web pages to a listener on loopback, except of pages that pages
+// admits. A page of any site can send requests to this machine, and after DNS rebinding it can
 // read the answers, also of a GET: its site's name then resolves to a loopback address, and Host
 // contains that name.
-func LoopbackOnly(allowed []string, next http.Handler) http.Handler {
-	pages := origin.Judge{Allowed: allowed}
+func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host is for its own machine", r.Host)
 		if origin.IsLoopback(r.Host) {

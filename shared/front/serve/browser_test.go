@@ -14,7 +14,7 @@ import (
 )
 
 func TestPagesOfOtherSitesAreRefusedOnLoopback(t *testing.T) {
-	h := LoopbackOnly(nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	h := LoopbackOnly(&origin.Judge{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	for _, tt := range []struct {
 		name, host   string
 		header       [2]string
@@ -60,7 +60,7 @@ func TestPagesOfOtherSitesAreRefusedOnLoopback(t *testing.T) {
 
 func TestNoPageReachesAListenerOnLoopback(t *testing.T) {
 	reached := ""
-	h := LoopbackOnly(nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached = r.Method }))
+	h := LoopbackOnly(&origin.Judge{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached = r.Method }))
 	for _, attack := range browsertest.Attacks("127.0.0.1:8080") {
 		r := httptest.NewRequest(attack.Method, "/", nil)
 		r.Host = attack.Host
@@ -124,7 +124,7 @@ func TestPagesOfAllowedOriginsReadAnswers(t *testing.T) {
 	// By default, and on loopback, too, a page of another site reaches nothing.
 	for _, allowed := range [][]string{nil, {"app://client"}} {
 		reached = ""
-		h := LoopbackOnly(allowed, public)
+		h := LoopbackOnly(&origin.Judge{Allowed: allowed}, public)
 		r := httptest.NewRequest("POST", "/", nil)
 		r.Host = "localhost:8080"
 		r.Header.Set("Origin", "app://client")

@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -86,7 +88,8 @@ func Limits(h setting.Host, now func() time.Time) edge.Config {
 func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handler) http.Handler {
 	next = edge.Limit(limits, next)
 	if outbound.IsThisMachine(base.Hostname()) {
-		return serve.LoopbackOnly(allowed, next)
+		url := func(context.Context) (string, error) { return base.String(), nil }
+		return serve.LoopbackOnly(&origin.Judge{URL: url, Allowed: allowed}, next)
 	}
 	return OnlyFor(base, next)
 }

@@ -1,13 +1,18 @@
 package standalone_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/origin"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 )
 
@@ -128,6 +133,49 @@ func TestABaseIsHTTPSOrThisMachine(t *testing.T) {
 		base, ok := standalone.ParseBase(s)
 		if ok != (want != "") || ok && base.String() != want {
 			t.Errorf("ParseBase(%q) = %v, %t; want %q", s, base, ok, want)
+		}
+	}
+}
+
+// A host accepts the requests of its own pages wherever it is reached: by http and by https, on loopback, at a name, and
+// behind a proxy. Browsers send Origin with the script of a page and with each message.
+func TestAHostAcceptsTheRequestsOfItsOwnPages(t *testing.T) {
+	for name, tt := range map[string]struct{ base, host, origin string }{
+		"http on loopback":                              {"http://127.0.0.1:8080", "127.0.0.1:8080", "http://127.0.0.1:8080"},
+		"http at localhost":                             {"http://localhost:8080", "localhost:8080", "http://localhost:8080"},
+		"http at another name of loopback":              {"http://127.0.0.1:8080", "localhost:8080", "http://localhost:8080"},
+		"https at localhost":                            {"https://localhost:8443", "localhost:8443", "https://localhost:8443"},
+		"https at IPv6 loopback":                        {"https://[::1]:8443", "[::1]:8443", "https://[::1]:8443"},
+		"https at localhost by a proxy with its Host":   {"https://localhost:8443", "localhost:8443", "https://localhost:8443"},
+		"https at localhost by a proxy with our Host":   {"https://localhost:8443", "127.0.0.1:8080", "https://localhost:8443"},
+		"https at a name":                               {"https://agents.example", "agents.example", "https://agents.example"},
+		"https at a name with a port":                   {"https://agents.example:8443", "agents.example:8443", "https://agents.example:8443"},
+		"https at a name by a proxy with the port 443":  {"https://agents.example", "agents.example:443", "https://agents.example"},
+		"https at a name, spelled otherwise by a proxy": {"https://agents.example", "Agents.Example", "https://agents.example"},
+	} {
+		base, err := url.Parse(tt.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		here := func(context.Context) (string, error) { return tt.base, nil }
+		none := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		h := standalone.Guard(base, edge.Config{Now: time.Now}, nil, serve.Handlers{Message: none, Web: none, Pages: &origin.Judge{URL: here}}.Public())
+		ask := func(method, path, from, site string) int {
+			r := httptest.NewRequest(method, path, nil)
+			r.Host = tt.host
+			r.Header.Set("Origin", from)
+			r.Header.Set("Sec-Fetch-Site", site)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		if script, post := ask("GET", "/web/assets/h/page.js", tt.origin, "same-origin"), ask("POST", "/v/fox/a2a/message/send", tt.origin, "same-origin"); script != 200 || post != 200 {
+			t.Errorf("%s: the script of a page is %d, a message %d, want 200", name, script, post)
+		}
+		for _, foreign := range []string{"https://evil.example", tt.origin + "0", "null"} {
+			if post := ask("POST", "/v/fox/a2a/message/send", foreign, "cross-site"); post != 403 {
+				t.Errorf("%s: a message of %s is %d, want 403", name, foreign, post)
+			}
 		}
 	}
 }

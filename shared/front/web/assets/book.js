@@ -7,6 +7,7 @@
  * @module
  */
 
+import { done, opened } from "./dom.js";
 import { ZERO_HASH } from "./vacant.js";
 
 /** @typedef {import("./vacant.js").Envelope} Envelope */
@@ -29,13 +30,6 @@ import { ZERO_HASH } from "./vacant.js";
  * request: Envelope, requestHash: string, reply: Envelope | null, replySeq: number, replyHash: string, checks: Checks | null, cut: string, detail: string, code: string, receipt: string}} Call
  */
 
-/** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
-const done = (request) =>
-  new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
-  });
-
 /** @param {string} self @param {string} target @returns {string} */
 export const pairOf = (self, target) => self + ">" + target;
 
@@ -53,7 +47,7 @@ export class Book {
       request.result.createObjectStore("pairs", { keyPath: "pair" });
       request.result.createObjectStore("calls", { keyPath: "id", autoIncrement: true }).createIndex("pair", "pair");
     };
-    const db = await done(request);
+    const db = await opened(request);
     db.onversionchange = () => db.close();
     return new Book(db);
   }

@@ -51,3 +51,17 @@ export const shellWord = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${w
 
 /** @param {number} ms Unix milliseconds @returns {string} */
 export const moment = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ") + " UTC";
+
+/** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
+export const done = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+/** Awaits an open store. The storage of a browser may stay silent. @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
+export const opened = (request) =>
+  Promise.race([done(request), new Promise((_, reject) => setTimeout(() => reject(new Error("its storage does not answer; close other tabs of this site, or start the browser again")), 5000))]);
+
+// These texts say that no program of the page has loaded.
+document.querySelectorAll(".unloaded").forEach((text) => text.remove());

@@ -8,7 +8,7 @@
 
 import { eventHash, shortID, VacantError, verifyEvent } from "./vacant.js";
 import { openCheckpoint, verifyConsistency, verifyInclusion } from "./merkle.js";
-import { element, visible } from "./dom.js";
+import { done, element, opened, visible } from "./dom.js";
 
 /** @typedef {Awaited<ReturnType<typeof openCheckpoint>>} Opened */
 /** @typedef {{key: string, host: string, size: number, root: string, note: string}} Seen the last checkpoint of an origin, with its signed note */
@@ -17,18 +17,11 @@ import { element, visible } from "./dom.js";
 
 const storeName = "checkpoints";
 
-/** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
-const done = (request) =>
-  new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
-  });
-
 /** @returns {Promise<IDBDatabase>} */
 function openStore() {
   const request = indexedDB.open("vacancy-log", 1);
   request.onupgradeneeded = () => request.result.createObjectStore(storeName, { keyPath: "key" });
-  return done(request);
+  return opened(request);
 }
 
 /** @param {IDBDatabase} db @returns {Promise<Seen | undefined>} */
