@@ -22,12 +22,13 @@ const slowness = 3 * time.Second
 // file asked.json, and the texts of all requests are in asked.log. For the text
 // "fail" it answers 500, for "leak" with a secret, for "redirect" it redirects
 // elsewhere, for "garbage", "untexted" and "endless" it sends something that is
-// not an answer, for "slow" it answers late.
+// not an answer, for "slow" it answers late, and for "held"
+// once there is a file release.
 func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: substrate")
 	}
-	asked := ts.MkAbs("asked.json")
+	asked, release := ts.MkAbs("asked.json"), ts.MkAbs("release")
 	all, err := os.Create(ts.MkAbs("asked.log"))
 	ts.Check(err)
 	var log sync.Mutex
@@ -67,10 +68,16 @@ func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 			_, _ = io.WriteString(w, "the key is sk-hunter2hunter2, the cause is a full disk")
 		case "redirect":
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
-		case "slow":
-			time.Sleep(slowness)
-			fallthrough
 		default:
+			if q.Message == "slow" {
+				time.Sleep(slowness)
+			}
+			for q.Message == "held" && r.Context().Err() == nil {
+				if _, err := os.Stat(release); err == nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"text": "I thought about %s"}`, q.Message)
 		}

@@ -128,7 +128,7 @@ func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	err := d.ProgressLine().During(doing, time.Now(), tick.C, cmd.Run)
+	err := d.ProgressLine().During(func() string { return doing }, time.Now(), tick.C, cmd.Run)
 	return out.Bytes(), err
 }
 

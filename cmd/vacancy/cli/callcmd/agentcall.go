@@ -166,7 +166,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 		return streamAgent(a, ctx, f, agent, at, q)
 	}
 	var answer a2awire.Answer
-	err = a.Await(card.Name, f.timeout, func() (err error) {
+	err = a.Await(func() string { return kit.Waiting(card.Name, f.timeout) }, func() (err error) {
 		answer, err = agent.Send(ctx, q)
 		return err
 	})

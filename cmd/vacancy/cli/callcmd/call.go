@@ -4,8 +4,10 @@ package callcmd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,9 +66,9 @@ them.
 The identity of --as NAME or $VACANCY_AS signs the call, else the default identity, else
 the only one; if there is none, one named default is made. The signed call is stored
 before it is sent: after a lost answer, a time-out or an interrupt, the same command sends
-the same bytes again and gets the one answer. A target gets one call at a time. A vacant may
-take up to 14 minutes: without --timeout the command sends the same bytes again until the host
-has the answer.
+the same bytes again and gets the one answer. An identity calls a target once at a time: a
+second call waits for the first, and with --as OTHER it does not. A vacant may take up to 14
+minutes: without --timeout the command waits until the host has the answer.
 
 TARGET may also be the URL of any other agent of A2A 1.0 or 0.3. The agent is called without
 a signature, and its answer is not verified. --no-wait, --task, --tasks, --cancel and --push are
@@ -175,8 +177,11 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	// Find the target first: a call without a target must not create an
 	// identity.
-	whole := ctx
-	ctx, cancel := context.WithTimeout(whole, f.timeout)
+	limit := f.timeout
+	if f.patient {
+		limit += 2 * maxMore // for another terminal's call, and then for this one
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	web := a.HTTP(f.timeout)
 	target, err := a.Target(ctx, web, targetName, f.where)
@@ -199,6 +204,9 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	before := a.Revisit(ctx, target)
 	caller := a.Dispatcher(self, web, f.timeout)
 	caller.MaxPrice = price
+	if f.patient {
+		caller.Time, caller.UntilDue = f.timeout, maxMore
+	}
 	caller.Check = checkPayer(a, f, self, web, targetName)
 	if f.print {
 		return printCall(a, ctx, caller, self, target, msg)
@@ -217,17 +225,10 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		res, err = caller.Accept(ctx, target, body)
 	default:
 		var fresh discovery.Freshness
-		send := func(ctx context.Context) (err error) {
+		err = a.Await(describeWait(a, self, caller, &target, f.timeout), func() (err error) {
 			res, fresh, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
 			return err
-		}
-		err = a.Await(target.Name, f.timeout, func() error { return send(ctx) })
-		if more := f.more(res, err, a.Now()); more > 0 {
-			caller.Patience = more
-			ctx, cancel := context.WithTimeout(whole, more)
-			defer cancel()
-			err = a.Await(target.Name, more.Round(time.Second), func() error { return send(ctx) })
-		}
+		})
 		if line := news(fresh); line != "" {
 			a.Note("%s%s", kit.Printable(target.Name), line)
 		}
@@ -240,19 +241,29 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	return showCall(a, f.resultOf(a, result), result, err)
 }
 
-// Bounds of the wait for a call that a host says to be under way.
-const (
-	maxMore = call.MaxQueued + call.MaxWork + call.Grace
-	// afterDue is for the resend that finds a call void.
-	afterDue = 10 * time.Second
-)
+// maxMore bounds the wait for a call that a host says to be under way.
+const maxMore = call.MaxQueued + call.MaxWork + call.Grace + time.Minute
 
-// more returns how much longer a call is waited for that ended with err, or zero.
-func (f callFlags) more(res dispatch.Result, err error, now time.Time) time.Duration {
-	if !f.patient || !problem.Is(err, problem.Pending) || !res.Due.After(now) {
-		return 0
+// describeWait returns what a call waits for, as the caller learns it, and says at once if another terminal calls
+// the target.
+func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, limit time.Duration) func() string {
+	began := a.Now()
+	var line atomic.Pointer[string]
+	show := func(s string) { line.Store(&s) }
+	show(kit.Waiting(t.Name, limit))
+	caller.Waits = func(due time.Time) { show(kit.Waiting(t.Name, due.Sub(began).Round(time.Second))) }
+	book := self.Book()
+	book.Waiting = func(st *dispatch.State) {
+		show("waiting for another terminal")
+		what := "another command of yours"
+		if n := len(st.Sent); n > 0 {
+			running := a.Now().Add(st.Ahead).Sub(st.Sent[n-1].Time)
+			what = fmt.Sprintf("your call %d to %s in another terminal, which has run for %s", st.Sent[n-1].Seq, kit.Printable(t.Name), max(running, 0).Round(time.Second))
+		}
+		a.Note("waiting for %s\ntry: %s", what, a.AgainWith("--as", "OTHER"))
 	}
-	return min(res.Due.Sub(now), maxMore) + afterDue
+	caller.Book = book
+	return func() string { return *line.Load() }
 }
 
 // resultOf is how a call's result is printed.

@@ -49,7 +49,7 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 		return err
 	}
 	var out discovery.Outcome
-	err = a.Await("a match", f.timeout, func() (err error) {
+	err = a.Await(func() string { return kit.Waiting("a match", f.timeout) }, func() (err error) {
 		out, err = client.CallCapability(ctx, q, msg)
 		return err
 	})

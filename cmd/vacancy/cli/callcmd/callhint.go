@@ -20,6 +20,9 @@ func callHint(a *kit.App, ctx context.Context, err error, f callFlags, t dispatc
 	if h := new(kit.Hinted); errors.As(err, &h) {
 		return err
 	}
+	if errors.Is(err, dispatch.ErrBusy) {
+		return kit.WithHint(err, "%s", a.AgainWith("--as", "OTHER"))
+	}
 	kind := problem.Of(err).Kind
 	if kind == problem.PaymentRequired {
 		return payHint(a, ctx, err, f, t.ID, t.URL, ways)

@@ -45,15 +45,15 @@ func (p *ProgressLine) Clear() {
 	}
 }
 
-// During runs something and prints at each tick how long it has taken since began.
-func (p *ProgressLine) During(doing string, began time.Time, ticks <-chan time.Time, run func() error) error {
+// During runs something and prints at each tick what it is doing, and for how long since began.
+func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
 	go func() { done <- run() }()
 	for {
 		select {
 		case at := <-ticks:
-			p.Show("%3.0f s  %s", at.Sub(began).Seconds(), doing)
+			p.Show("%3.0f s  %s", at.Sub(began).Seconds(), doing())
 		case err := <-done:
 			return err
 		}
@@ -63,14 +63,15 @@ func (p *ProgressLine) During(doing string, began time.Time, ticks <-chan time.T
 // After waitShown a person is told that a call waits.
 const waitShown = 2 * time.Second
 
-// Await runs a call of name, and says while it waits for how long it may.
-func (a *App) Await(name string, limit time.Duration, run func() error) error {
+// Await runs a call, and says while it waits what for.
+func (a *App) Await(doing func() string, run func() error) error {
 	tick := time.NewTicker(waitShown)
 	defer tick.Stop()
-	return a.ProgressLine().During(waiting(name, limit), time.Now(), tick.C, run)
+	return a.ProgressLine().During(doing, time.Now(), tick.C, run)
 }
 
-func waiting(name string, limit time.Duration) string {
+// Waiting is the line of a call that waits for name, for a limit from its beginning.
+func Waiting(name string, limit time.Duration) string {
 	// It fits 40 columns: a line that wraps is not erased whole.
 	return fmt.Sprintf("waiting for %s, %s at most", Printable(Clip(name, 12)), limit)
 }

@@ -15,7 +15,7 @@ import (
 // in Late. The host never runs anything for it. A problem of kind Pending means
 // that a call is accepted and not answered yet.
 func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
-	return c.with(ctx, t, func(r *run) error {
+	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		for _, q := range slices.Concat(r.st.Sent, r.st.Live, r.st.Old) {
 			if err := r.settleListed(ctx, q); err != nil {
 				return err

@@ -25,7 +25,7 @@ import (
 // and the same Call resumes it. Conflict names the command that helps.
 // Untrusted means that the reply did not verify and was ignored.
 func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
-	return c.with(ctx, t, func(r *run) error {
+	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		r.calling = true
 		if err := r.begin(ctx, &msg); err != nil {
 			return err
@@ -38,7 +38,7 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 // new envelope, even for the same message. The signed envelopes stay listed, and
 // the next Call asks for their fates.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
-	_, err := c.with(ctx, t, func(r *run) error {
+	_, err := c.with(ctx, t, func(_ context.Context, r *run) error {
 		if r.st.Job == "" || r.st.outcome() != nil {
 			return nil
 		}
@@ -176,14 +176,7 @@ func (r *run) tooMany() error {
 func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
 	h := r.hold(e)
 	r.sent, r.doubt = r.sent || before, r.doubt || before
-	body, at := envelope.AppendRequest(nil, nil, &e), r.callURLs.send
-	if most := r.c.MaxPrice; most != nil {
-		sep := "?"
-		if strings.Contains(at, "?") {
-			sep = "&"
-		}
-		at += sep + "max_price=" + strconv.FormatInt(*most, 10)
-	}
+	body, at := envelope.AppendRequest(nil, nil, &e), r.priced(r.callURLs.send)
 	failed := false // a try failed in the host's store
 	for n, pendings := 0, 0; ; {
 		a, err := r.post(ctx, at, body)
@@ -202,11 +195,12 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 		}
 		before = before || !problem.Is(err, problem.Unavailable) // it may have arrived
 		if a.state == statePending {
-			r.res.Due = a.due
-			if r.waited >= r.c.patience() {
+			r.res.Due, ctx = a.due, r.unbounded
+			rest := r.rest(a.due)
+			if rest <= 0 {
 				return r.unresolved(nil)
 			}
-			err = r.pause(ctx, pendings)
+			err = r.awaitAnswer(ctx, &e, rest, pendings)
 			pendings++
 		} else {
 			if n++; r.lastTry(n) {
@@ -218,6 +212,18 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			return r.unresolved(err)
 		}
 	}
+}
+
+// priced adds MaxPrice to a URL.
+func (r *run) priced(at string) string {
+	if r.c.MaxPrice == nil {
+		return at
+	}
+	sep := "?"
+	if strings.Contains(at, "?") {
+		sep = "&"
+	}
+	return at + sep + "max_price=" + strconv.FormatInt(*r.c.MaxPrice, 10)
 }
 
 // lastTry reports whether n tries are enough. While the target cannot have

@@ -37,6 +37,14 @@ type Caller struct {
 	Tries    int
 	Patience time.Duration
 
+	// UntilDue, if above Patience, bounds that wait for a call whose host says when it is decided at the
+	// latest: the Caller waits until then. Waits, if not nil, is called with that time by the Caller's clock.
+	UntilDue time.Duration
+	Waits    func(due time.Time)
+	// Time bounds an operation, apart from the waits for another session of the pair and for an
+	// accepted call's answer. Zero means no bound.
+	Time time.Duration
+
 	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
 	// may cost more. With nil, any price is accepted.
 	MaxPrice *int64
@@ -66,6 +74,8 @@ const (
 	resetSpan = 300 * time.Second
 	// maxTurns bounds one operation, whatever the host replies.
 	maxTurns = 32
+	// afterDue is for the resend that finds a call void.
+	afterDue = 10 * time.Second
 )
 
 // Result is the result of an operation. After an error it holds what was
@@ -127,13 +137,16 @@ type run struct {
 	floorRetries   int    // how often a floor forced a new signature
 	asked          map[identity.Hash]bool
 	waited         time.Duration
-	sent           bool  // something may have reached the target
-	doubt          bool  // the target may have accepted the call in hand
-	ignoresReplies error // why an ask failed; further asks only for this call
+	unbounded      context.Context // of the operation, without Caller.Time
+	followed       bool            // the last wait for an answer was a stream
+	unstreamed     bool            // the host refused to stream
+	sent           bool            // something may have reached the target
+	doubt          bool            // the target may have accepted the call in hand
+	ignoresReplies error           // why an ask failed; further asks only for this call
 }
 
 // with runs f on the locked pair of c and t.
-func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result, error) {
+func (c *Caller) with(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
 	res := Result{Began: c.now()}
 	self := c.Signer.ID()
 	t, err := t.checked(self)
@@ -141,7 +154,7 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 		return res, err
 	}
 	res.Target = t.ID
-	d, err := callURLsOf(t.URL)
+	d, err := callURLsOf(&t)
 	if err != nil {
 		return res, err
 	}
@@ -149,9 +162,14 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 	if err != nil {
 		return res, busy(ctx, t, err)
 	}
-	r := &run{c: c, t: t, callURLs: d, self: self, session: s, res: &res, asked: map[identity.Hash]bool{}}
+	r := &run{c: c, t: t, callURLs: d, self: self, session: s, res: &res, asked: map[identity.Hash]bool{}, unbounded: ctx}
+	if c.Time > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Time)
+		defer cancel()
+	}
 	if r.st, err = s.Load(); err == nil {
-		err = f(r)
+		err = f(ctx, r)
 		res.Late = append(res.Late, r.st.Late...)
 	}
 	res.Doubt = res.Fate == "" && r.inDoubt()
@@ -169,13 +187,16 @@ func (r *run) inDoubt() bool {
 	return r.doubt || slices.ContainsFunc(r.st.Old, of) || slices.ContainsFunc(r.st.Live, of)
 }
 
+// ErrBusy is the cause of an error of a pair that another session held for too long.
+var ErrBusy = errors.New("another session of the pair is open")
+
 // busy is the error of a pair that could not be locked.
 func busy(ctx context.Context, t Target, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return problem.Wrap(problem.Canceled, err, "stopped while another call to %s was under way", t.Name)
 	case ctx.Err() != nil:
-		return problem.Wrap(problem.Unavailable, err, "another call to %s is under way on this machine: try again", t.Name)
+		return problem.Wrap(problem.Unavailable, errors.Join(ErrBusy, err), "another call to %s is under way on this machine: try again", t.Name)
 	}
 	return err
 }

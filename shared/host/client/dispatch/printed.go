@@ -13,7 +13,7 @@ import (
 // body instead of sending it. The same message returns the same bytes until its
 // answer is accepted.
 func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
-	res, err = c.with(ctx, t, func(r *run) error {
+	res, err = c.with(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset != nil {
 			return problem.New(problem.Conflict, "a reset of the chain is not confirmed: `vacancy call %s --reset` finishes it", r.t.Name)
 		}
@@ -44,7 +44,7 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 // to its call by the request hash it is bound to; without one, it is taken for
 // the call in hand.
 func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, error) {
-	return c.with(ctx, t, func(r *run) error {
+	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		a := readAnswer(0, body)
 		if !a.object || !a.result && a.state == "" && a.code == "" && a.detail == "" {
 			return problem.New(problem.Untrusted, "this is neither an answer nor a refusal of a host")

@@ -13,7 +13,7 @@ import (
 // Reset restarts both chains with t by a signed reset, and then asks for the
 // fate of listed envelopes. A pending reset is finished instead.
 func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
-	return c.with(ctx, t, func(r *run) error {
+	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset == nil {
 			if err := r.signReset(ctx, time.Time{}); err != nil {
 				return err

@@ -77,16 +77,20 @@ func (t Target) checked(self identity.ID) (Target, error) {
 	return t, nil
 }
 
-// callURLs are a target's three URLs.
-type callURLs struct{ send, ask, reset string }
+// callURLs are a target's URLs. stream is the vacant's address for A2A.
+type callURLs struct{ send, ask, reset, stream string }
 
-func callURLsOf(send string) (callURLs, error) {
-	u, err := ParseURL(send)
+func callURLsOf(t *Target) (callURLs, error) {
+	u, err := ParseURL(t.URL)
 	if err != nil {
 		return callURLs{}, err
 	}
 	at := func(path string) string { return outbound.ReplaceSuffix(u, sendPath, path).String() }
-	return callURLs{send: send, ask: at(askPath), reset: at(resetPath)}, nil
+	stream := "/"
+	if !strings.Contains(u.Path, "/v/") { // the address of the host itself
+		stream = "/v/" + t.ID.String() + "/"
+	}
+	return callURLs{send: t.URL, ask: at(askPath), reset: at(resetPath), stream: at(stream)}, nil
 }
 
 // SendURL is the URL to post to for a URL that a person typed:

@@ -4,6 +4,7 @@
 package dispatchtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,6 +98,9 @@ type Host struct {
 	rand      io.Reader
 	Reference bool
 	Pairs     map[identity.ID]*Pair
+
+	// Due is the time until a call is void (35 s).
+	Due time.Duration
 
 	// Restored, if set, is when the host came back from a backup: envelopes signed until
 	// five minutes after are refused.
@@ -280,7 +284,7 @@ func (h *Host) accept(p *Pair, e *envelope.Envelope, hash identity.Hash) (int, a
 		}
 	}
 	epochStart, back := p.last()
-	row := &Request{Envelope: *e, Hash: hash, Tip: p.Tip().Next(e, hash), epochStart: epochStart, back: back, due: h.Clock().Add(35 * time.Second)}
+	row := &Request{Envelope: *e, Hash: hash, Tip: p.Tip().Next(e, hash), epochStart: epochStart, back: back, due: h.Clock().Add(cmp.Or(h.Due, 35*time.Second))}
 	p.Rows = append(p.Rows, row)
 	how := "answer"
 	if h.Behave != nil {
@@ -357,7 +361,7 @@ func (h *Host) tell(b Body, p *Pair, row *Request) {
 	}
 	switch {
 	case row.Decided == "":
-		b["state"] = "pending"
+		b["state"], b["due"] = "pending", canon.FormatTime(row.due)
 	case row.Decided == "void":
 		b["state"] = "unanswered"
 	case row.TextGone:
@@ -464,7 +468,7 @@ func (w *Wire) Post(ctx context.Context, url string, raw []byte) (int, []byte, e
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
-	path := url[strings.LastIndex(url, "/a2a/"):]
+	path, _, _ := strings.Cut(url[strings.LastIndex(url, "/a2a/"):], "?")
 	req, err := envelope.DecodeResetRequest(raw)
 	if err != nil {
 		return 0, nil, err

@@ -38,31 +38,48 @@ type Book struct {
 	// Wait pauses between tries to lock, or returns early when ctx ends. With
 	// nil, it pauses by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Waiting, if not nil, is called once by an Open that waits for another session, with the state that
+	// the session has saved.
+	Waiting func(st *dispatch.State)
 }
+
+// busyTries is the number of tries to lock after which Waiting is called: quick calls are not worth a word.
+const busyTries = 50
 
 // Open implements dispatch.Book.
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return nil, unavailable(err)
 	}
-	lock, err := b.lock(ctx, target.String())
+	s := &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target}
+	var err error
+	s.lock, err = b.lock(ctx, target.String(), func() {
+		if b.Waiting != nil {
+			if st, err := s.Load(); err == nil { // a file is replaced as a whole
+				b.Waiting(&st)
+			}
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target, lock: lock}, nil
+	return s, nil
 }
 
 // lock locks a name by a file of its own, because each Save replaces the
 // state's file. The lock file stays: after a removal, two processes could hold
-// locks on two files of one name.
-func (b *Book) lock(ctx context.Context, name string) (*flock.Flock, error) {
+// locks on two files of one name. It calls busy once if it has to wait.
+func (b *Book) lock(ctx context.Context, name string, busy func()) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(b.Dir, name+".lock"), flock.SetPermissions(0o600))
-	for {
+	for n := 1; ; n++ {
 		switch ok, err := lock.TryLock(); {
 		case err != nil:
 			return nil, unavailable(err)
 		case ok:
 			return lock, nil
+		}
+		if n == busyTries {
+			busy()
 		}
 		if err := b.wait(ctx, pollPause); err != nil {
 			return nil, errors.Join(err, lock.Close())

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
@@ -111,6 +112,36 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 	}
 	if _, err := (&filebook.Book{Dir: filepath.Join(file, "chains")}).Open(context.Background(), self, target); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Open() = %v, want unavailable", err)
+	}
+}
+
+func TestAnOpenThatWaitsSaysWhatFor(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Save(dispatch.State{Self: self, Target: target, Lost: 7}); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	b := &filebook.Book{Dir: dir, Waiting: func(st *dispatch.State) {
+		if told++; st.Lost != 7 {
+			t.Errorf("Waiting got %+v, want the saved state", st)
+		}
+	}}
+	waits := 0
+	b.Wait = func(context.Context, time.Duration) error {
+		if waits++; waits == 200 {
+			return s.Close()
+		}
+		return nil
+	}
+	for range 2 { // the second does not wait
+		other, err := b.Open(t.Context(), self, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Close(); err != nil || told != 1 {
+			t.Errorf("Close() = %v after Waiting was called %d times, want once", err, told)
+		}
 	}
 }
 

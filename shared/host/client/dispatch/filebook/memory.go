@@ -22,7 +22,7 @@ func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*discovery.Reme
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return unavailable(err)
 	}
-	lock, err := b.lock(ctx, known)
+	lock, err := b.lock(ctx, known, func() {})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,78 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// streamer is a Transport that can read an answer while it comes. HTTP is one.
+type streamer interface {
+	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
+}
+
+// rest returns how much longer an accepted call is waited for. due is zero if the host names no time.
+func (r *run) rest(due time.Time) time.Duration {
+	rest := r.c.patience() - r.waited
+	if due.IsZero() || r.c.UntilDue == 0 {
+		return rest
+	}
+	due = due.Add(-r.st.Ahead)
+	if r.c.Waits != nil {
+		r.c.Waits(due)
+	}
+	return max(rest, min(due.Sub(r.c.now())+afterDue, r.c.UntilDue-r.waited))
+}
+
+// awaitAnswer waits before an accepted call is sent again: until its turn has ended, if the host streams it,
+// and otherwise for a pause. After a stream that ended early it pauses, too.
+func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.Duration, pendings int) error {
+	web, ok := r.c.Transport.(streamer)
+	if !ok || r.unstreamed || r.followed {
+		r.followed = false
+		return r.pause(ctx, pendings)
+	}
+	r.followed = true
+	began := r.c.now()
+	bounded, cancel := context.WithTimeout(ctx, rest)
+	err := r.follow(bounded, web, e)
+	cancel()
+	r.waited += r.c.now().Sub(began)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return r.pause(ctx, pendings)
+}
+
+// follow sends the bytes of an accepted call as a stream of A2A, and returns when it ends. What the stream says does
+// not count: the resend that follows gets the answer.
+func (r *run) follow(ctx context.Context, web streamer, e *envelope.Envelope) error {
+	body, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": 1, "method": a2awire.MethodName(a2awire.V1, a2awire.Stream),
+		"params": json.RawMessage(a2awire.SendParams(a2awire.V1, &a2awire.SendRequest{Message: a2awire.SignedMessage(e)})),
+	})
+	if err != nil {
+		return err
+	}
+	res, err := web.Open(ctx, outbound.Request{Method: http.MethodPost, URL: r.priced(r.callURLs.stream), Body: body, Header: http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "A2a-Version": {"1.0"},
+	}})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || media != "text/event-stream" {
+		r.unstreamed = true
+		return errors.New("the host does not stream this call")
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return err
+}
