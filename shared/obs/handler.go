@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Namespace is the CloudWatch namespace of a host's metrics.
@@ -17,17 +18,24 @@ const Namespace = "Vacancy"
 // Failure is the attribute of a line that tells why an agent failed.
 const Failure = "failure"
 
-// Verdict is the attribute that marks the log line of a call; the first such
+// CallLine is the message of the row of a call, which is written when the call ends.
+const CallLine = "send"
+
+// Pair is the attribute with the short ids of a call's caller and vacant, joined by ">", and Seq the
+// one with the number of its envelope. Operation is how the caller asked, in the words of its protocol. Verdict is the attribute that marks the log line of a call; the first such
 // line carries the invocation's counts. Status is the attribute with its HTTP
 // status, Cut the one that says why its answer ends before its end. Restored and Floor
 // are times of a call that a vacant refused after it came back from a backup: when it came
 // back, and until when calls must have been signed to be refused.
 const (
-	Verdict  = "verdict"
-	Status   = "status"
-	Cut      = "cut"
-	Restored = "restored"
-	Floor    = "floor"
+	Pair      = "pair"
+	Seq       = "seq"
+	Operation = "operation"
+	Verdict   = "verdict"
+	Status    = "status"
+	Cut       = "cut"
+	Restored  = "restored"
+	Floor     = "floor"
 )
 
 // Config holds the attributes that every line of a process carries.
@@ -102,7 +110,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
-	verdict, status := judged(attrs, r.Level)
+	verdict, outcome := judged(attrs, r.Level)
 	for i := len(h.within) - 1; i >= 0; i-- {
 		p := h.within[i]
 		attrs = append(p.attrs[:len(p.attrs):len(p.attrs)], attrs...)
@@ -122,11 +130,11 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	line.AddAttrs(attrs...)
 	if u != nil && verdict {
 		if counts, first := u.tell(); first {
-			held, ok := h.quiet.take(counts, status, r.Time)
+			held, ok := h.quiet.take(counts, outcome, r.Time)
 			if !ok {
 				return nil
 			}
-			held.add(counts, status)
+			held.add(counts, outcome)
 			line.Time = time.Time{} // the metrics block has the time
 			line.AddAttrs(metrics(u, held, counts.Writes, timed(attrs), h.config.Units, r.Time)...)
 		}
@@ -141,24 +149,22 @@ func present(key, value string) []slog.Attr {
 	return []slog.Attr{slog.String(key, value)}
 }
 
-// judged returns the verdict and status in a record. Without a status, a
-// verdict means refused, and level Error means failed.
-func judged(attrs []slog.Attr, level slog.Level) (verdict bool, status int) {
+// judged returns the outcome of the request that a record with a verdict is about. Level Error means
+// failed.
+func judged(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Outcome) {
+	status, verdict := 0, ""
 	for _, a := range attrs {
 		switch {
 		case a.Key == Status && a.Value.Kind() == slog.KindInt64:
 			status = int(a.Value.Int64())
 		case a.Key == Verdict:
-			verdict = true
-			if status == 0 && a.Value.String() != "ok" {
-				status = http.StatusBadRequest
-			}
+			hasVerdict, verdict = true, a.Value.String()
 		}
 	}
 	if level >= slog.LevelError {
-		status = max(status, http.StatusInternalServerError)
+		return hasVerdict, problem.Failed
 	}
-	return verdict, status
+	return hasVerdict, problem.OutcomeOf(verdict, status)
 }
 
 // timed reports whether the record itself holds the duration of its call.

@@ -1,10 +1,10 @@
 package obs
 
 import (
-	"net/http"
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
@@ -37,14 +37,14 @@ type held struct {
 // take reports whether a request's line may be written, and what it has to sum
 // up. Otherwise the request is held for the next line of its kind. A line of a
 // request that wrote is always written: the tables' ceilings limit writes.
-func (q *quiet) take(c Counts, status int, at time.Time) (h held, ok bool) {
+func (q *quiet) take(c Counts, o problem.Outcome, at time.Time) (h held, ok bool) {
 	if q == nil || c.Writes > 0 {
 		return held{}, true
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	k := &q.kinds[0]
-	if status >= http.StatusInternalServerError {
+	if o == problem.Failed {
 		k = &q.kinds[1]
 	}
 	k.bucket.Fill(QuietPerSecond, at)
@@ -53,19 +53,19 @@ func (q *quiet) take(c Counts, status int, at time.Time) (h held, ok bool) {
 		h, k.held = k.held, held{}
 		return h, true
 	}
-	k.held.add(c, status)
+	k.held.add(c, o)
 	return held{}, false
 }
 
-func (h *held) add(c Counts, status int) {
+func (h *held) add(c Counts, o problem.Outcome) {
 	h.requests++
 	h.Trips += c.Trips
 	h.Reads += c.Reads
 	h.KMS += c.KMS
-	switch {
-	case status >= http.StatusInternalServerError:
+	switch o {
+	case problem.Failed:
 		h.failed++
-	case status >= http.StatusBadRequest:
+	case problem.Refused:
 		h.refused++
 	}
 }

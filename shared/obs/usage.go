@@ -10,6 +10,7 @@ package obs
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -77,6 +78,27 @@ func RequestOf(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id
 }
+
+// WithoutCounts returns a context whose lines never have the counts of the invocation, for calls that
+// are not what the invocation is about.
+func WithoutCounts(ctx context.Context) context.Context {
+	if u := UsageOf(ctx); u != nil {
+		return context.WithValue(ctx, key{}, &Usage{call: u.call, began: u.began, logged: true})
+	}
+	return ctx
+}
+
+// QuietLevel returns the level of a line that tells only that a request came, because its call has a
+// row of its own: Debug, unless the invocation has no line with its counts yet.
+func QuietLevel(ctx context.Context) slog.Level {
+	if u := UsageOf(ctx); u != nil && !u.Logged() {
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// Milliseconds returns a duration as lines have it, to a hundredth.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()/10) / 100 }
 
 // Begin is called before a request to DynamoDB is sent.
 func (u *Usage) Begin() Step {

@@ -108,6 +108,8 @@ type request struct {
 	op         a2awire.Operation
 	a2a        bool     // the path is of A2A, even if the vacant or the operation is unknown
 	pair       string   // of a message, for the log
+	accepted   bool     // the call was accepted, now or before, so the pipeline logs it
+	protocol   string   // for the log; "" means A2A
 	cut        call.Cut // why the answer sent ends early, for the log
 	dialect    a2awire.Dialect
 	withoutRPC bool // frames of streams and results without JSON-RPC
@@ -286,29 +288,52 @@ func (r *request) shortPath() string {
 	return r.URL.Path
 }
 
-// log writes the line of a request.
+// isCall reports whether a request is a call, even if it is refused before its message is read.
+func (r *request) isCall() bool {
+	return r.pair != "" || !r.vacant.ID.IsZero() && r.Method == http.MethodPost &&
+		(r.op == a2awire.Send || r.op == a2awire.Stream || r.what == textWhat || r.what == completionWhat || r.what == responseWhat)
+}
+
+// log writes the line of a request. The pipeline writes the row of a call that it accepts, so that a
+// request whose call was accepted, now or before, has no row of its own.
 func (d *api) log(r *request, verdict string, status int, cause error) {
-	level := slog.LevelInfo
-	if r.Method == http.MethodGet && cause == nil {
+	ctx := context.WithoutCancel(r.Context())
+	level, outcome := slog.LevelInfo, problem.Answered
+	switch {
+	case r.accepted:
+		level = obs.QuietLevel(ctx)
+		if cause != nil {
+			verdict = problem.VerdictResent
+		}
+	case cause != nil:
+		if outcome = problem.OutcomeOf(verdict, max(status, http.StatusBadRequest)); outcome == problem.Failed {
+			level = slog.LevelError
+		}
+	case r.Method == http.MethodGet:
 		level = slog.LevelDebug
+	}
+	isRow := !r.accepted && cause != nil && r.isCall()
+	if isRow {
+		d.Tasks.Calls.Log.Count(outcome)
+	}
+	if !d.Log.Enabled(ctx, level) {
+		return
 	}
 	attrs := []slog.Attr{slog.String("path", obs.Clip(r.shortPath(), maxPath))}
 	if r.what != "" {
-		attrs = append(attrs, slog.String("operation", r.what))
+		attrs = append(attrs, slog.String(obs.Operation, r.what))
 	}
-	if r.pair != "" {
-		attrs = append(attrs, slog.String("pair", r.pair))
+	if isRow || r.pair != "" {
+		attrs = append(attrs, slog.String(obs.Pair, cmp.Or(r.pair, ">"+r.vacant.ID.Short())))
 	}
 	if r.cut != "" {
 		attrs = append(attrs, slog.String(obs.Cut, string(r.cut)))
 	}
-	if status >= http.StatusInternalServerError {
-		level = slog.LevelError
+	if level == slog.LevelError {
 		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
 	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
-		slog.Float64("ms", float64(d.Now().Sub(r.began).Microseconds()/10)/100))
-	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "a2a", attrs...)
+	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), slog.Float64("ms", obs.Milliseconds(d.Now().Sub(r.began))))
+	d.Log.LogAttrs(ctx, level, cmp.Or(r.protocol, "a2a"), attrs...)
 }
 
 // noteExtension notes whether the client lists the extension, and echoes it if so.

@@ -49,6 +49,7 @@ var (
 type fault struct {
 	kind    faultKind
 	text    string
+	verdict string // for the log; "" means the reason
 	members map[string]string
 }
 
@@ -82,7 +83,7 @@ func faultOf(err error) *fault {
 }
 
 func faultOfKind(p *problem.Error) *fault {
-	f := &fault{kind: invalidParams, text: p.Text()}
+	f := &fault{kind: invalidParams, text: p.Text(), verdict: p.Kind.String()}
 	switch p.Kind {
 	case problem.NotAccepting:
 		f.kind = asleep

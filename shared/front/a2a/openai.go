@@ -85,11 +85,17 @@ func (d *api) openAIHost(r *request) (handled bool, err error) {
 	return true, d.models(r, published)
 }
 
+// What a request is, for the log.
+const (
+	completionWhat = "completion"
+	responseWhat   = "response"
+)
+
 // readOpenAI reads a request of one of OpenAI's APIs.
 func (d *api) readOpenAI(r *request, asked openai.API) (*openai.Request, error) {
-	r.what = "completion"
+	r.what = completionWhat
 	if asked == openai.Responses {
-		r.what = "response"
+		r.what = responseWhat
 	}
 	if r.Method != http.MethodPost {
 		return nil, notAllowed(r, http.MethodPost)

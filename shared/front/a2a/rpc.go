@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -185,7 +186,7 @@ func (d *api) fail(r *request, f *fault) {
 		} else {
 			r.send(http.StatusOK, mediaJSON, r.rpcError(f))
 		}
-		d.log(r, f.kind.reason, http.StatusOK, f)
+		d.log(r, cmp.Or(f.verdict, f.kind.reason), http.StatusOK, f)
 		return
 	}
 	// 1.0.0 had other statuses for some errors. The kit that tests agents is older than 1.0.1.
@@ -199,7 +200,7 @@ func (d *api) fail(r *request, f *fault) {
 	b = canon.AppendString(append(b, `,"message":`...), f.text)
 	b = append(f.appendInfo(append(b, `,"details":`...)), `}}`...)
 	r.send(f.kind.http, mediaJSON, b)
-	d.log(r, f.kind.reason, f.kind.http, f)
+	d.log(r, cmp.Or(f.verdict, f.kind.reason), f.kind.http, f)
 }
 
 // rpcError is the JSON-RPC response of an error.

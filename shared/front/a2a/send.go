@@ -136,6 +136,7 @@ func (d *api) admit(r *request, o *task.Turn) (err error) {
 	}
 	o.Payer, o.From = r.payer, caller.Origin(r.RemoteAddr).String()
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
+	o.Accepted, o.Operation = func() { r.accepted = true }, r.what
 	if o.Opens {
 		return message.CheckNewPair(r.ResponseWriter, r.Request)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
@@ -29,15 +28,6 @@ type Visitor struct {
 	d     *api
 	r     *http.Request
 	payer *call.Payer
-	pair  atomic.Pointer[string]
-}
-
-// Pair returns the caller and the vacant of the last call, for a log line, or "" before a call.
-func (v *Visitor) Pair() string {
-	if p := v.pair.Load(); p != nil {
-		return *p
-	}
-	return ""
 }
 
 // Visit returns the visitor of a vacant, which is named by its name or id, for a request. The
@@ -129,8 +119,12 @@ type Question struct {
 // piece is nil. The error is a *task.Refusal if the call was not accepted.
 func (v *Visitor) Ask(ctx context.Context, q Question, wait time.Duration, piece Piece) (task.Task, error) {
 	r := v.request(ctx)
+	r.protocol, r.what, r.op = "mcp", "ask", a2awire.Send
 	t, err := v.ask(r, q, wait, piece)
-	v.pair.Store(&r.pair)
+	if err != nil && !r.accepted {
+		p := problem.Of(err)
+		v.d.log(r, p.Kind.String(), p.Kind.Row().Status, err)
+	}
 	return t, err
 }
 
@@ -193,6 +187,20 @@ func (v *Visitor) run(ctx context.Context, turn *task.Turn, q Question, wait tim
 // Send has the vacant answer a call that the client signed. The visitor's account pays for the
 // call, if there is one.
 func (v *Visitor) Send(ctx context.Context, e *envelope.Envelope) (call.Outcome, error) {
+	o, err := v.send(ctx, e)
+	refusal := err
+	if o.Problem != nil && !o.Ended && o.State == "" {
+		refusal = o.Problem
+	}
+	if refusal != nil {
+		r, p := v.request(ctx), problem.Of(refusal)
+		r.protocol, r.what, r.pair = "mcp", "call", e.From.Short()+">"+e.To.Short()
+		v.d.log(r, p.Kind.String(), p.Kind.Row().Status, refusal)
+	}
+	return o, err
+}
+
+func (v *Visitor) send(ctx context.Context, e *envelope.Envelope) (call.Outcome, error) {
 	if e.Seq == 1 {
 		if err := message.CheckNewPair(headers{}, v.r); err != nil {
 			return call.Outcome{}, err

@@ -27,10 +27,8 @@ type agent struct {
 
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
+	a.r.asked.Store(true)
 	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most, Began: q.Began}, a.answerTime, pieceOf(piece))
-	if pair := a.Visitor.Pair(); pair != "" {
-		a.r.pair.Store(&pair)
-	}
 	if !a.r.posted.batch { // which has one status for several answers
 		err = a.OrLogin(ctx, err)
 	}
@@ -107,6 +105,7 @@ func (a *agent) Describe(context.Context) (mcptool.Description, error) {
 
 // Call implements mcptool.Agent.
 func (a *agent) Call(ctx context.Context, request []byte) ([]byte, error) {
+	a.r.asked.Store(true)
 	reply, err := a.call(ctx, request)
 	var said *mcptool.Said
 	if errors.As(err, &said) {

@@ -91,7 +91,7 @@ type request struct {
 
 	verdict atomic.Pointer[problem.Error] // of a tool, for the log
 	fault   atomic.Pointer[problem.Error] // of the host, in a tool
-	pair    atomic.Pointer[string]        // of a call, for the log
+	asked   atomic.Bool                   // a call was asked, which has a row of its own
 }
 
 type requestKey struct{}
@@ -304,24 +304,28 @@ const (
 
 // log writes the line of a request.
 func (d *api) log(r *request, verdict string, status int, cause *problem.Error) {
+	ctx := context.WithoutCancel(r.Context())
 	level := slog.LevelInfo
-	if r.Method != http.MethodPost && cause == nil {
+	switch {
+	case r.asked.Load():
+		level, cause = obs.QuietLevel(ctx), nil
+	case r.Method != http.MethodPost && cause == nil:
 		level = slog.LevelDebug
+	}
+	if !d.Agents.Log.Enabled(ctx, level) {
+		return
 	}
 	attrs := []slog.Attr{slog.String("path", obs.Clip(r.URL.Path, maxPath))}
 	if what := r.posted.what(); what != "" {
-		attrs = append(attrs, slog.String("operation", what))
-	}
-	if pair := r.pair.Load(); pair != nil {
-		attrs = append(attrs, slog.String("pair", *pair))
+		attrs = append(attrs, slog.String(obs.Operation, what))
 	}
 	if status >= http.StatusInternalServerError && cause != nil {
 		level = slog.LevelError
 		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
 	}
 	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
-		slog.Float64("ms", float64(d.Agents.Now().Sub(r.began).Microseconds()/10)/100))
-	d.Agents.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "mcp", attrs...)
+		slog.Float64("ms", obs.Milliseconds(d.Agents.Now().Sub(r.began))))
+	d.Agents.Log.LogAttrs(ctx, level, "mcp", attrs...)
 }
 
 // writer gives answers of the library the form of this package's: errors in text get the body of

@@ -49,13 +49,6 @@ func IsPath(path string) bool {
 // DefaultBodyTimeout is the time that a client has to send a body.
 const DefaultBodyTimeout = 10 * time.Second
 
-// Names in the log line of a call: its message, and the attribute with the
-// envelope's number. Others are in package obs.
-const (
-	CallLine = "send"
-	Seq      = "seq"
-)
-
 // Config holds the handler's dependencies. Without a Directory there are no
 // card and health pages.
 type Config struct {
@@ -69,9 +62,6 @@ type Config struct {
 	// Send sends calls instead of Host, unless there is none when a call comes. Host waits for
 	// the answer however long the vacant takes.
 	Send *Sender
-	// Causes adds to the log what a vacant's agent answered to a call that failed,
-	// where the log is as private as texts are.
-	Causes bool
 }
 
 // Sender sends a signed call from an address.
@@ -208,7 +198,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		}
 		outcome(w, &o, appendDetail(nil, o.Problem))
 	}
-	d.log(r, CallLine, began, &req.Envelope, &o)
+	d.log(r, obs.CallLine, began, &req.Envelope, &o)
 }
 
 func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
@@ -266,7 +256,12 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, err error) {
 	p := problem.Of(err)
 	fail(w, p)
-	d.line(r, "refused", began, p.Kind.Row().Status, p)
+	var pair []slog.Attr
+	if to := route(r.URL.Path); !to.IsZero() {
+		pair = append(pair, slog.String(obs.Pair, ">"+to.Short()))
+		d.Host.Log.Count(p.Kind.Outcome())
+	}
+	d.line(r, "refused", began, p.Kind.Row().Status, p, pair...)
 }
 
 // request reads and decodes the envelope of a call or an ask.
@@ -346,46 +341,52 @@ func tooLarge(limit int) error {
 	return problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
 }
 
-// log writes one line per call: who called, where in the chain, and the
-// outcome.
+// log writes the line of a request about a call. The pipeline writes the row of a call that has
+// ended; a request that comes again, or asks for the state of a call, is no row.
 func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
+	attrs := []slog.Attr{slog.String(obs.Pair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.Seq, e.Seq)}
+	if o.State != "" {
+		attrs = append(attrs, slog.String("state", string(o.State)))
+	}
 	status := http.StatusOK
 	if o.Problem != nil {
 		status = o.Problem.Kind.Row().Status
 	}
-	attrs := []slog.Attr{slog.String("pair", e.From.Short()+">"+e.To.Short()), slog.Int64(Seq, e.Seq)}
-	if o.State != "" {
-		attrs = append(attrs, slog.String("state", string(o.State)))
+	isCall, hasRow := what == obs.CallLine, o.Ended || o.State != ""
+	switch {
+	case isCall && (o.Problem == nil || hasRow), what == "ask" && status < http.StatusInternalServerError:
+		ctx := context.WithoutCancel(r.Context())
+		d.Log.LogAttrs(ctx, obs.QuietLevel(ctx), what, append(attrs, slog.String(obs.Verdict, problem.VerdictResent), slog.Int(obs.Status, status), d.took(began))...)
+		return
+	case isCall:
+		d.Host.Log.Count(o.Problem.Kind.Outcome())
 	}
 	if !o.Restored.IsZero() {
-		attrs = append(attrs, slog.Time(obs.Restored, o.Restored), slog.Time(obs.Floor, o.Floor))
-	}
-	if o.Cut != "" {
-		attrs = append(attrs, slog.String(obs.Cut, string(o.Cut)))
-	}
-	if o.Usage != nil {
-		attrs = append(attrs, slog.Any("usage", o.Usage))
-	}
-	attrs = append(attrs, o.AgentLog.Attrs()...)
-	if d.Causes && o.Cause != nil {
-		attrs = append(attrs, slog.Any(obs.Failure, o.Cause))
+		attrs = append(attrs, slog.Time(obs.Restored, o.Restored))
+		if o.Problem.Kind == problem.Floor { // else it is the chain's
+			attrs = append(attrs, slog.Time(obs.Floor, o.Floor))
+		}
 	}
 	d.line(r, what, began, status, o.Problem, attrs...)
 }
 
+func (d *api) took(began time.Time) slog.Attr {
+	return slog.Float64("ms", obs.Milliseconds(d.Now().Sub(began)))
+}
+
 func (d *api) line(r *http.Request, what string, began time.Time, status int, p *problem.Error, more ...slog.Attr) {
-	verdict := "ok"
+	verdict := problem.VerdictOK
 	level := slog.LevelInfo
 	if p != nil {
 		verdict = p.Kind.String()
-		if status >= 500 {
+		failed := p.Kind.Outcome() == problem.Failed
+		if failed {
 			level = slog.LevelError
 		}
-		if status >= 500 || p.Kind == problem.BudgetSpent { // operators need the cause
+		if failed || p.Kind == problem.BudgetSpent { // operators need the cause
 			more = append(more, slog.String("cause", p.Error()))
 		}
 	}
-	more = append(more, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
-		slog.Float64("ms", float64(d.Now().Sub(began).Microseconds()/10)/100))
+	more = append(more, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), d.took(began))
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, what, more...)
 }

@@ -77,7 +77,7 @@ func (h *Server) HandOff(q task.Queue) {
 // newTasks returns the engine of the host's tasks.
 func (h *Server) newTasks(t task.Config) *task.Engine {
 	c := &h.config
-	t.Store, t.Calls, t.Texts, t.Log, t.Causes, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Causes, c.Now, c.Rand
+	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
 	return task.New(t)
 }
 

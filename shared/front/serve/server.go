@@ -113,7 +113,7 @@ type Config struct {
 	// keys that sign receipts, and the operator's API seals the registry's log.
 	HoldsIdentity bool
 	// Causes adds to the log what a vacant's agent answered to a call that failed
-	// (message.Config).
+	// (call.Log).
 	Causes bool
 }
 
@@ -186,8 +186,8 @@ func (h Config) Open() (*Server, error) {
 		ledger = accounts
 	}
 	calls := call.New(call.Config{
-		Ledger: ledger,
-		Store:  h.Store, Directory: answers, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
+		Ledger: ledger, Log: &call.Log{Logger: h.Log, Causes: h.Causes},
+		Store: h.Store, Directory: answers, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
 		Self: directory.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
@@ -216,7 +216,7 @@ func (h Config) Open() (*Server, error) {
 // MessageHandler is the handler of signed calls, for Public.
 func (h *Server) MessageHandler() http.Handler {
 	c := &h.config
-	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Send: &h.send, Log: c.Log, Now: c.Now, Causes: c.Causes})
+	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Send: &h.send, Log: c.Log, Now: c.Now})
 }
 
 // Admin is the handler of the operator's API, for AdminHandler or InProcess; with

@@ -46,6 +46,7 @@ type Journal struct {
 	flush  *time.Timer
 	file   *os.File
 	day    string
+	begun  time.Time // beginning of day
 	size   int64
 	shares journalShares // of day
 	err    error         // of the last write; the host goes on without a journal
@@ -75,8 +76,8 @@ func (j *Journal) Write(line []byte) (int, error) {
 func (j *Journal) keep(line []byte, kind lineKind, from string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if today := j.now().UTC().Format(dayFormat); today != j.day {
-		j.begin(today)
+	if now := j.now(); j.day == "" || now.Before(j.begun) || now.Sub(j.begun) >= 24*time.Hour {
+		j.begin(now.UTC())
 	}
 	kept, warning := j.shares.take(int64(len(line)), j.size+int64(j.buf.Len()), j.max, kind, from)
 	if kept {
@@ -99,15 +100,15 @@ func (j *Journal) keep(line []byte, kind lineKind, from string) {
 }
 
 // begin begins a day. The buffer is of the day before.
-func (j *Journal) begin(today string) {
+func (j *Journal) begin(now time.Time) {
 	if j.buf.Len() > 0 {
 		j.write()
 	}
 	if j.file != nil {
 		j.file.Close()
 	}
-	j.sweep(j.now())
-	j.day, j.shares = today, journalShares{seed: maphash.MakeSeed()}
+	j.sweep(now)
+	j.day, j.begun, j.shares = now.Format(dayFormat), now.Truncate(24*time.Hour), journalShares{seed: maphash.MakeSeed()}
 	j.open()
 }
 

@@ -113,7 +113,6 @@ type Host struct {
 
 	clock   *testClock // nil means the machine's clock
 	config  Config
-	counts  *counts
 	started time.Time
 
 	backingUp sync.Mutex
@@ -161,12 +160,10 @@ func Open(c Config) (*Host, error) {
 	}
 	// Reports need the file itself, because only it can be walked.
 	all := export.Config{Source: file, Vault: vault, Now: c.Now}
-	counted := &counts{Handler: c.Log.Handler()}
-	c.Log = slog.New(counted)
 	host := &Host{
 		room:   &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
 		writes: &writes{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
-		Store:  file, clock: clock, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second),
+		Store:  file, clock: clock, config: c, started: c.Now().UTC().Truncate(time.Second),
 	}
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers,

@@ -3,22 +3,19 @@ package standalone
 import (
 	"context"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
 // Status describes the host.
 func (h *Host) Status(ctx context.Context) (admin.Status, error) {
+	counts := h.Calls.Log.Counts()
 	s := admin.Status{
 		URL: h.config.URL, Data: h.config.Dir, Version: h.config.Version, PID: os.Getpid(), Started: h.started,
-		Calls: h.counts.calls.Load(), Failed: h.counts.failed.Load(),
+		Calls: counts.Calls(), Failed: counts.Failed, Canceled: counts.Canceled, Refused: counts.Refused,
 		DataBytes: sizeOf(filepath.Join(h.config.Dir, DataFile)), SearchBytes: sizeOf(filepath.Join(h.config.Dir, SearchDir)),
 		JournalBytes: sizeOf(filepath.Join(h.config.Dir, journalDir)),
 	}
@@ -57,34 +54,4 @@ func sizeOf(path string) (size int64) {
 		return nil
 	})
 	return size
-}
-
-// counts counts the calls in a log.
-type counts struct {
-	slog.Handler
-	calls, failed atomic.Uint64
-}
-
-// Handle counts a record and passes it on. The line of a call has its pair and its verdict,
-// whatever the call's protocol; a line with only the pair tells what an agent did.
-func (c *counts) Handle(ctx context.Context, r slog.Record) error {
-	var pair, verdict string
-	r.Attrs(func(a slog.Attr) bool {
-		switch a.Key {
-		case "pair":
-			pair = a.Value.String()
-		case obs.Verdict:
-			verdict = a.Value.String()
-		}
-		return true
-	})
-	failed := r.Level >= slog.LevelError
-	isCall := pair != "" && (verdict == "ok" || failed) // a refused request is not a call
-	if isCall && (r.Message == message.CallLine || r.Message == "a2a" || r.Message == "mcp") {
-		c.calls.Add(1)
-		if failed {
-			c.failed.Add(1)
-		}
-	}
-	return c.Handler.Handle(ctx, r)
 }

@@ -48,7 +48,9 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	}
 	cause := CauseOf(failed, h.Now().Sub(began))
 	r.out.Cause = cause
-	d, err := h.void(ctx, r.pair, row, closing{cause: cause, tools: r.tools, used: used, failure: failed, opts: &r.opts, ran: true, final: true})
+	c := r.closing()
+	c.cause, c.tools, c.used, c.failure, c.ran, c.final = cause, r.tools, used, failed, true, true
+	d, err := h.void(ctx, r.pair, row, c)
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
@@ -63,7 +65,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 		r.out.State, r.out.Cause = "", nil
 		return r.out
 	}
-	r.out.State = Unanswered
+	r.out.State, r.out.Ended = Unanswered, true
 	return r.out.refuse(failed)
 }
 
@@ -152,13 +154,22 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	if err != nil {
 		return nil, false, err
 	}
-	observed := func() {}
-	defer func() { observed() }()
+	observed, wrote := func() {}, false
+	defer func() {
+		if observed(); wrote {
+			c := r.closing()
+			c.used = r.out.Usage
+			h.logEnd(ctx, end{closing: c, pair: r.pair, row: row, reply: true, cut: r.cut})
+		}
+	}()
 	conflicts := 0
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over: this answer would follow one of a newer epoch.
-			d, err := h.void(ctx, r.pair, row, closing{used: r.out.Usage, opts: &r.opts, ran: true, final: true})
+			c := r.closing()
+			c.used, c.ran, c.final = r.out.Usage, true, true
+			d, err := h.void(ctx, r.pair, row, c)
+			r.out.Ended = err == nil
 			if err == nil && d == decidedAnswer && r.cut == "" {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
 			}
@@ -181,7 +192,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		err = h.commit(ctx, append(writes, beside...)...)
 		if err == nil {
 			h.tipCache.learn(r.pair, tips{req: *row, rsp: *ans})
-			r.out.Charge, r.out.Cut = paid.Charge, r.cut
+			r.out.Charge, r.out.Cut, r.out.Ended, wrote = paid.Charge, r.cut, true, true
 			return reply, false, nil
 		}
 		var taken *store.TakenError
@@ -269,6 +280,17 @@ type closing struct {
 	ran     bool // the behaviour was begun
 	// final: a kept answer cannot be given any more, so it does not keep the call open.
 	final bool
+
+	// For Log: what the agent did, and when the call came. counts reports whether the line of the
+	// call has the counts of the invocation, which it has unless others decide or make the call.
+	agent  *AgentLog
+	began  time.Time
+	counts bool
+}
+
+// closing returns what a row and the log tell of the end of r, which runs here.
+func (r *request) closing() closing {
+	return closing{opts: &r.opts, agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
 }
 
 // void closes a request for good, and refunds it if it was priced, unless it is
@@ -293,6 +315,10 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 			return d.decision(), nil
 		}
 		if closedBy(tip, row) {
+			if c.ran && c.final {
+				c.cause, c.failure = nil, errReset
+				h.logEnd(ctx, end{closing: c, pair: pair, row: row})
+			}
 			return decidedClosed, nil
 		}
 		v := &ResponseRow{
@@ -320,6 +346,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 		switch {
 		case err == nil:
 			h.tipCache.learn(pair, tips{rsp: *v})
+			h.logEnd(ctx, end{closing: c, pair: pair, row: row})
 			return decidedVoid, nil
 		case c.opts.conflicted(err, &conflicts), h.late(row) && store.IsConflict(err):
 		case !errors.As(err, &taken):

@@ -119,6 +119,8 @@ type Config struct {
 	// Work bounds a behaviour (default 25 s). Margin is the part of the
 	// caller's deadline kept for writing the answer (default 2 s).
 	Work, Margin time.Duration
+	// Log gets the calls that this process decides; it may be nil.
+	Log *Log
 }
 
 // Observation is one answer of a vacant with kin.
@@ -230,6 +232,7 @@ type Outcome struct {
 	Charge money.Amount
 	Pay    []json.RawMessage
 
+	Ended    bool          // the call ended within this request, and has its row in Log
 	Position uint64        // of the request row, or zero
 	Hash     identity.Hash // of the envelope
 }
@@ -276,7 +279,8 @@ type request struct {
 	root        *request      // root of the call's walk; nil if the call is the root
 	walk        walk          // payments in the walk of a root
 	facts
-	out Outcome
+	began time.Time // when the call came
+	out   Outcome
 }
 
 // detach returns a context that outlives the caller's connection and keeps its

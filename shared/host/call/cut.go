@@ -79,7 +79,7 @@ func (h *Host) Cut(ctx context.Context, pair Pair, position uint64, why Cut, p P
 	void := func(failure error, final bool) (State, error) {
 		return h.voidFor(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, used: p.Usage, ran: true, final: final})
 	}
-	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why}
+	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // without began: others have the counts
 	r.out.Usage = p.Usage
 	msg := envelope.Message{Role: envelope.RoleAgent, Parts: []string{p.Text}}
 	if err := msg.Check(); err != nil {

@@ -31,6 +31,11 @@ type Options struct {
 	// nil, the vacant's present price applies.
 	Agreed *Agreement
 	Credential
+	// Task is the id of the call's task, Operation what the caller asked for in the words of its
+	// protocol, and Began the time at which a call that was accepted before came, for Log. All may be
+	// zero.
+	Task, Operation string
+	Began           time.Time
 	// Reply completes the message before it is signed, by its ids. It may be nil.
 	Reply func(*envelope.Message)
 	// Accepted returns writes that join the commit of the request row. It is called
@@ -161,7 +166,7 @@ func (h *Host) Run(ctx context.Context, a *Accepted) Outcome {
 func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	r := &request{pair: pair, needsSigner: true, opts: o}
+	r := &request{pair: pair, needsSigner: true, opts: o, began: o.Began}
 	row, err := h.callAt(ctx, pair, position)
 	if err != nil {
 		return r.out.refuse(err)

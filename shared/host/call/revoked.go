@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -52,13 +53,19 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 	row, err := h.appendRequest(ctx, r, v)
 	unknown := <-checked
 	defer h.invalidate(r)
+	ended := false
+	defer func() { r.out.Ended = ended }()
 	switch {
 	case unknown == nil && r.callerRevoked == nil && !r.keyRevoked:
 		return row, err
 	case row != nil:
-		if _, err := h.void(ctx, r.pair, row, closing{opts: &r.opts, failure: r.callerRevoked}); err != nil {
+		c := r.closing()
+		c.failure = cmp.Or(r.callerRevoked, unknown, checkState(r.state()))
+		d, err := h.void(ctx, r.pair, row, c)
+		if err != nil {
 			return nil, err
 		}
+		ended = d == decidedVoid
 	}
 	switch {
 	case unknown != nil:

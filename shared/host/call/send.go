@@ -49,7 +49,7 @@ func (r *request) begin() {
 
 // acceptCall does steps 2 to 7 of a call. It returns nil if the call is refused.
 func (h *Host) acceptCall(ctx context.Context, route identity.ID, r *request) (*Accepted, Outcome) {
-	r.pair, r.needsSigner, r.pays = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true
+	r.pair, r.needsSigner, r.pays, r.began = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true, h.Now()
 	r.begin()
 	var v tips
 	fresh, err := h.verifyAndFetch(ctx, route, r, &v, true)

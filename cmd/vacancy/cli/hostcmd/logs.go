@@ -15,23 +15,33 @@ import (
 
 // logsFlags select lines of a local host's log.
 type logsFlags struct {
-	data           string
-	follow, failed bool
-	since          time.Duration
+	data                    string
+	follow, failed, refused bool
+	since                   time.Duration
 }
 
 func logsCommand(a *kit.App) *cobra.Command {
 	var f logsFlags
 	cmd := &cobra.Command{
 		Use:   "logs [VACANT]",
-		Short: "Show the log of a local host: its calls, and why they failed",
+		Short: "Show the log of a local host: its calls, and why they failed or were refused",
 		Long: `Show the log of the host over a data directory: a line per call with caller, vacant,
 number, verdict and milliseconds, and for a failed call the answer of the vacant's agent.
-VACANT limits the log to the calls of one vacant, --failed to failures. --follow continues
-with new lines. The log is kept as long as texts: to the end of the next day, UTC.
-"vacancy tail --host aws" follows a host on AWS.`,
+A call has its line when it ends, however long it takes. A request that asks for its state,
+or sends it again, has none. A message that is sent again after a refusal, or after a failure
+of the host before the call was accepted, is a new try with a line of its own: refused, then
+failed, then answered are three lines, and one call that failed, one refusal and one answer.
+A message that was accepted is decided once; to try again, send a new message.
+
+VACANT limits the log to the calls of one vacant. --failed limits it to failures of agents
+and of the host, --refused to calls that were refused by the fault of their callers or that
+their callers canceled. "vacancy status" counts the same calls; "vacancy list" and "vacancy
+usage" count those that the host could store. --follow continues with new lines. The log is
+kept as long as texts: to the end of the next day, UTC. "vacancy tail --host aws" follows a
+host on AWS.`,
 		Example: `  vacancy logs
   vacancy logs clerk --failed
+  vacancy logs --refused --since 1h
   vacancy logs -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			only := ""
@@ -43,7 +53,8 @@ with new lines. The log is kept as long as texts: to the end of the next day, UT
 	}
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until Ctrl-C")
-	fs.BoolVar(&f.failed, "failed", false, "only failures")
+	fs.BoolVar(&f.failed, "failed", false, "only failures of agents and of the host")
+	fs.BoolVar(&f.refused, "refused", false, "only calls that were refused, or that their callers canceled")
 	fs.DurationVar(&f.since, "since", 48*time.Hour, "how far back to start")
 	kit.DataFlag(fs, &f.data)
 	return cmd
@@ -51,6 +62,11 @@ with new lines. The log is kept as long as texts: to the end of the next day, UT
 
 // FollowPause is the pause between two looks at the journal.
 const FollowPause = 40 * time.Millisecond
+
+// selects reports whether e has one of the outcomes that were asked for.
+func (f *logsFlags) selects(e *kit.LogEvent) bool {
+	return !f.failed && !f.refused || f.failed && e.IsFailed() || f.refused && e.IsRefused()
+}
 
 func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	if f.since < 0 {
@@ -83,7 +99,7 @@ func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	for {
 		err := journal.Next(ctx, func(line []byte) error {
 			e, ok := kit.ReadEvent(line)
-			if !ok || e.At.Before(from) || f.failed && !e.IsFailed() || short != "" && !e.IsOf(short) {
+			if !ok || e.At.Before(from) || !f.selects(&e) || short != "" && !e.IsOf(short) {
 				return nil
 			}
 			return ShowEvent(a, &e)

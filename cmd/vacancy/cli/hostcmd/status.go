@@ -34,8 +34,8 @@ func statusCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a local host",
-		Long: `Show the host that runs over a data directory: its URL and start, its calls and failures,
-the size of its data, the free space of its disk, the last restore from a backup, and when
+		Long: `Show the host that runs over a data directory: its URL and start, its calls, how many of
+them failed and how many others were refused ("vacancy logs" lists both), the size of its data, the free space of its disk, the last restore from a backup, and when
 the oldest texts become unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return status(a, cmd.Context(), data) },
@@ -78,7 +78,11 @@ type statusResult struct {
 func (r statusResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s, over %s\n", kit.Printable(r.URL), kit.Printable(r.Data))
 	fmt.Fprintf(w, "  since    %s (%s), %s\n", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), kit.Printable(r.Version))
-	fmt.Fprintf(w, "  vacants  %d\n  calls    %d since the host was started, of which %d failed\n", r.Vacants, r.Calls, r.Failed)
+	fmt.Fprintf(w, "  vacants  %d\n  calls    %d since the host was started, of which %d failed", r.Vacants, r.Calls, r.Failed)
+	if r.Canceled > 0 {
+		fmt.Fprintf(w, " and %d were canceled", r.Canceled)
+	}
+	fmt.Fprintf(w, "; %d more were refused\n", r.Refused)
 	fmt.Fprintf(w, "  keeps    %s of data, %s of search index, %s of log\n", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes))
 	switch {
 	case r.HasLittleRoom():

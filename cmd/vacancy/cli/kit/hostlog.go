@@ -115,10 +115,12 @@ func (n *named) Handle(ctx context.Context, r slog.Record) error {
 	if from, to, ok := strings.Cut(pair, ">"); ok {
 		r = r.Clone()
 		caller, vacant := n.known.pair(from, to)
-		if caller != "" {
+		switch {
+		case caller != "" && vacant != "":
+			r.AddAttrs(slog.String(fieldCaller, caller), slog.String(FieldVacant, vacant))
+		case caller != "":
 			r.AddAttrs(slog.String(fieldCaller, caller))
-		}
-		if vacant != "" {
+		case vacant != "":
 			r.AddAttrs(slog.String(FieldVacant, vacant))
 		}
 	}
@@ -158,6 +160,7 @@ type knownNames struct {
 	vacants *vacants.Directory
 	own     map[string]string // identities
 	ownAt   time.Time         // identitiesChanged when own was read
+	asked   time.Time         // of identitiesChanged
 	hosted  map[string]string
 	read    time.Time
 	pause   time.Duration // from read to the next look for an unknown vacant
@@ -165,8 +168,10 @@ type knownNames struct {
 
 // Names are read again for an unknown vacant, and from time to time, because
 // names change. Callers choose the vacant that they name, and calls wait for the
-// look, so looks take at most a fiftieth of the time.
+// look, so looks take at most a fiftieth of the time. Lines of strangers, who are many, ask the file
+// system no more often than restatAfter.
 const (
+	restatAfter = 20 * time.Millisecond
 	relookAfter = 200 * time.Millisecond
 	relookEvery = 30 * time.Second
 	relookShare = 50
@@ -224,7 +229,8 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 			k.own, k.hosted = own, hosted
 		}()
 	}
-	if caller = cmp.Or(k.own[from], k.hosted[from]); caller == "" {
+	if caller = cmp.Or(k.own[from], k.hosted[from]); caller == "" && from != "" && time.Since(k.asked) >= restatAfter {
+		k.asked = time.Now()
 		// The caller may be an identity that was just made. Strangers call often, so identities
 		// are read again only if their directory changed.
 		if at := k.identitiesChanged(); !at.Equal(k.ownAt) {

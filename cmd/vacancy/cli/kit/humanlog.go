@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // LogEvent is one line of a host's log.
@@ -68,10 +68,36 @@ func (e *LogEvent) IsOf(short string) bool {
 	return from == short || to == short
 }
 
-// IsFailed reports whether e tells of something that went wrong.
+// IsFailed reports whether e tells of something that went wrong by the fault of an agent or the host.
 func (e *LogEvent) IsFailed() bool {
+	return e.level == slog.LevelError.String() || e.Fields[obs.Failure] != nil || e.outcome() == problem.Failed
+}
+
+// IsRefused reports whether e is the row of a call that was refused by the fault of its caller.
+func (e *LogEvent) IsRefused() bool {
+	return e.isCall() && !e.IsFailed() && e.outcome() == problem.Refused
+}
+
+// outcome returns the outcome of a line with a verdict.
+func (e *LogEvent) outcome() problem.Outcome {
 	verdict := TextOf(e.Fields[obs.Verdict])
-	return e.level == slog.LevelError.String() || verdict != "" && verdict != "ok" || e.Fields["failure"] != nil
+	if verdict == "" || e.isRepeat() {
+		return ""
+	}
+	status, _ := e.Fields[obs.Status].(float64)
+	return problem.OutcomeOf(verdict, int(status))
+}
+
+// isRepeat reports whether e is of an earlier program, about a request that came again: the outcome
+// of its call is in another line.
+func (e *LogEvent) isRepeat() bool {
+	switch verdict := TextOf(e.Fields[obs.Verdict]); TextOf(e.Fields["state"]) {
+	case "answered", "pending":
+		return true
+	case "unanswered":
+		return verdict == problem.Replay.String()
+	}
+	return false
 }
 
 // vacant returns the vacant's name, or its short id if it has no name.
@@ -107,17 +133,17 @@ func (e *LogEvent) Line(w io.Writer) string {
 	}
 	verdict := TextOf(e.Fields[obs.Verdict])
 	what := e.msg
-	if what == message.CallLine {
+	if what == obs.CallLine {
 		what = "call"
 	}
-	if seq := TextOf(e.Fields[message.Seq]); seq != "" {
-		what += " " + seq
-	} else if operation := TextOf(e.Fields["operation"]); operation != "" {
-		what += " " + operation
+	for _, field := range []string{obs.Seq, obs.Operation} {
+		if text := TextOf(e.Fields[field]); text != "" {
+			what += " " + text
+		}
 	}
 	fmt.Fprintf(&b, "%s -> %s  %s", Printable(e.caller()), Printable(e.vacant()), Printable(what))
 	if verdict != "" { // a line without a verdict tells what the agent did, not how the call ended
-		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, !e.IsFailed(), Printable(verdict)), TextOf(e.Fields["ms"]))
+		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, e.outcome() == problem.Answered, Printable(verdict)), TextOf(e.Fields["ms"]))
 	}
 	if why := e.why(); why != "" {
 		b.WriteString("  " + Printable(why))
@@ -176,9 +202,13 @@ func (e *LogEvent) moment(field string) string {
 
 // why is the cause of a failure: what the agent did, or what the host says.
 func (e *LogEvent) why() string {
-	failure, ok := e.Fields["failure"].(map[string]any)
+	failure, ok := e.Fields[obs.Failure].(map[string]any)
 	if !ok && e.Fields[obs.Restored] != nil {
-		return fmt.Sprintf("restored from a backup at %s: refuses messages signed until %s", e.moment(obs.Restored), e.moment(obs.Floor))
+		why := "restored from a backup at " + e.moment(obs.Restored)
+		if TextOf(e.Fields[obs.Verdict]) == problem.Floor.String() {
+			why += ": refuses messages signed until " + e.moment(obs.Floor)
+		}
+		return why
 	}
 	if !ok {
 		return TextOf(e.Fields["cause"])
@@ -216,29 +246,54 @@ const maxLines = 5
 func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
-	e := eventOf(r, h.before)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e.isCall() {
-		if second := e.At.Truncate(time.Second); !second.Equal(h.second) {
-			h.summarise()
-			h.second, h.lines = second, 0
-		}
-		if h.lines++; h.lines > maxLines {
-			if h.more == nil {
-				h.more = map[string]int{}
-				h.timer = time.AfterFunc(time.Second, func() {
-					h.mu.Lock()
-					defer h.mu.Unlock()
-					h.summarise()
-				})
-			}
-			h.more[TextOf(e.Fields[obs.Verdict])]++
-			return nil
-		}
+	if pair, verdict := h.call(r); pair != "" && !h.room(r.Time) {
+		h.more[verdict]++
+		return nil
 	}
+	e := eventOf(r, h.before)
 	_, err := io.WriteString(h.out, e.Line(h.out)+"\n")
 	return err
+}
+
+// call returns the pair and the verdict of a line. Under load most lines are only counted, so it makes
+// no event of the record.
+func (h *humanLog) call(r slog.Record) (pair, verdict string) {
+	find := func(a slog.Attr) bool {
+		switch a.Key {
+		case FieldPair:
+			pair = a.Value.String()
+		case obs.Verdict:
+			verdict = a.Value.String()
+		}
+		return true
+	}
+	for _, a := range h.before {
+		find(a)
+	}
+	r.Attrs(find)
+	return pair, verdict
+}
+
+// room reports whether the line of a call is written. If not, h.more counts it.
+func (h *cappedLines) room(at time.Time) bool {
+	if second := at.Truncate(time.Second); !second.Equal(h.second) {
+		h.summarise()
+		h.second, h.lines = second, 0
+	}
+	if h.lines++; h.lines <= maxLines {
+		return true
+	}
+	if h.more == nil {
+		h.more = map[string]int{}
+		h.timer = time.AfterFunc(time.Second, func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.summarise()
+		})
+	}
+	return false
 }
 
 // summarise writes how many calls were left out.

@@ -77,7 +77,7 @@ func (r usageResult) Print(w io.Writer) {
 		fmt.Fprintln(w, "no calls yet; one is counted a second after its answer")
 		return
 	}
-	fmt.Fprintf(w, "%-7s %-64s %9s %7s %12s %12s\n", "", "", "answers", "failed", "charge", "fee")
+	fmt.Fprintf(w, "%-7s %-64s %9s %7s %12s %12s\n", "", "", "answers", "voids", "charge", "fee")
 	r.rows(func(side string, l *account.Line) {
 		fmt.Fprintf(w, "%-7s %-64s %9d %7d %12s %12s\n", side, kit.Printable(of(l)), l.Answers, l.Voids, l.Charge, l.Fee)
 	})
@@ -163,7 +163,8 @@ func usageCommand(a *kit.App) *cobra.Command {
 		Long: `Show the spending of TENANT's account for calls, and the earnings of the tenant's vacants, by
 default in the current UTC month. Without TENANT, the key in $VACANCY_KEY chooses the account;
 without a key, the earnings of the operator's own vacants are shown. The numbers are a second
-late, on AWS up to two minutes. "unreported" counts answers whose price is by tokens that the
+late, on AWS up to two minutes. "voids" counts calls without an answer, which failed or were
+canceled by their callers and cost nothing. "unreported" counts answers whose price is by tokens that the
 agent did not report; those tokens cost nothing, or are estimated if the answer was canceled or
 cut off.
 

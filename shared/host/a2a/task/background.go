@@ -199,23 +199,19 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Reply: replyIDs(ref.ID, l.task.Context)}
+	// The caller waits since the message came: the status of a turn that waits is as old as that.
+	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Task: ref.ID, Began: l.task.Status.Time, Reply: replyIDs(ref.ID, l.task.Context)}
 	if by := l.turn.by; by != nil {
 		o.Credential = *by
 	}
 	r.join(&o)
+	// The caller's lines have a share of the log, whatever process writes them.
+	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
 	ended := make(chan struct{})
 	var out call.Outcome
 	e.run(r, func() {
 		defer close(ended)
 		out = e.Calls.Resume(withName(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref), l.pair(), l.head.Position, o)
-		e.logAgent(ctx, ref, l.pair(), &out)
-		if out.Problem != nil && out.Cause != nil {
-			e.Log.InfoContext(ctx, "task failed", "task", ref.ID, "verdict", out.Problem.Kind.String())
-		}
-		if out.Cut != "" {
-			e.Log.InfoContext(ctx, "task answered", "task", ref.ID, obs.Cut, string(out.Cut))
-		}
 	})
 	<-ended
 	switch {

@@ -178,6 +178,7 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 	var err error
 	if l.head.Position > 0 { // a task that was stored with its answer has no turn to decide
 		state, err = decide(call.Options{
+			Task: l.ref.ID, Began: l.task.Status.Time,
 			Decided: func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 				wrote = true
 				return ends(ctx, d, d.Reply == nil)

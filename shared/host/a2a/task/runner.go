@@ -3,12 +3,10 @@ package task
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -76,24 +74,11 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	e.run(r, func() {
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
-		e.logAgent(ctx, t.Ref, a.Pair, &out)
 		if t.Ended != nil && r.decidedBy(&out) {
 			t.Ended(&Ended{began, a.Pair, a.Position, &r.status})
 		}
 	})
 	return t.Ref, ended, nil
-}
-
-// logAgent logs what the vacant's agent did in a turn, if there is anything to tell.
-func (e *Engine) logAgent(ctx context.Context, r Ref, p call.Pair, out *call.Outcome) {
-	attrs := out.AgentLog.Attrs()
-	if e.Causes && out.Cause != nil {
-		attrs = append(attrs, slog.Any(obs.Failure, out.Cause))
-	}
-	if len(attrs) > 0 {
-		attrs = append([]slog.Attr{slog.String("pair", p.Caller.Short()+">"+p.Vacant.Short()), slog.String("task", r.ID)}, attrs...)
-		e.Log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "task", attrs...)
-	}
 }
 
 // ErrBusy means that a task does not wait for a message: its turn runs, or it has

@@ -81,11 +81,8 @@ type Config struct {
 	// instances. The default is 250 ms for the first looks, then a second.
 	Poll time.Duration
 	Log  *slog.Logger
-	// Causes adds to the log what a vacant's agent did wrong in a turn that failed
-	// (call.Cause).
-	Causes bool
-	Now    func() time.Time
-	Rand   io.Reader // safe for concurrent use
+	Now  func() time.Time
+	Rand io.Reader // safe for concurrent use
 }
 
 // Queue carries turns to workers, at least once. Its messages are keys, without text.
@@ -156,6 +153,11 @@ type Turn struct {
 	Quiet bool
 	// Ended is called at the end of a turn that this process has run and decided. It may be nil.
 	Ended func(*Ended)
+	// Accepted is called when the call is accepted, or is found because it came before: the pipeline
+	// logs it. It may be nil.
+	Accepted func()
+	// Operation is what the client asked for, for the log.
+	Operation string
 	// Continue makes the message the next one of a task that waits for it.
 	Continue bool
 	// Once marks a message whose id is its owner's own, and a task whose id follows from
@@ -200,6 +202,9 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 			return call.Outcome{}, err
 		}
 		out, ok := begin(env)
+		if ok || out.Ended {
+			t.taken()
+		}
 		if ok {
 			return out, nil
 		}
@@ -208,6 +213,13 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 			return out, &Refusal{out}
 		}
 		next = call.Next{Seq: out.ExpectedSeq, Prev: out.ChainTip, Floor: out.Floor}
+	}
+}
+
+// taken says that the pipeline logs the turn's call.
+func (t *Turn) taken() {
+	if t.Accepted != nil {
+		t.Accepted()
 	}
 }
 
@@ -254,7 +266,6 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	e.running.Add(1)
 	defer e.running.Done()
 	out := e.Calls.Run(withMessages(ctx, messages{&t.Message, &t.Message, t.Told}), a)
-	e.logAgent(ctx, t.Ref, a.Pair, &out)
 	e.announce(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
 		return Task{}, out.Problem
@@ -300,6 +311,7 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 	if !was.equals(&is) {
 		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
 	}
+	t.taken()
 	return found, true, nil
 }
 
@@ -384,12 +396,13 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	case getErr != nil:
 		return Task{}, err
 	}
+	t.taken()
 	return found, nil
 }
 
 // options returns the options that every turn has.
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: !t.Owner.Signs(), Credential: t.Credential, Reply: func(m *envelope.Message) {
+	return call.Options{Guest: !t.Owner.Signs(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, Reply: func(m *envelope.Message) {
 		replyIDs(t.ID, t.Message.Context)(m) // the context of a task that goes on is read when the call is accepted
 	}}
 }

@@ -1,0 +1,121 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Log writes a row into the host's log when a call ends, and counts the outcomes of calls. The
+// pipeline logs the calls that it decides; handlers log refusals, which the pipeline may still
+// turn into answers by signing again. A nil Log does nothing.
+type Log struct {
+	Logger *slog.Logger
+	// Causes adds what a vacant's agent answered to a call that failed, where the log is as
+	// private as texts are.
+	Causes bool
+
+	answered, refused, failed, canceled atomic.Uint64
+}
+
+// Counts are the numbers of calls that ended in a process, by their outcome. Canceled are those whose
+// outcome is problem.Refused although they were accepted: only they, Answered and Failed are stored.
+type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
+
+// Calls returns the number of calls that were accepted, or failed before.
+func (c *Counts) Calls() uint64 { return c.Answered + c.Failed + c.Canceled }
+
+// Count counts a call that was not accepted. Whoever writes its row counts it.
+func (l *Log) Count(o problem.Outcome) {
+	switch {
+	case l == nil:
+	case o == problem.Refused:
+		l.refused.Add(1)
+	case o == problem.Failed:
+		l.failed.Add(1)
+	}
+}
+
+// Counts returns the counts so far.
+func (l *Log) Counts() Counts {
+	return Counts{l.answered.Load(), l.refused.Load(), l.failed.Load(), l.canceled.Load()}
+}
+
+// end describes the call that a row in the log is about.
+type end struct {
+	closing
+	pair  Pair
+	row   *RequestRow
+	reply bool
+	cut   Cut
+}
+
+// Failures of calls that end without a known cause, and of calls that their callers have reset.
+var (
+	errClosed = problem.New(problem.Deadline, "the call was not answered in time")
+	errReset  = problem.New(problem.Canceled, "the caller reset the chain before the call ended")
+)
+
+// logEnd logs a call that this process has just decided.
+func (h *Host) logEnd(ctx context.Context, e end) {
+	l := h.Log
+	if l == nil {
+		return
+	}
+	verdict, status, outcome := problem.VerdictOK, http.StatusOK, problem.Answered
+	var p *problem.Error
+	if !e.reply {
+		p = errClosed
+		if e.failure != nil {
+			p = problem.Of(e.failure)
+		}
+		verdict, status, outcome = p.Kind.String(), p.Kind.Row().Status, p.Kind.Outcome()
+	}
+	switch {
+	case e.reply:
+		l.answered.Add(1)
+	case outcome == problem.Refused && e.failure != errReset:
+		l.canceled.Add(1)
+	default:
+		l.Count(outcome)
+	}
+	if l.Logger == nil {
+		return
+	}
+	level := slog.LevelInfo
+	attrs := append(make([]slog.Attr, 0, 8), slog.String(obs.Pair, e.pair.Caller.Short()+">"+e.pair.Vacant.Short()), slog.Int64(obs.Seq, e.row.Seq))
+	if e.opts.Operation != "" {
+		attrs = append(attrs, slog.String(obs.Operation, e.opts.Operation))
+	}
+	if e.opts.Task != "" {
+		attrs = append(attrs, slog.String("task", e.opts.Task))
+	}
+	if e.cut != "" {
+		attrs = append(attrs, slog.String(obs.Cut, string(e.cut)))
+	}
+	if e.used != nil {
+		attrs = append(attrs, slog.Any("usage", e.used))
+	}
+	attrs = append(attrs, e.agent.Attrs()...)
+	if outcome == problem.Failed {
+		level = slog.LevelError
+		if l.Causes && e.cause != nil {
+			attrs = append(attrs, slog.Any(obs.Failure, e.cause))
+		}
+		attrs = append(attrs, slog.String("cause", p.Error()))
+	}
+	began := cmp.Or(e.began, e.opts.Began)
+	if began.IsZero() {
+		began = e.row.Time // of another process, which has written nothing else
+	}
+	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), slog.Float64("ms", obs.Milliseconds(max(h.Now().Sub(began), 0))))
+	if !e.counts {
+		ctx = obs.WithoutCounts(ctx)
+	}
+	l.Logger.LogAttrs(context.WithoutCancel(ctx), level, obs.CallLine, attrs...)
+}
