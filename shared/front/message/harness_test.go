@@ -66,7 +66,7 @@ func newTestServer(t *testing.T, now time.Time, seeds ...[]byte) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.host = call.New(call.Config{
+	h.host = call.New(call.Config{Log: &call.Log{Logger: slog.New(slog.NewTextHandler(h.log, nil))},
 		Store: h.store, Directory: h, Texts: textkeys.New(h.store, vault, h.clock, rand.Reader, 24*time.Hour),
 		Self: func(context.Context) (identity.ID, error) { return self.ID(), nil }, Now: h.clock, Rand: rand.Reader,
 	})
