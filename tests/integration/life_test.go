@@ -44,9 +44,13 @@ var neighbourStage = sync.OnceValues(func() (*deployed, error) {
 		return nil, err
 	}
 	next := &deployed{Record: stage.Record{Stage: "next"}, dataHome: filepath.Join(scratch, "next"), aws: s}
+	began := time.Now()
 	if err := next.interrupted(ctx, top); err != nil {
 		return nil, err
 	}
+	fmt.Printf("deployment of stage next, until it was killed: %.1f s\n", time.Since(began).Seconds())
+	ctx, cancel = context.WithTimeout(context.Background(), await.Limit)
+	defer cancel()
 	cmd, err := next.deployment(ctx, top)
 	if err != nil {
 		return nil, err

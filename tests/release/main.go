@@ -75,6 +75,7 @@ func build(ctx context.Context, source, dir string) error {
 		if err := compile(ctx, source, s, bin); err != nil {
 			return err
 		}
+		fmt.Println("built for", s) // takes minutes with an empty cache
 		b, err := stampOf(filepath.Join(bin, s.program(programs[0])))
 		if err != nil {
 			return err
