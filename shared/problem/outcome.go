@@ -2,7 +2,7 @@ package problem
 
 import "net/http"
 
-// Outcome is how a call ended, by whose fault it was. The log, status, list, usage, metrics and
+// Outcome is the end of a call, as judged by whose fault it is. The log, status, list, usage, metrics and
 // doctor use the same table: Kind.Outcome and OutcomeOf.
 type Outcome string
 

@@ -342,7 +342,7 @@ func tooLarge(limit int) error {
 }
 
 // log writes the line of a request about a call. The pipeline writes the row of a call that has
-// ended; a request that comes again, or asks for the state of a call, is no row.
+// ended; a request that comes again, or asks for the state of a call, has none.
 func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
 	attrs := []slog.Attr{slog.String(obs.Pair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.Seq, e.Seq)}
 	if o.State != "" {

@@ -35,8 +35,9 @@ func statusCommand(a *kit.App) *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of a local host",
 		Long: `Show the host that runs over a data directory: its URL and start, its calls, how many of
-them failed and how many others were refused ("vacancy logs" lists both), the size of its data, the free space of its disk, the last restore from a backup, and when
-the oldest texts become unreadable.`,
+them failed and how many others were refused ("vacancy logs" lists both), the size of its
+data, the free space of its disk, the last restore from a backup, and when the oldest texts
+become unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return status(a, cmd.Context(), data) },
 	}

@@ -164,9 +164,9 @@ func usageCommand(a *kit.App) *cobra.Command {
 default in the current UTC month. Without TENANT, the key in $VACANCY_KEY chooses the account;
 without a key, the earnings of the operator's own vacants are shown. The numbers are a second
 late, on AWS up to two minutes. "voids" counts calls without an answer, which failed or were
-canceled by their callers and cost nothing. "unreported" counts answers whose price is by tokens that the
-agent did not report; those tokens cost nothing, or are estimated if the answer was canceled or
-cut off.
+canceled by their callers and cost nothing. "unreported" counts answers whose price is by
+tokens that the agent did not report; those tokens cost nothing, or are estimated if the
+answer was canceled or cut off.
 
 --recount reads all rows and corrects usage that differs from them, for hours and days that
 ended at least ten minutes ago. Exported files of days are not changed. With --host aws it

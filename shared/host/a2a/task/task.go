@@ -156,7 +156,7 @@ type Turn struct {
 	// Accepted is called when the call is accepted, or is found because it came before: the pipeline
 	// logs it. It may be nil.
 	Accepted func()
-	// Operation is what the client asked for, for the log.
+	// Operation names the client's request in its protocol's words, for the log.
 	Operation string
 	// Continue makes the message the next one of a task that waits for it.
 	Continue bool
