@@ -79,7 +79,7 @@ func TestOneInvocationIsOneLineOfMetrics(t *testing.T) {
 	}
 	want := [][]any{
 		{"send", "ok", 200., true, nil, "request-1"},
-		{"send", "replay", 409., nil, 1., "request-2"},
+		{"send", "resent", 409., nil, nil, "request-2"},
 		{"request", "ok", 200., nil, nil, "request-3"},
 		{"request", "refused", 404., nil, 1., "request-4"},
 		{"request", "refused", 400., nil, 1., "request-5"},

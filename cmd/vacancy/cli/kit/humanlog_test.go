@@ -67,3 +67,44 @@ func TestLoggersWithAttributesShareTheCap(t *testing.T) {
 		t.Errorf("of %d calls in a second, each by a logger of its own, the log is\n%s", maxLines+7, got)
 	}
 }
+
+// --failed shows failures of agents and of the host, --refused refusals of calls. Polls, also those in
+// the log of an earlier program, and requests that are no calls are neither.
+func TestLinesAreFailedOrRefusedByTheirOutcome(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"level":"INFO","msg":"send","pair":"a>b","verdict":"ok","status":200}`:                                        "",
+		`{"level":"ERROR","msg":"send","pair":"a>b","verdict":"substrate_unavailable","status":500}`:                    "failed",
+		`{"level":"INFO","msg":"a2a","pair":"a>b","verdict":"payment_required","status":402}`:                           "refused",
+		`{"level":"INFO","msg":"send","pair":"a>b","verdict":"canceled","status":499}`:                                  "refused",
+		`{"level":"INFO","msg":"send","pair":"a>b","state":"pending","verdict":"pending","status":409}`:                 "",
+		`{"level":"INFO","msg":"send","pair":"a>b","state":"answered","verdict":"replay","status":409}`:                 "",
+		`{"level":"INFO","msg":"send","pair":"a>b","state":"unanswered","verdict":"replay","status":409}`:               "",
+		`{"level":"ERROR","msg":"send","pair":"a>b","state":"unanswered","verdict":"behaviour_failed","status":500}`:    "failed",
+		`{"level":"INFO","msg":"a2a","path":"/favicon.ico","verdict":"not_found","status":404}`:                         "",
+		`{"level":"INFO","msg":"mcp","path":"/v/fox/mcp","verdict":"method_not_allowed","status":405}`:                  "",
+		`{"level":"ERROR","msg":"the search index is not up to date"}`:                                                  "failed",
+		`{"level":"INFO","msg":"task","pair":"a>b","failure":{"kind":"behaviour_failed","text":"it answered nothing"}}`: "failed",
+	} {
+		e, ok := ReadEvent([]byte(line))
+		got := ""
+		switch {
+		case e.IsFailed():
+			got = "failed"
+		case e.IsRefused():
+			got = "refused"
+		}
+		if !ok || got != want {
+			t.Errorf("%s is %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestOnlyARefusalByTheFloorSaysUntilWhenMessagesAreRefused(t *testing.T) {
+	const restored, until = "restored from a backup at ", ": refuses messages signed until "
+	for verdict, says := range map[string]bool{"floor": true, "gap": false, "replay": false} {
+		e, _ := ReadEvent([]byte(`{"msg":"send","pair":"a>b","verdict":"` + verdict + `","status":409,"restored":"2026-05-06T12:00:00Z","floor":"2026-05-06T12:15:00Z"}`))
+		if got := e.Line(&bytes.Buffer{}); !strings.Contains(got, restored) || strings.Contains(got, until) != says {
+			t.Errorf("the row of %s is %s, want it to say until when: %t", verdict, got, says)
+		}
+	}
+}
