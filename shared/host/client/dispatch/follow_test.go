@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// streaming is a wire to a host that streams calls. stream is what a stream does before it ends.
+// streaming is a wire to a host that streams calls. Open calls stream before it ends the stream.
 type streaming struct {
 	*dispatchtest.Wire
 	stream func() (status int, broken error)
