@@ -69,7 +69,7 @@ func TestLoggersWithAttributesShareTheCap(t *testing.T) {
 }
 
 // --failed shows failures of agents and of the host, --refused refusals of calls. Polls, also those in
-// the log of an earlier program, and requests that are no calls are neither.
+// the log of an earlier program, and other requests are in neither list.
 func TestLinesAreFailedOrRefusedByTheirOutcome(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"level":"INFO","msg":"send","pair":"a>b","verdict":"ok","status":200}`:                                        "",

@@ -122,7 +122,9 @@ func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, 
 	return hostRun{
 		cluster: o.cluster,
 		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings, TestClock: o.testClock},
-		running: standalone.Running{Public: public, Wrap: func(next http.Handler) http.Handler { return serve.LoopbackOnly(&origin.Judge{Allowed: settings.AllowedOrigins}, next) }, Witnesses: o.witnesses, Grace: grace},
+		running: standalone.Running{Public: public, Wrap: func(next http.Handler) http.Handler {
+			return serve.LoopbackOnly(&origin.Judge{Allowed: settings.AllowedOrigins}, next)
+		}, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }
 
