@@ -157,6 +157,9 @@ instructions for its model.
     effort            low, medium or high
     output_format     text or json; with json the model is asked once more if its answer is not a
                       JSON document
+    omit              members of requests that the model's server refuses, such as
+                      response_format or stream_options; a member that the server refuses by
+                      name is left out for an hour without this setting
     memory            on or off: whether it is told the last 20 exchanges of the caller's
                       thread (context id)
     input             the media types of the files that it takes beside text, such as image/png or
