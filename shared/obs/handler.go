@@ -21,9 +21,9 @@ const Failure = "failure"
 // CallLine is the message of the row of a call, which is written when the call ends.
 const CallLine = "send"
 
-// Pair is the attribute with the short ids of a call's caller and vacant, joined by ">", and Seq the
-// one with the number of its envelope. Operation is how the caller asked, in the words of its protocol. Verdict is the attribute that marks the log line of a call; the first such
-// line carries the invocation's counts. Status is the attribute with its HTTP
+// Pair is the attribute with the short ids of a call's caller and vacant, joined by ">", Seq the one
+// with the number of its envelope, and Operation the one with the caller's request in the words of its
+// protocol. Verdict is the attribute that marks the log line of a call; the first such line carries the invocation's counts. Status is the attribute with its HTTP
 // status, Cut the one that says why its answer ends before its end. Restored and Floor
 // are times of a call that a vacant refused after it came back from a backup: when it came
 // back, and until when calls must have been signed to be refused.

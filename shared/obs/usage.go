@@ -79,8 +79,8 @@ func RequestOf(ctx context.Context) string {
 	return id
 }
 
-// WithoutCounts returns a context whose lines never have the counts of the invocation, for calls that
-// are not what the invocation is about.
+// WithoutCounts returns a context whose lines never have the counts of the invocation. Rows of other
+// calls use it, such as a call that the invocation closes because it is overdue.
 func WithoutCounts(ctx context.Context) context.Context {
 	if u := UsageOf(ctx); u != nil {
 		return context.WithValue(ctx, key{}, &Usage{call: u.call, began: u.began, logged: true})
@@ -88,8 +88,8 @@ func WithoutCounts(ctx context.Context) context.Context {
 	return ctx
 }
 
-// QuietLevel returns the level of a line that tells only that a request came, because its call has a
-// row of its own: Debug, unless the invocation has no line with its counts yet.
+// QuietLevel returns the level of the line of a request whose call has a row of its own. It is Debug,
+// or Info if no line of the invocation has the counts yet.
 func QuietLevel(ctx context.Context) slog.Level {
 	if u := UsageOf(ctx); u != nil && !u.Logged() {
 		return slog.LevelInfo
@@ -97,8 +97,10 @@ func QuietLevel(ctx context.Context) slog.Level {
 	return slog.LevelDebug
 }
 
-// Milliseconds returns a duration as lines have it, to a hundredth.
-func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()/10) / 100 }
+// Took returns the attribute with the duration of a request or a call, in milliseconds with two decimals.
+func Took(d time.Duration) slog.Attr {
+	return slog.Float64("ms", float64(d.Microseconds()/10)/100)
+}
 
 // Begin is called before a request to DynamoDB is sent.
 func (u *Usage) Begin() Step {

@@ -2,16 +2,16 @@ package problem
 
 import "net/http"
 
-// Outcome is the end of a call, as judged by whose fault it is. The log, status, list, usage, metrics and
-// doctor use the same table: Kind.Outcome and OutcomeOf.
+// Outcome says whether a call was answered and, if not, by whose fault. The log, status, list, usage,
+// metrics and doctor use one table of outcomes: Kind.Outcome and OutcomeOf.
 type Outcome string
 
 // The outcomes. A request that neither ends a call nor is refused has none, such as a request for
 // the state of a call.
 const (
 	Answered Outcome = "answered"
-	Refused  Outcome = "refused" // by the caller's fault, also if the caller canceled the call
-	Failed   Outcome = "failed"  // by the fault of the agent or the host
+	Refused  Outcome = "refused" // fault of the caller, or canceled by the caller
+	Failed   Outcome = "failed"  // fault of the agent or the host
 )
 
 // Verdicts in the log besides the codes of kinds.

@@ -32,7 +32,7 @@ type Local struct {
 	// Version is the host's version, Command the version of this command.
 	Version, Command string
 	Started          time.Time
-	Calls, Failed    uint64    // as admin.Status counts them
+	Calls, Failed    uint64    // see admin.Status
 	Ready            Answer    // of URL/ready, as callers reach it
 	Certificate      time.Time // when it ends; zero without TLS
 	Alike            []string  // names that differ from another only by case

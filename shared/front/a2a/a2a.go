@@ -332,7 +332,7 @@ func (d *api) log(r *request, verdict string, status int, cause error) {
 	if level == slog.LevelError {
 		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
 	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), slog.Float64("ms", obs.Milliseconds(d.Now().Sub(r.began))))
+	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(d.Now().Sub(r.began)))
 	d.Log.LogAttrs(ctx, level, cmp.Or(r.protocol, "a2a"), attrs...)
 }
 

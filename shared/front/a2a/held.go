@@ -36,9 +36,9 @@ type held struct {
 	bound
 	lineTime time.Duration
 	mu       sync.Mutex
-	open     map[any]int   // by owner, address or vacant
-	inLine   map[any]int   // requests that wait for a place
-	freed    chan struct{} // closed when the next request ends
+	open     map[any]int   // requests under way, keyed by owner, address or vacant
+	inLine   map[any]int   // requests that wait for a place, with the same keys
+	freed    chan struct{} // closed when a request ends while others wait
 }
 
 func newHeld(b bound) *held {
@@ -69,17 +69,16 @@ func (h *held) hold(r *request, run func() error) error {
 // place for a short time. As many requests may wait as may be under way.
 func (h *held) holdInLine(r *request, run func() error) error {
 	sender, vacant := holders(r)
-	switch free, full := h.takeInLine(r.Context(), sender, vacant); {
-	case free == nil && full == sender:
-		r.ResponseWriter.Header().Set("Retry-After", "1")
-		return problem.New(problem.TooMany, "%d of your requests are under way, and none ended in time for this one; send fewer at once, or try again", h.ofSender)
-	case free == nil:
-		r.ResponseWriter.Header().Set("Retry-After", "1")
-		return problem.New(problem.TooMany, "the agent answers %d requests, and none ended in time for this one; try again", h.ofVacant)
-	default:
+	free, full := h.takeInLine(r.Context(), sender, vacant)
+	if free != nil {
 		defer free()
 		return run()
 	}
+	r.ResponseWriter.Header().Set("Retry-After", "1")
+	if full == sender {
+		return problem.New(problem.TooMany, "%d of your requests are under way, and none ended in time for this one; send fewer at once, or try again", h.ofSender)
+	}
+	return problem.New(problem.TooMany, "the agent answers %d requests, and none ended in time for this one; try again", h.ofVacant)
 }
 
 // holders returns the sender and the vacant of r, by which requests are counted. A sender is an
@@ -167,7 +166,9 @@ func (h *held) take(in map[any]int, sender, vacant any) (free func(), full any) 
 				delete(in, k)
 			}
 		}
-		close(h.freed)
-		h.freed = make(chan struct{})
+		if len(h.inLine) > 0 {
+			close(h.freed)
+			h.freed = make(chan struct{})
+		}
 	}, nil
 }

@@ -87,6 +87,7 @@ func (d *api) openAIHost(r *request) (handled bool, err error) {
 
 // What a request is, for the log.
 const (
+	textWhat       = "text"
 	completionWhat = "completion"
 	responseWhat   = "response"
 )

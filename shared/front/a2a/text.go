@@ -34,8 +34,6 @@ const paramContext = "context"
 var maxText = canon.DefaultLimits().Bytes - 64
 
 // text answers a text with a text, or with a stream of it. The sender is an account, or a guest.
-const textWhat = "text"
-
 func (d *api) text(r *request) error {
 	r.what = textWhat
 	if r.Method != http.MethodPost {

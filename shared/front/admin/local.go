@@ -15,9 +15,8 @@ type Sealed struct {
 	Added  uint64        `json:"added"` // newly sealed events
 }
 
-// Status describes a running host. Calls and their outcomes are counted since Started, when a call
-// ends. Calls that were Refused are none of Calls; those that Failed, or that their callers Canceled,
-// are.
+// Status describes a running host. Calls are counted since Started, each when it ends. Calls includes
+// Failed and Canceled, but not Refused.
 type Status struct {
 	URL      string    `json:"url"`
 	Data     string    `json:"data"`
@@ -26,9 +25,9 @@ type Status struct {
 	Started  time.Time `json:"started"`
 	Vacants  int       `json:"vacants"`
 	Calls    uint64    `json:"calls"`
-	Failed   uint64    `json:"failed"` // by the fault of the agent or the host
+	Failed   uint64    `json:"failed"` // fault of the agent or the host
 	Canceled uint64    `json:"canceled,omitempty"`
-	Refused  uint64    `json:"refused"` // by the fault of the caller
+	Refused  uint64    `json:"refused"` // fault of the caller
 	// Sizes in bytes.
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`

@@ -196,7 +196,7 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 	}
 	attrs = append(attrs, slog.String(obs.Verdict, verdict))
 	if a.Now != nil {
-		attrs = append(attrs, slog.Float64("ms", float64(a.Now().Sub(began).Microseconds()/10)/100))
+		attrs = append(attrs, obs.Took(a.Now().Sub(began)))
 	}
 	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
 }

@@ -91,7 +91,7 @@ type request struct {
 
 	verdict atomic.Pointer[problem.Error] // of a tool, for the log
 	fault   atomic.Pointer[problem.Error] // of the host, in a tool
-	asked   atomic.Bool                   // a call was asked, which has a row of its own
+	asked   atomic.Bool                   // a tool began a call, which has a row of its own
 }
 
 type requestKey struct{}
@@ -323,8 +323,7 @@ func (d *api) log(r *request, verdict string, status int, cause *problem.Error) 
 		level = slog.LevelError
 		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
 	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
-		slog.Float64("ms", obs.Milliseconds(d.Agents.Now().Sub(r.began))))
+	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(d.Agents.Now().Sub(r.began)))
 	d.Agents.Log.LogAttrs(ctx, level, "mcp", attrs...)
 }
 

@@ -74,6 +74,6 @@ func TestPollsAreNoRows(t *testing.T) {
 		handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	if got := h.host.Log.Counts(); got != (call.Counts{}) || h.log.Len() > 0 {
-		t.Errorf("polls count as %+v and write %.200q, want neither", got, h.log)
+		t.Errorf("the counts after polls are %+v, and the log has %.200q, want zeros and an empty log", got, h.log)
 	}
 }

@@ -356,7 +356,7 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	switch {
 	case isCall && (o.Problem == nil || hasRow), what == "ask" && status < http.StatusInternalServerError:
 		ctx := context.WithoutCancel(r.Context())
-		d.Log.LogAttrs(ctx, obs.QuietLevel(ctx), what, append(attrs, slog.String(obs.Verdict, problem.VerdictResent), slog.Int(obs.Status, status), d.took(began))...)
+		d.Log.LogAttrs(ctx, obs.QuietLevel(ctx), what, append(attrs, slog.String(obs.Verdict, problem.VerdictResent), slog.Int(obs.Status, status), obs.Took(d.Now().Sub(began)))...)
 		return
 	case isCall:
 		d.Host.Log.Count(o.Problem.Kind.Outcome())
@@ -368,10 +368,6 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 		}
 	}
 	d.line(r, what, began, status, o.Problem, attrs...)
-}
-
-func (d *api) took(began time.Time) slog.Attr {
-	return slog.Float64("ms", obs.Milliseconds(d.Now().Sub(began)))
 }
 
 func (d *api) line(r *http.Request, what string, began time.Time, status int, p *problem.Error, more ...slog.Attr) {
@@ -387,6 +383,6 @@ func (d *api) line(r *http.Request, what string, began time.Time, status int, p 
 			more = append(more, slog.String("cause", p.Error()))
 		}
 	}
-	more = append(more, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), d.took(began))
+	more = append(more, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(d.Now().Sub(began)))
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, what, more...)
 }

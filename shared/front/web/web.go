@@ -109,7 +109,7 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 		p, err := s.make(f, r)
 		status, failure := s.send(w, r, p)
 		level := slog.LevelDebug
-		attrs := []slog.Attr{slog.Int(obs.Status, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), slog.Float64("ms", float64(s.Now().Sub(began).Microseconds()/10)/100)}
+		attrs := []slog.Attr{slog.Int(obs.Status, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), obs.Took(s.Now().Sub(began))}
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
 			attrs = append(attrs, slog.String("cause", fmt.Sprint(cmp.Or(failure, err))))

@@ -281,14 +281,14 @@ type closing struct {
 	// final: a kept answer cannot be given any more, so it does not keep the call open.
 	final bool
 
-	// For Log: what the agent did, and when the call came. counts reports whether the line of the
-	// call has the counts of the invocation, which it has unless others decide or make the call.
+	// For Log: what the agent did, and when the call came. If counts is false, another request
+	// decides the call, or a vacant made it, and its row does not carry the invocation's counts.
 	agent  *AgentLog
 	began  time.Time
 	counts bool
 }
 
-// closing returns what a row and the log tell of the end of r, which runs here.
+// closing returns the closing of a call that this process runs.
 func (r *request) closing() closing {
 	return closing{opts: &r.opts, agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
 }

@@ -27,10 +27,10 @@ type Log struct {
 // outcome is problem.Refused although they were accepted: only they, Answered and Failed are stored.
 type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
 
-// Calls returns the number of calls that were accepted, or failed before.
+// Calls returns the number of calls that were accepted, or that the host failed to accept.
 func (c *Counts) Calls() uint64 { return c.Answered + c.Failed + c.Canceled }
 
-// Count counts a call that was not accepted. Whoever writes its row counts it.
+// Count counts a call that was not accepted. The handler that writes the call's row calls it.
 func (l *Log) Count(o problem.Outcome) {
 	switch {
 	case l == nil:
@@ -55,7 +55,7 @@ type end struct {
 	cut   Cut
 }
 
-// Failures of calls that end without a known cause, and of calls that their callers have reset.
+// Failures of calls that end without a known cause, and of calls whose chain the caller has reset.
 var (
 	errClosed = problem.New(problem.Deadline, "the call was not answered in time")
 	errReset  = problem.New(problem.Canceled, "the caller reset the chain before the call ended")
@@ -111,9 +111,9 @@ func (h *Host) logEnd(ctx context.Context, e end) {
 	}
 	began := cmp.Or(e.began, e.opts.Began)
 	if began.IsZero() {
-		began = e.row.Time // of another process, which has written nothing else
+		began = e.row.Time // another process accepted the call, and stored only this time
 	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), slog.Float64("ms", obs.Milliseconds(max(h.Now().Sub(began), 0))))
+	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(max(h.Now().Sub(began), 0)))
 	if !e.counts {
 		ctx = obs.WithoutCounts(ctx)
 	}

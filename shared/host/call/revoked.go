@@ -53,8 +53,7 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 	row, err := h.appendRequest(ctx, r, v)
 	unknown := <-checked
 	defer h.invalidate(r)
-	ended := false
-	defer func() { r.out.Ended = ended }()
+	r.out.Ended = false // an attempt before this one may have been voided
 	switch {
 	case unknown == nil && r.callerRevoked == nil && !r.keyRevoked:
 		return row, err
@@ -65,7 +64,7 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 		if err != nil {
 			return nil, err
 		}
-		ended = d == decidedVoid
+		r.out.Ended = d == decidedVoid
 	}
 	switch {
 	case unknown != nil:

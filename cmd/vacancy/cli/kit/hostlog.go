@@ -160,7 +160,7 @@ type knownNames struct {
 	vacants *vacants.Directory
 	own     map[string]string // identities
 	ownAt   time.Time         // identitiesChanged when own was read
-	asked   time.Time         // of identitiesChanged
+	asked   time.Time         // last use of identitiesChanged
 	hosted  map[string]string
 	read    time.Time
 	pause   time.Duration // from read to the next look for an unknown vacant
@@ -168,8 +168,8 @@ type knownNames struct {
 
 // Names are read again for an unknown vacant, and from time to time, because
 // names change. Callers choose the vacant that they name, and calls wait for the
-// look, so looks take at most a fiftieth of the time. Lines of strangers, who are many, ask the file
-// system no more often than restatAfter.
+// look, so looks take at most a fiftieth of the time. Lines of strangers may be many, so
+// their names cause at most one stat per restatAfter.
 const (
 	restatAfter = 20 * time.Millisecond
 	relookAfter = 200 * time.Millisecond

@@ -68,7 +68,7 @@ func (e *LogEvent) IsOf(short string) bool {
 	return from == short || to == short
 }
 
-// IsFailed reports whether e tells of something that went wrong by the fault of an agent or the host.
+// IsFailed reports whether e records a failure of an agent or of the host.
 func (e *LogEvent) IsFailed() bool {
 	return e.level == slog.LevelError.String() || e.Fields[obs.Failure] != nil || e.outcome() == problem.Failed
 }
@@ -88,8 +88,8 @@ func (e *LogEvent) outcome() problem.Outcome {
 	return problem.OutcomeOf(verdict, int(status))
 }
 
-// isRepeat reports whether e is of an earlier program, about a request that came again: the outcome
-// of its call is in another line.
+// isRepeat reports whether e is a line that an earlier program wrote for a repeated request. Another
+// line has the outcome of the call.
 func (e *LogEvent) isRepeat() bool {
 	switch verdict := TextOf(e.Fields[obs.Verdict]); TextOf(e.Fields["state"]) {
 	case "answered", "pending":
@@ -248,7 +248,7 @@ func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return le
 func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if pair, verdict := h.call(r); pair != "" && !h.room(r.Time) {
+	if pair, verdict := h.readCall(r); pair != "" && !h.hasRoom(r.Time) {
 		h.more[verdict]++
 		return nil
 	}
@@ -257,9 +257,9 @@ func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// call returns the pair and the verdict of a line. Under load most lines are only counted, so it makes
-// no event of the record.
-func (h *humanLog) call(r slog.Record) (pair, verdict string) {
+// readCall returns the pair and the verdict of a record. It does not create a LogEvent, because under
+// load most records are only counted.
+func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
 	find := func(a slog.Attr) bool {
 		switch a.Key {
 		case FieldPair:
@@ -276,8 +276,9 @@ func (h *humanLog) call(r slog.Record) (pair, verdict string) {
 	return pair, verdict
 }
 
-// room reports whether the line of a call is written. If not, h.more counts it.
-func (h *cappedLines) room(at time.Time) bool {
+// hasRoom counts the line of a call and reports whether it may be written. If it may not, the caller
+// adds it to h.more.
+func (h *cappedLines) hasRoom(at time.Time) bool {
 	if second := at.Truncate(time.Second); !second.Equal(h.second) {
 		h.summarise()
 		h.second, h.lines = second, 0

@@ -20,8 +20,9 @@ import { ZERO_HASH } from "./vacant.js";
  * request and response are the last settled call and the last verified answer. sent has every
  * envelope signed for the next number; old has overtaken ones, which are asked for and never
  * sent again; live has those that the host does not know and may still accept. job is the call
- * in hand, for which the person pays at most so many micro-dollars. signed is the largest signed time, and ahead the milliseconds that the host's clock
- * is ahead. context is the id of the conversation; without it the next call begins one. The context of the job is signed as null if it is absent.
+ * in hand, for which the person pays at most so many micro-dollars. signed is the largest signed
+ * time, and ahead the milliseconds that the host's clock is ahead. context is the id of the
+ * conversation; if it is absent, the next call begins one. If a job has no context, null is signed.
  */
 /** @typedef {{signature: boolean, binding: boolean, position: boolean | null}} Checks the position is null if others moved the chain */
 /**

@@ -199,7 +199,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	// The caller waits since the message came: the status of a turn that waits is as old as that.
+	// The time of the status is when the message came: it has not changed while the turn waited.
 	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Task: ref.ID, Began: l.task.Status.Time, Reply: replyIDs(ref.ID, l.task.Context)}
 	if by := l.turn.by; by != nil {
 		o.Credential = *by

@@ -203,7 +203,7 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 		}
 		out, ok := begin(env)
 		if ok || out.Ended {
-			t.taken()
+			t.reportAccepted()
 		}
 		if ok {
 			return out, nil
@@ -216,8 +216,8 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 	}
 }
 
-// taken says that the pipeline logs the turn's call.
-func (t *Turn) taken() {
+// reportAccepted calls Accepted.
+func (t *Turn) reportAccepted() {
 	if t.Accepted != nil {
 		t.Accepted()
 	}
@@ -311,7 +311,7 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 	if !was.equals(&is) {
 		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
 	}
-	t.taken()
+	t.reportAccepted()
 	return found, true, nil
 }
 
@@ -396,7 +396,7 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	case getErr != nil:
 		return Task{}, err
 	}
-	t.taken()
+	t.reportAccepted()
 	return found, nil
 }
 

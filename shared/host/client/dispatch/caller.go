@@ -37,8 +37,9 @@ type Caller struct {
 	Tries    int
 	Patience time.Duration
 
-	// UntilDue, if above Patience, bounds that wait for a call whose host says when it is decided at the
-	// latest: the Caller waits until then. Waits, if not nil, is called with that time by the Caller's clock.
+	// UntilDue replaces Patience as the bound if it is larger and the host names the time by which the
+	// call will be decided; the Caller then waits until that time. If Waits is not nil, the Caller
+	// reports the time to it, by the Caller's own clock.
 	UntilDue time.Duration
 	Waits    func(due time.Time)
 	// Time bounds an operation, apart from the waits for another session of the pair and for an
@@ -74,7 +75,7 @@ const (
 	resetSpan = 300 * time.Second
 	// maxTurns bounds one operation, whatever the host replies.
 	maxTurns = 32
-	// afterDue is for the resend that finds a call void.
+	// afterDue is added to a call's due time, so that a last resend learns that the call is void.
 	afterDue = 10 * time.Second
 )
 
@@ -137,7 +138,7 @@ type run struct {
 	floorRetries   int    // how often a floor forced a new signature
 	asked          map[identity.Hash]bool
 	waited         time.Duration
-	unbounded      context.Context // of the operation, without Caller.Time
+	unbounded      context.Context // context without the bound Caller.Time
 	followed       bool            // the last wait for an answer was a stream
 	unstreamed     bool            // the host refused to stream
 	sent           bool            // something may have reached the target

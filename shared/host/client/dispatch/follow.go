@@ -32,8 +32,9 @@ func (r *run) rest(due time.Time) time.Duration {
 	return max(rest, min(due.Sub(r.c.now())+afterDue, r.c.UntilDue-r.waited))
 }
 
-// awaitAnswer waits before an accepted call is sent again: until its turn has ended, if the host streams it,
-// and otherwise for a pause. After a stream that ended early it pauses, too.
+// awaitAnswer waits before an accepted call is sent again. If the host streams the call, awaitAnswer
+// returns when the stream ends. Otherwise, or if the last stream ended before the answer was stored, it
+// pauses.
 func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.Duration, pendings int) error {
 	web, ok := r.c.Transport.(streamer)
 	if !ok || r.unstreamed || r.followed {
@@ -52,8 +53,8 @@ func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.D
 	return r.pause(ctx, pendings)
 }
 
-// follow sends the bytes of an accepted call as a stream of A2A, and returns when it ends. What the stream says does
-// not count: the resend that follows gets the answer.
+// follow sends the bytes of an accepted call as a stream of A2A, and returns when the stream ends. It
+// discards the stream's content, because the resend that follows gets the answer.
 func (r *run) follow(ctx context.Context, web streamer, e *envelope.Envelope) error {
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": a2awire.MethodName(a2awire.V1, a2awire.Stream),

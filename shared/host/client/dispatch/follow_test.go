@@ -46,7 +46,7 @@ func (w *world) answer() {
 	}
 }
 
-// An answer is there when its stream ends, however long that takes, without a pause between.
+// An answer arrives when its stream ends, however long the call takes, without polls in between.
 func TestAPendingCallIsStreamed(t *testing.T) {
 	w := newWorld(t)
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }

@@ -43,7 +43,7 @@ type Book struct {
 	Waiting func(st *dispatch.State)
 }
 
-// busyTries is the number of tries to lock after which Waiting is called: quick calls are not worth a word.
+// busyTries is the number of tries to lock after which Waiting is called. Most calls end before.
 const busyTries = 50
 
 // Open implements dispatch.Book.
