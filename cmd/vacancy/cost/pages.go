@@ -13,7 +13,7 @@ type PageModel struct {
 
 // DefaultPage has a vacant without kin, whose agent card an instance keeps signed.
 func DefaultPage() PageModel {
-	return PageModel{Reads: 5, ReadUnits: 5, ReadMS: 8, RenderMS: 10, AnswerBytes: 4000}
+	return PageModel{Reads: 5, ReadUnits: 5, ReadMS: 8, RenderMS: 10, AnswerBytes: 4300}
 }
 
 // Views returns the lines for n views through CloudFront. It returns nothing for a stage without web or without an edge,

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -220,7 +221,8 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	defer func() { e.listing.Release(int64(room)) }()
 	tasks := make([]*loaded, n)
 	var read atomic.Int64
-	g, gctx := errgroup.WithContext(ctx)
+	errs := make([]error, n)
+	var g errgroup.Group
 	g.SetLimit(parallel)
 	for i := range tasks {
 		r := q.Ref
@@ -229,16 +231,20 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 			if parallel == 1 && read.Load() > MaxPageBytes {
 				return nil // the page ends before
 			}
-			l, err := e.current(gctx, r)
-			if errors.Is(err, ErrNotFound) { // the index may lag behind
-				return nil
+			l, err := e.current(ctx, r)
+			switch {
+			case errors.Is(err, ErrNotFound): // the index may lag behind
+			case err != nil:
+				errs[i] = err
+			default:
+				read.Add(int64(l.size))
+				tasks[i] = l
 			}
-			read.Add(int64(l.size))
-			tasks[i] = l
-			return err
+			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
+	_ = g.Wait() // errs has the errors, in the order of the tasks
+	if err := cmp.Or(errs...); err != nil {
 		return err
 	}
 	p := Page{Total: -1}

@@ -212,37 +212,34 @@ func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error]
 // post sends the request, and again without optional members that the server refuses. The reply has
 // status 200.
 func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request) (*http.Response, error) {
-	return Send(q.Omissions, r, q.Spec, q.Body, func(body any) (*http.Response, error) { return postBody(ctx, client, r, q, body) })
-}
-
-// postBody sends one body.
-func postBody(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, body any) (*http.Response, error) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "")
-	}
-	reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.Spec.Endpoint(), bytes.NewReader(encoded))
+	return Send(q.Omissions, r, q.Spec, q.Body, func(body any) (*http.Response, error) {
+		encoded, err := json.Marshal(body)
 		if err != nil {
-			return nil, err
+			return nil, problem.Wrap(problem.Internal, err, "")
 		}
-		if q.Header != nil {
-			req.Header = q.Header.Clone()
+		reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.Spec.Endpoint(), bytes.NewReader(encoded))
+			if err != nil {
+				return nil, err
+			}
+			if q.Header != nil {
+				req.Header = q.Header.Clone()
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Accept", "text/event-stream")
+			return client.As(outbound.Vacant(r.Vacant, r.By)).HTTPClient().Do(req)
+		})
+		if err != nil {
+			return nil, failure(err)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "text/event-stream")
-		return client.As(outbound.Vacant(r.Vacant, r.By)).HTTPClient().Do(req)
+		if reply.StatusCode != http.StatusOK {
+			defer reply.Body.Close()
+			said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // the part that came is shown
+			refused := substrate.Answered(reply.StatusCode, reply.Header, r.Secret.Hide(said), substrate.BadStatus(reply.StatusCode))
+			return nil, NameTool(r, string(said), refused)
+		}
+		return reply, nil
 	})
-	if err != nil {
-		return nil, failure(err)
-	}
-	if reply.StatusCode != http.StatusOK {
-		defer reply.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // the part that came is shown
-		refused := substrate.Answered(reply.StatusCode, reply.Header, r.Secret.Hide(said), substrate.BadStatus(reply.StatusCode))
-		return nil, NameTool(r, string(said), refused)
-	}
-	return reply, nil
 }
 
 // failure gives an error of package outbound, or of a stream, its kind.
