@@ -402,7 +402,7 @@ func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
 	p.verified()
 }
 
-func TestPaidCallsShowReceiptsAndWaysToPay(t *testing.T) {
+func TestPaidCallsShowReceipts(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
 	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100}); err != nil {
 		t.Fatal(err)
@@ -411,14 +411,6 @@ func TestPaidCallsShowReceiptsAndWaysToPay(t *testing.T) {
 	p.say("free")
 	p.heard(1)
 	p.receipt()
-	p.say("paid")
-	got := p.refused()
-	for _, want := range []string{"402", "vacancy account link --host " + c.url, "1 call is free a UTC day", "by A2A with the key of an account"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the page shows %q, want %q", got, want)
-		}
-	}
-	p.accessible("talk-402")
 }
 
 func TestASlowVacantIsWaitedFor(t *testing.T) {

@@ -23,7 +23,6 @@ const helps = {
   untrusted: "The chain has not moved. Do not rely on this host before its operator explains this. Trying again asks for the answer again.",
   moved: "A reset starts the chain between your key and the vacant again. The settled messages stay in your history.",
   clock: "Set the clock of this computer, then try again.",
-  payment_required: "Pay in one of these ways:",
   price_above_max: "Allow a higher price under “Key and price”, or leave the field empty to allow what this page shows.",
   spend_cap_reached: "Try again after 00:00 UTC, or ask the owner of the account to raise the cap.",
   budget_spent: "Try again after 00:00 UTC.",
@@ -35,22 +34,6 @@ const helps = {
   tree_only: "Only the vacant's parent and its other children may call it.",
   too_large: "Send a shorter message.",
 };
-
-/** @param {any} way of a 402 @returns {string} */
-function payment(way) {
-  const of = typeof way?.of === "string" ? visible(way.of) : "";
-  switch (way?.way) {
-    case "link":
-      return `Link a key to an account of this host, which then pays. A new key that may be exported is made under “Key and price”. Export it on the page “Your keys”, import it in a terminal, and run VACANCY_KEY=KEY vacancy account link --host ${location.origin} --as NAME, with a key of the account.`;
-    case "key":
-      return "Call the vacant without this page, by A2A with the key of an account of this host.";
-    case "credit":
-      return `Add credit to your account, whose balance is too low: vacancy account pay DOLLARS --host ${location.origin}, or ask the operator of this host.`;
-    case "free":
-      return `Wait until 00:00 UTC: ${Number(way.calls)} ${Number(way.calls) === 1 ? "call is" : "calls are"} free ${of}, unless others have used up what is free to all.`;
-  }
-  return `${visible(String(way?.way))} (${of})`;
-}
 
 /**
  * Verifies a receipt, and compares it with its call. The modules are loaded when a receipt is, because most pages show none.
@@ -375,15 +358,39 @@ class Talk {
     if (texts[state] && this.status.textContent !== texts[state]) this.status.textContent = texts[state];
   }
 
+  /**
+   * Says what a call costs, and lets the person pay. The form is loaded when a call has a price, because most pages show none.
+   * @param {any[]} ways of the refusal @param {() => boolean} resend sends the message again, unless a turn runs @returns {HTMLElement[]}
+   */
+  explainPrice(ways, resend) {
+    const [isShort, free] = [ways.some((way) => way?.way === "credit"), ways.find((way) => way?.way === "free")];
+    const who = isShort ? "the account that pays for your key has less" : "no account pays for your key yet";
+    const until = free ? ` ${Number(free.calls)} ${Number(free.calls) === 1 ? "call a day is" : "calls a day are"} free, the next after 00:00 UTC.` : "";
+    const place = element("div", {});
+    this.said.querySelectorAll(".pay").forEach((form) => form.remove()); // of an earlier message
+    const load = async () => {
+      const [{ payForm }, { ahead }] = await Promise.all([import("./pay.js"), /** @type {Book} */ (this.book).state(/** @type {Key} */ (this.key).id, this.vacant)]);
+      place.append(payForm({ signer: /** @type {Key} */ (this.key), ahead, isShort, resend }));
+    };
+    if (ways.some((way) => way?.way === "link")) load().catch((err) => place.append(`The form to pay could not be loaded: ${visible(err instanceof Error ? err.message : String(err))}`));
+    return [element("p", { class: "bad" }, `✗ A call costs at most ${dollars(this.cost)}, and ${who}.${until}`), place];
+  }
+
   /** Shows why a message has no answer, and what helps. @param {unknown} err @param {string} text @param {string} idem of the message */
   refuse(err, text, idem) {
     const known = err instanceof CallError ? err : new CallError("failed", err instanceof Error ? err.message : String(err));
     const { code, more } = known;
     /** @type {HTMLElement[]} */
     const children = [element("p", { class: "bad" }, `✗ ${visible(known.message)}`)];
+    const call = (/** @type {import("./caller.js").Options} */ options) => this.caller().call(text, options);
     const help = (code === "price_above_max" && this.most.value === "" ? "The price is not the one on this page any more. Load the page again to see it." : helps[code]) ?? (code.startsWith("substrate") ? "The vacant's agent has a problem. Try again later." : "");
     if (help) children.push(element("p", { class: "help" }, help, code === "too_many" && more.retry ? ` (${more.retry} seconds)` : ""));
-    if (code === "payment_required" && more.pay?.length) children.push(element("ul", { class: "ways" }, ...more.pay.map((way) => element("li", {}, payment(way)))));
+    if (code === "payment_required") children.splice(0, children.length, ...this.explainPrice(more.pay ?? [], () => {
+      if (this.waiting) return false;
+      item.remove();
+      this.turn(text, idem, "", call);
+      return true;
+    }));
     const actions = element("p", { class: "row" });
     const item = this.add("refused", this.body(text), ...children, actions);
     const then = (/** @type {string} */ label, /** @type {() => void} */ act) => actions.append(button(label, () => {
@@ -393,7 +400,6 @@ class Talk {
     }));
     const again = ["pending", "stopped", "untrusted", "storage", "clock", "moved"].includes(code);
     const kept = again && this.key !== null;
-    const call = (/** @type {import("./caller.js").Options} */ options) => this.caller().call(text, options);
     if (again && code !== "moved") then("Try again", () => (kept ? this.turn(text, idem, "", call) : this.begin(text, idem)));
     if (code === "moved" || more.reset) then("Reset the chain and send again", () => this.turn(text, idem, "The chain is reset first.", async (options) => {
       await this.caller().reset(options);
