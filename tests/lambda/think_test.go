@@ -288,7 +288,7 @@ func TestAdminSetsWhatModelsNeed(t *testing.T) {
 		status             int
 		says               string
 	}{
-		{"POST", "/v1/admin/vacants", `{"name":"sage","capability":"knows","substrate":"anthropic:claude-opus-4-6"}`, 400, "vacancy secret set anthropic"},
+		{"POST", "/v1/admin/vacants", `{"name":"sage","capability":"knows","substrate":"anthropic:claude-opus-4-6"}`, 400, `the host has no secret \"anthropic\"`},
 		{"PUT", "/v1/admin/secrets/anthropic", `{"value":"` + canary + `"}`, 200, `"hosts":["api.anthropic.com"]`},
 		{"GET", "/v1/admin/secrets", "", 200, `"name":"anthropic"`},
 		{"POST", "/v1/admin/vacants", `{"name":"sage","capability":"knows","substrate":"anthropic:claude-opus-4-6"}`, 201, `"name":"sage"`},

@@ -46,7 +46,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		Args:          a.KnownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.ReadCA(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.Begin(cmd) },
 	}
 	root.SetFlagErrorFunc(kit.FlagError)
 	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print one JSON object on standard output, and an error as one on standard error")

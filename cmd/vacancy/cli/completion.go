@@ -100,7 +100,7 @@ func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 			*to = f.Value.String()
 		}
 	}
-	if n.ReadCA(cmd) != nil {
+	if n.Begin(cmd) != nil {
 		return nil
 	}
 	plane := n.AdminAt(w)

@@ -68,9 +68,9 @@ func TestAnAgentMayHaveTheSecretsOfItsTenantWhereTheyAreBoundTo(t *testing.T) {
 		kind   problem.Kind
 		want   string
 	}{
-		"no secret yet":        {&definition.Agent{Provider: "openai", Model: "gpt-5"}, "acme", problem.Malformed, `secret: tenant acme has no secret "openai": vacancy secret set openai --tenant acme`},
-		"another tenant's":     {claude(), "other", problem.Malformed, "vacancy secret set anthropic --tenant other"},
-		"a tenant's":           {claude(), "", problem.Malformed, `secret: the host has no secret "anthropic": vacancy secret set anthropic`},
+		"no secret yet":        {&definition.Agent{Provider: "openai", Model: "gpt-5"}, "acme", problem.Malformed, `secret: tenant acme has no secret "openai"`},
+		"another tenant's":     {claude(), "other", problem.Malformed, `tenant other has no secret "anthropic"`},
+		"a tenant's":           {claude(), "", problem.Malformed, `secret: the host has no secret "anthropic"`},
 		"bound elsewhere":      {&definition.Agent{Provider: "anthropic", BaseURL: "https://evil.example/v1", Model: "m"}, "acme", problem.Forbidden, "is bound to api.anthropic.com, not to evil.example"},
 		"a program's":          {&definition.Agent{Provider: "http", BaseURL: "https://evil.example/", Secret: "anthropic"}, "acme", problem.Forbidden, "is bound to api.anthropic.com"},
 		"another kind's":       {&definition.Agent{Provider: "openai", Model: "gpt-5", Secret: "anthropic"}, "acme", problem.Forbidden, "not to api.openai.com"},

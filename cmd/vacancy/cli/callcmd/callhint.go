@@ -3,6 +3,7 @@ package callcmd
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
@@ -52,11 +53,20 @@ func callHint(a *kit.App, ctx context.Context, err error, f callFlags, t dispatc
 	if page, listErr := admin.ListChildren.Call(ctx, plane, admin.ChildList{One: admin.One{Vacant: v.ID.String()}, Cursor: ""}); failed && listErr == nil && len(page.Children) > 0 {
 		return kit.WithHint(err, "vacancy children %s", v.Name)
 	}
+	// The text ends with "the time that the host allows" or "that the vacant allows"; other times do not depend on work.
+	if kind == problem.Deadline && strings.Contains(problem.Of(err).Text(), " allows") {
+		if work, _ := time.ParseDuration(v.Work); work < longerWork {
+			return kit.WithHint(err, "vacancy update %s work=%dm", v.Name, longerWork/time.Minute)
+		}
+	}
 	if failed && f.where.IsLocal(a) {
 		return kit.WithHint(err, "vacancy logs %s --failed%s", v.Name, kit.DataArg(f.where.Data))
 	}
 	return err
 }
+
+// longerWork is the time that is suggested for a vacant whose calls take too long.
+const longerWork = 2 * time.Minute
 
 // hintTime bounds the search for a hint.
 const hintTime = 2 * time.Second

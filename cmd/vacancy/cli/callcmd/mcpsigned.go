@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
 	"sync"
 	"time"
@@ -239,9 +238,8 @@ func (s *signedAgent) explained(err error, ways []string) error {
 		err = payHint(s.a, s.asking, err, s.flags, s.target.ID, s.target.URL, ways)
 	}
 	p := problem.Of(err)
-	var hint *kit.Hinted
-	if errors.As(err, &hint) {
-		p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), s.a.AsTyped(hint.Hint))
+	if hint := s.a.Hint(err); hint != "" {
+		p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), hint)
 	}
 	return &payableCall{p, ways}
 }

@@ -61,6 +61,7 @@ type App struct {
 	program  string         // how a person starts this program
 	commands *regexp.Regexp // its commands in a text
 	args     []string       // the command line, without the program
+	running  *cobra.Command // the command of this run, once it is known
 
 	Seams Seams
 }

@@ -29,8 +29,10 @@ func CAFlag(fs *pflag.FlagSet) {
 	fs.String(caFlag, "", "also trust the certificates in `FILE` (PEM) over https (default $"+caEnv+")")
 }
 
-// ReadCA reads the file of --ca or of the environment, for a command that has the flag.
-func (a *App) ReadCA(cmd *cobra.Command) error {
+// Begin records the command of this run. It reads the file of --ca or of the environment, for a
+// command that has the flag.
+func (a *App) Begin(cmd *cobra.Command) error {
+	a.running = cmd
 	f := cmd.Flags().Lookup(caFlag)
 	if f == nil {
 		return nil

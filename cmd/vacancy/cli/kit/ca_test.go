@@ -63,7 +63,7 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 			if a.Env != nil {
 				given, source = "", caEnv+": "
 			}
-			err := a.ReadCA(caCommand(t, given))
+			err := a.Begin(caCommand(t, given))
 			if tt.says == "" {
 				if err != nil || a.roots == nil {
 					t.Errorf("%s: %v, want it read", name, err)
@@ -87,7 +87,7 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 		}
 	}
 	plain := &App{Env: map[string]string{caEnv: "/nowhere"}}
-	if err := plain.ReadCA(&cobra.Command{Use: "init"}); err != nil {
+	if err := plain.Begin(&cobra.Command{Use: "init"}); err != nil {
 		t.Errorf("a command without --ca: %v, want the variable left unread", err)
 	}
 	_, _, err := plain.HTTP(0).Get(t.Context(), s.URL)

@@ -57,19 +57,6 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// Hinted is an error with the command that helps.
-type Hinted struct {
-	error
-	Hint string
-}
-
-func (h *Hinted) Unwrap() error { return h.error }
-
-// WithHint adds a hint to err.
-func WithHint(err error, format string, args ...any) error {
-	return &Hinted{err, fmt.Sprintf(format, args...)}
-}
-
 // errorObject is the JSON of an error.
 type errorObject struct {
 	Code   string `json:"code"`
@@ -102,12 +89,8 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 	p := ProblemOf(err)
 	exit := p.Kind.Row().Exit
 	// The command line's user may see the cause.
-	o := errorObject{Code: p.Kind.String(), Detail: a.AsTyped(FullText(p)), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
-	if h := new(Hinted); errors.As(err, &h) {
-		o.Hint = a.AsTyped(h.Hint)
-	} else {
-		o.Hint = certificateHint(err)
-	}
+	a.running = cmd
+	o := errorObject{Code: p.Kind.String(), Detail: a.AsTyped(FullText(p)), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
 	if a.JSON {
 		report := errorReport{Error: o}
 		if c := failedCall(nil); errors.As(err, &c) {

@@ -1,8 +1,12 @@
 package vacantcmd
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -46,11 +52,45 @@ provider is bound to the provider's server.`
 	c.API = kit.TenantAPI(secretTenant)
 	c.Explain = func(q kit.Asked, err error) error {
 		if problem.Of(err).Field == "hosts" {
-			return kit.WithHint(err, "vacancy secret set %s --for HOST", q.Args[0])
+			return setSecret(err, q.Args[0], q.Tenant, "HOST")
 		}
 		return err
 	}
 	return c.Command(a)
+}
+
+// setSecret adds the command that sets a secret to err.
+func setSecret(err error, name, tenant string, hosts ...string) error {
+	flags := ""
+	for _, host := range hosts {
+		flags += " --for " + kit.ShellWord(host)
+	}
+	if tenant != "" {
+		flags += " --tenant " + kit.ShellWord(tenant)
+	}
+	return kit.WithHint(err, "vacancy secret set %s%s < FILE", kit.ShellWord(name), flags)
+}
+
+// withSecretHint adds the command that sets the secret of an agent, if err says that it is missing.
+// The agent is a definition in JSON, or if there is none, the default agent of a substrate.
+func withSecretHint(err error, agent json.RawMessage, spec, tenant string) error {
+	if p := problem.Of(err); err == nil || p.Field != "secret" || !strings.Contains(p.Text(), " has no secret ") {
+		return err
+	}
+	var a definition.Agent
+	if s, parseErr := substrate.Parse(spec); agent == nil && parseErr == nil {
+		a, _ = definition.Of(s)
+	} else if json.Unmarshal(agent, &a) != nil {
+		return err
+	}
+	name := cmp.Or(a.SecretName(), a.Provider) // an agent with a tier has no model yet
+	var hosts []string
+	for _, at := range a.SecretEndpoints() {
+		if u, parseErr := url.Parse(at); parseErr == nil && u.Host != substrate.ProviderHost(name) && !slices.Contains(hosts, u.Host) {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	return setSecret(err, name, tenant, hosts...)
 }
 
 // SetSecret declares the command that sets a secret of a kind. The caller adds its texts.

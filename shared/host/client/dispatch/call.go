@@ -61,7 +61,7 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 		return problem.New(problem.Usage, "role: a call is not signed as %s", envelope.RoleAgent)
 	}
 	if probe := (envelope.Envelope{Payload: *msg}); probe.IsReset() {
-		return problem.New(problem.Usage, "%s is a chain reset, not a call: `vacancy call %s --reset`", envelope.ResetText, r.t.Name)
+		return r.newStuck(RemedyReset, problem.Usage, "%s is a chain reset, not a call", envelope.ResetText)
 	}
 	if e := r.st.anyJobEnvelope(); e != nil && sameMessage(e.Payload, *msg) {
 		r.res.Resumed = true
@@ -140,7 +140,7 @@ func (r *run) call(ctx context.Context, msg envelope.Message) error {
 // envelope.
 func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	if r.st.Request.Seq >= envelope.MaxSeq {
-		return problem.New(problem.Conflict, "the chain is at its end: `vacancy call %s --reset`", r.t.Name)
+		return r.newStuck(RemedyReset, problem.Conflict, "the chain with %s is at its end; a reset starts it again", r.t.Name)
 	}
 	e := envelope.Envelope{
 		From: r.self, To: r.t.ID, Seq: r.st.Request.Seq + 1, Prev: r.st.Request.Hash, Time: r.st.stamp(r.c.now()),
@@ -167,8 +167,7 @@ func (r *run) overfull(ctx context.Context) error {
 }
 
 func (r *run) tooMany() error {
-	return problem.New(problem.Conflict, "%d listed calls to %s have no known outcome: `vacancy call %s --ask` asks for them, `vacancy call %s --reset` starts a new chain",
-		len(r.st.Sent)+len(r.st.Live), r.t.Name, r.t.Name, r.t.Name)
+	return r.newStuck(RemedyAsk, problem.Conflict, "%d listed calls to %s have no known outcome: ask for their outcomes, or start a new chain by a reset", len(r.st.Sent)+len(r.st.Live), r.t.Name)
 }
 
 // send posts e until a conclusive reply comes, and acts on it. before: the host
@@ -382,15 +381,13 @@ func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
 	return r.movedProblem(kind, a, ", then run the same command again")
 }
 
-// movedProblem says why the chain does not go on, and the command that starts it again; then
-// ends the text.
+// movedProblem says why the chain does not go on. then ends the text.
 func (r *run) movedProblem(kind problem.Kind, a answer, then string) error {
 	if expected := a.expected; !a.restored.IsZero() && expected > 0 && expected <= r.st.Request.Seq+1 {
-		return problem.New(kind, "%s was restored from a backup at %s: it has the chain up to call %d, and refuses what was signed until %s; `vacancy call %s --reset` starts the chain again now%s",
-			r.t.Name, clock(a.restored), expected-1, clock(a.floor), r.t.Name, then)
+		return r.newStuck(RemedyReset, kind, "%s was restored from a backup at %s: it has the chain up to call %d, and refuses what was signed until %s; a reset starts the chain again now%s",
+			r.t.Name, clock(a.restored), expected-1, clock(a.floor), then)
 	}
-	return problem.New(kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it again%s",
-		r.t.Name, a.shown(), r.t.Name, then)
+	return r.newStuck(RemedyReset, kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): a reset starts it again%s", r.t.Name, a.shown(), then)
 }
 
 // clock is a time for people.

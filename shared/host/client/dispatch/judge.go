@@ -105,7 +105,7 @@ func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelop
 	}
 	if err == nil && current {
 		if err = r.st.follow(reply, &p); err != nil {
-			err = problem.Wrap(problem.Untrusted, nil, "%s (of the answers; `vacancy call %s --reset` starts both chains again)", problem.Of(err).Text(), r.t.Name)
+			err = r.newStuck(RemedyReset, problem.Untrusted, "%s (of the answers; a reset starts both chains again)", problem.Of(err).Text())
 		}
 	}
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
 	res, err = c.with(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset != nil {
-			return problem.New(problem.Conflict, "a reset of the chain is not confirmed: `vacancy call %s --reset` finishes it", r.t.Name)
+			return r.newStuck(RemedyReset, problem.Conflict, "a reset of the chain with %s is not confirmed: another reset finishes it", r.t.Name)
 		}
 		if err := r.begin(ctx, &msg); err != nil {
 			return err
 		}
 		if r.st.outcome() != nil {
-			return problem.New(problem.Conflict, "the answer to this call is here already: `vacancy call` with the same message shows it")
+			return problem.New(problem.Conflict, "the answer to this call is here already: a call with the same message shows it")
 		}
 		if r.st.jobEnvelope() == nil {
 			if len(r.st.Sent)+len(r.st.Live) >= MaxListed {
@@ -59,7 +59,7 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 		case again:
 			return r.unresolvedAnswer()
 		case other:
-			return problem.New(problem.Conflict, "the host had accepted an earlier call of this number: `vacancy call %s --ask` asks for its answer", r.t.Name)
+			return r.newStuck(RemedyAsk, problem.Conflict, "%s had accepted an earlier call of this number: ask for its answer", r.t.Name)
 		case moved:
 			return r.movedProblem(problem.Conflict, a, "")
 		case signAgain:

@@ -60,8 +60,8 @@ func TestAcceptOfRefusals(t *testing.T) {
 		"pending":        {`{"detail":"x","code":"replay","state":"pending"}`, problem.Pending, "same bytes again"},
 		"a storm":        {`{"detail":"x","code":"unavailable"}`, problem.Pending, "same bytes again"},
 		"asleep":         {`{"detail":"vacant is STALE","code":"not_accepting"}`, problem.NotAccepting, "vacant is STALE"},
-		"moved":          {`{"detail":"x","code":"gap","expected_seq":9,"chain_tip":"` + zeros + `"}`, problem.Conflict, "--reset"},
-		"moved, by text": {`{"detail":"non-monotonic sequence_no: expected 9, got 1"}`, problem.Conflict, "--reset"},
+		"moved":          {`{"detail":"x","code":"gap","expected_seq":9,"chain_tip":"` + zeros + `"}`, problem.Conflict, "a reset starts"},
+		"moved, by text": {`{"detail":"non-monotonic sequence_no: expected 9, got 1"}`, problem.Conflict, "a reset starts"},
 		"floor":          {`{"detail":"x","code":"floor","expected_seq":1,"floor":"2026-05-06T12:00:01+00:00"}`, problem.Conflict, "signs a new one"},
 		"clock":          {`{"detail":"x","code":"clock","now":"2026-05-06T11:00:01+00:00"}`, problem.Conflict, "signs a new one"},
 		"lost":           {`{"detail":"replay/out-of-order envelope: seq 1 <= last_seen 1"}`, problem.BehaviourFailed, "its answer is lost"},
@@ -104,7 +104,7 @@ func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 	}
 	_, refused := w.host.Serve("/a2a/message/send", two)
 	_, err = w.Accept(t.Context(), w.host.Target(), refused)
-	dispatchtest.WantKind(t, err, problem.Conflict, "`vacancy call demo --ask`")
+	dispatchtest.WantKind(t, err, problem.Conflict, "ask for its answer")
 	res, err := w.Accept(t.Context(), w.host.Target(), answer) // bound to the first
 	dispatchtest.Want(t, res, err, "echo: one")
 	if st := w.state(t); st.Request.Seq != 1 || len(st.Old) != 1 {
@@ -138,7 +138,7 @@ func TestPrintWaitsForAnUnfinishedReset(t *testing.T) {
 	_, err := w.Reset(t.Context(), w.host.Target())
 	dispatchtest.WantKind(t, err, problem.Pending, "not confirmed the reset")
 	_, _, err = w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
-	dispatchtest.WantKind(t, err, problem.Conflict, "`vacancy call demo --reset` finishes it")
+	dispatchtest.WantKind(t, err, problem.Conflict, "another reset finishes it")
 	res, err := w.call("hi") // finishes it first
 	dispatchtest.Want(t, res, err, "echo: hi")
 	if !res.Reset {

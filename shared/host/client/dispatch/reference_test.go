@@ -129,7 +129,7 @@ func TestReferenceHostThatForgotIsReset(t *testing.T) {
 			dispatchtest.Want(t, res, err, "echo: two")
 			continue
 		}
-		dispatchtest.WantKind(t, err, problem.Conflict, "non-monotonic sequence_no: expected 1, got 2", "`vacancy call demo --reset`")
+		dispatchtest.WantKind(t, err, problem.Conflict, "non-monotonic sequence_no: expected 1, got 2", "a reset starts it again")
 		if res, err = w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
 			t.Fatalf("Reset() = %+v, %v", res, err)
 		}

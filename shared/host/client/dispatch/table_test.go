@@ -455,7 +455,7 @@ func TestAnswerOutsideTheChainIsKept(t *testing.T) {
 		t.Errorf("Unknown = %q", res.Unknown)
 	}
 	_, err = w.call("two")
-	dispatchtest.WantKind(t, err, problem.Replay, "`vacancy call demo --reset`")
+	dispatchtest.WantKind(t, err, problem.Replay, "a reset starts it again")
 	if _, err := w.Reset(t.Context(), w.host.Target()); err != nil {
 		t.Fatal(err)
 	}
@@ -488,7 +488,7 @@ func TestMovedChain(t *testing.T) {
 	t.Run("is for a person without", func(t *testing.T) {
 		w := setup(t)
 		_, err := w.call("two")
-		dispatchtest.WantKind(t, err, problem.Fork, "`vacancy call demo --reset`", "same command again")
+		dispatchtest.WantKind(t, err, problem.Fork, "a reset starts it again", "same command again")
 		res, err := w.Reset(t.Context(), w.host.Target())
 		if err != nil || !res.Reset {
 			t.Fatalf("Reset() = %+v, %v", res, err)
@@ -556,7 +556,7 @@ func TestARestoredHost(t *testing.T) {
 		w := restored(t, "two", "three")
 		_, err := w.call("four")
 		dispatchtest.WantKind(t, err, problem.Gap, "demo was restored from a backup at 2026-05-06 12:01:00 UTC: it has the chain up to call 1, and refuses what was signed until 2026-05-06 12:06:00 UTC",
-			"`vacancy call demo --reset` starts the chain again now, then run the same command again")
+			"a reset starts the chain again now, then run the same command again")
 		w.clock.Add(time.Second)
 		if res, err := w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
 			t.Fatalf("Reset() = %+v, %v", res, err)
@@ -769,7 +769,7 @@ func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 		dispatchtest.WantKind(t, err, problem.NotAccepting)
 	}
 	_, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.Conflict, "--ask", "--reset")
+	dispatchtest.WantKind(t, err, problem.Conflict, "ask for their outcomes", "by a reset")
 	if _, _, err = w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Print() = %v, want a conflict", err)
 	}

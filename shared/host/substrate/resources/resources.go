@@ -187,11 +187,7 @@ func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definitio
 	}
 	err := r.Secrets.Check(ctx, tenant, name, a.SecretEndpoints()...)
 	if problem.Is(err, problem.NotFound) {
-		command := "vacancy secret set " + name
-		if tenant != "" {
-			command += " --tenant " + tenant
-		}
-		return &problem.Error{Kind: problem.Malformed, Field: "secret", Detail: "secret: " + problem.Of(err).Text() + ": " + command}
+		return &problem.Error{Kind: problem.Malformed, Field: "secret", Detail: "secret: " + problem.Of(err).Text()}
 	}
 	return err
 }
