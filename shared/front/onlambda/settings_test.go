@@ -50,44 +50,51 @@ func read(f functions.Function, env map[string]string) (Settings, error) {
 	return Read(f, func(name string) string { return env[name] })
 }
 
-func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
-	tables := dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}
-	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
-	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
-	const budget = 5 * money.Dollar / 2
-	owned := resources.Functions{"acme": {thinkerARN}}
-	quotas := quota.Quotas{"vacants": 500, "acme/vacants": 5000}
-	for f, want := range map[functions.Function]Settings{
-		functions.Message:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Think: thinkerARN, Tasks: tasksURL},
-		functions.Agent:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Searcher: searchARN},
-		functions.Worker:       {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL, Turns: 6},
-		functions.Think:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN},
-		functions.Admin:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp", Quotas: quotas}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Machine: gateARN, Think: thinkerARN},
-		functions.Export:       {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour}, Tables: tables, SealKey: sealARN, Secrets: secrets},
-		functions.Registry:     {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads},
-		functions.Search:       {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Reads: reads},
-		functions.Indexer:      {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs"},
-		functions.Checkpointer: {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN, HostKey: hostARN},
-		functions.Sweeper:      {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour}, Tables: tables, Tasks: tasksURL},
-		functions.Meter:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
-		functions.Gateway:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp", Quotas: quotas}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Tasks: tasksURL, Searcher: searchARN},
-		functions.Web: {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Secrets: secrets, Handlers: map[string]string{
+func TestAFunctionReadsItsVariablesAndNoOthers(t *testing.T) {
+	for _, f := range functions.All() {
+		got := map[string]bool{}
+		if _, err := Read(f, func(name string) string { got[name] = true; return full()[name] }); err != nil {
+			t.Errorf("Read(%s) = %v", f.Name, err)
+		}
+		want := map[string]bool{}
+		for _, name := range f.Environment() {
+			want[name] = true
+		}
+		for _, row := range setting.Table() {
+			if row.ReadBy(f.Name, f.URL) {
+				want[row.Variable] = true
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s reads (-want +got):\n%s", f.Name, diff)
+		}
+	}
+}
+
+func TestEachVariableHasItsMember(t *testing.T) {
+	var all []string
+	for _, v := range variables() {
+		all = append(all, v.name)
+	}
+	got, err := read(functions.Function{Name: "admin", URL: true, Takes: strings.Join(all, " ")}, full())
+	want := Settings{
+		Stage: "dev", Tables: dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", SealKey: sealARN, HostKey: hostARN,
+		URL: "https://vacants.example.org", Secrets: []string{secret, before}, Reads: edge.Rate{PerSecond: 12.5, Burst: 50}, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL,
+		Turns: 6, RowsStream: streamARN, Searcher: searchARN, Machine: gateARN,
+		Handlers: map[string]string{
 			"agent": "https://agent.lambda-url.us-east-1.on.aws", "message": "https://message.lambda-url.us-east-1.on.aws",
 			"registry": "https://registry.lambda-url.us-east-1.on.aws", "search": "https://search.lambda-url.us-east-1.on.aws",
-		}},
-		functions.Prober:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}},
-		functions.Tamper:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}},
-		functions.Graduate:  {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Machine: gateARN},
-		functions.Consent:   {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
-		functions.RateLimit: {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
-		functions.Collusion: {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN},
-		functions.Commit:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org"},
-		functions.Record:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
-	} {
-		got, err := read(f, full())
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("Read(%s) = %v (-want +got):\n%s", f.Name, err, diff)
-		}
+		},
+		Host: setting.Host{
+			Rate: edge.Rate{PerSecond: 20, Burst: 40}, PairRate: edge.Rate{PerSecond: 0.5, Burst: 20}, Retention: 48 * time.Hour, ModelBudget: 5 * money.Dollar / 2, Mock: true,
+			TenantFunctions: resources.Functions{"acme": {thinkerARN}}, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp", Quotas: quota.Quotas{"vacants": 500, "acme/vacants": 5000},
+		},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
+	}
+	if got, err := read(functions.Gateway, full()); err != nil || got.BookingPrice != money.Dollar/2 {
+		t.Errorf("Read(gateway) = %+v, %v, want a booking price of %d", got, err, money.Dollar/2)
 	}
 }
 
