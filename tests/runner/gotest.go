@@ -76,12 +76,12 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 	return errors.Join(err, second)
 }
 
-// testOnce runs go test, prints a line per package and the whole output of
+// testOnce runs go test without its checks, which stage vet has made. It prints a line per package and the whole output of
 // failures, and counts every test and subtest. It ends tests that hang, and
 // prints their goroutines. It returns the packages in which nothing failed
 // except that the race detector crashed; err is about the others.
 func testOnce(ctx context.Context, c *counts, args ...string) (crashed []string, err error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-timeout=" + packageTimeout.String()}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off", "-timeout=" + packageTimeout.String()}, args...)...)
 	cmd.Stderr = os.Stderr
 	// The group has go test, the tests, and the programs that tests start.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

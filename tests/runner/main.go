@@ -46,33 +46,36 @@ type stage struct {
 	about string
 	needs []string // downloads to wait for, by name
 	run   func(context.Context, *counts, depth) error
-	// beside is set for stages that run concurrently with the last one, which
-	// mostly waits for LocalStack.
-	beside bool
+	// lane names the stages that run one after another. The two lanes run side by side, after the
+	// stages without a lane.
+	lane string
 	// deepOnly is set for stages that a default run leaves out unless it names
 	// them.
 	deepOnly bool
 }
 
-// deployed is the stage that the stages with beside run with.
-const deployed = "aws"
+// Lanes, which take about the same time. The stages of waits mostly wait for servers and other programs.
+const (
+	computes = "computes"
+	waits    = "waits"
+)
 
 var stages = []stage{
 	{name: "format", about: "gofmt changes nothing", run: format},
 	{name: "vet", about: "go vet, and the command compiles for other systems", run: vet},
 	{name: "lint", about: "staticcheck is silent", needs: []string{"staticcheck"}, run: lint},
 	{name: "zips", about: "the functions and the stacks compile, within no test's limit", run: deployable},
-	{name: "unit", about: "unit tests with the race detector", run: unit, beside: true},
-	{name: "e2e", about: "stories and attacks through the real command, and clients and servers of others", run: e2e, beside: true},
-	{name: "interop", about: "stock A2A clients of Go, JavaScript and Python against a host", run: interop, beside: true},
-	{name: "web", about: "the JavaScript module and the pages in Chromium", run: web, beside: true},
-	{name: "store", about: "the store contract on every adapter", needs: []string{"dynamodb-local"}, run: storeContract, beside: true},
-	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, beside: true},
-	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, beside: true},
-	{name: "fuzz", about: "10 s for each parser of untrusted input", run: fuzz, beside: true, deepOnly: true},
-	{name: "release", about: "archives and images as they are published, unpacked and run", run: release, beside: true, deepOnly: true},
-	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck"}, run: infra, beside: true},
-	{name: deployed, about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack"}, run: aws},
+	{name: "unit", about: "unit tests with the race detector", run: unit, lane: computes},
+	{name: "e2e", about: "stories and attacks through the real command, and clients and servers of others", run: e2e, lane: computes},
+	{name: "web", about: "the JavaScript module and the pages in Chromium", run: web, lane: computes},
+	{name: "fuzz", about: "10 s for each parser of untrusted input", run: fuzz, lane: computes, deepOnly: true},
+	{name: "release", about: "archives and images as they are published, unpacked and run", run: release, lane: computes, deepOnly: true},
+	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck"}, run: infra, lane: computes},
+	{name: "aws", about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack"}, run: aws, lane: waits},
+	{name: "interop", about: "stock A2A clients of Go, JavaScript and Python against a host", run: interop, lane: waits},
+	{name: "store", about: "the store contract on every adapter", needs: []string{"dynamodb-local"}, run: storeContract, lane: waits},
+	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, lane: waits},
+	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, lane: waits},
 }
 
 func main() {
@@ -102,13 +105,13 @@ func run(ctx context.Context, args []string) int {
 		return 1
 	}
 	fetched := fetchAll(ctx, chosen)
-	alone := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.beside || s.name == deployed })
-	others := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return !s.beside })
-	last := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.name != deployed })
-	c.add(inOrder(ctx, alone, d, fetched, &times))
+	of := func(lane string) []stage {
+		return slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.lane != lane })
+	}
+	c.add(inOrder(ctx, of(""), d, fetched, &times))
 	done := make(chan counts, 1)
-	go func() { done <- inOrder(ctx, last, d, fetched, &times) }()
-	c.add(inOrder(ctx, others, d, fetched, &times))
+	go func() { done <- inOrder(ctx, of(waits), d, fetched, &times) }()
+	c.add(inOrder(ctx, of(computes), d, fetched, &times))
 	c.add(<-done)
 	if c.failed > 0 {
 		return 1

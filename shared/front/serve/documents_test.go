@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -426,8 +427,13 @@ func (j *journal) with(t *testing.T, k store.Key, data []byte) *journal {
 
 // sameRandom is randomness that is the same in each run, for many goroutines.
 type sameRandom struct {
-	mu sync.Mutex
-	of *mathrand.ChaCha8
+	mu    sync.Mutex
+	of    *mathrand.ChaCha8
+	steps map[string]int // how often a step began
+}
+
+func newRandom(seed byte) *sameRandom {
+	return &sameRandom{of: mathrand.NewChaCha8([32]byte{seed}), steps: map[string]int{}}
 }
 
 func (s *sameRandom) Read(b []byte) (int, error) {
@@ -436,12 +442,13 @@ func (s *sameRandom) Read(b []byte) (int, error) {
 	return s.of.Read(b)
 }
 
-// restart makes what is random from now on depend on a step only, not on how much was read
-// before it.
-func (s *sameRandom) restart(step int, of byte) {
+// restart seeds the randomness with the text of a step. A new step between others then changes the
+// golden file only where the step itself matters.
+func (s *sameRandom) restart(step string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of.Seed([32]byte{byte(step), of, byte(step >> 8)})
+	s.steps[step]++
+	s.of.Seed(sha256.Sum256(fmt.Appendf(nil, "%s %d", step, s.steps[step])))
 }
 
 // movedClock stands still until it is moved.
@@ -454,6 +461,13 @@ func (c *movedClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
+}
+
+// next moves the clock to the next whole minute.
+func (c *movedClock) next() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Truncate(time.Minute).Add(time.Minute)
 }
 
 func (c *movedClock) pass(d time.Duration) {
@@ -484,7 +498,6 @@ type documented struct {
 	said    *strings.Builder // its log
 	clock   *movedClock
 	rand    *sameRandom
-	steps   int // requests of do, so far
 
 	names map[string]string // of what stands in paths and bodies as {name}
 	sent  []byte            // a signed call
@@ -507,7 +520,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &documented{store: s, vault: vault, clock: &movedClock{at: at}, notices: &notices{}, said: &strings.Builder{}, names: map[string]string{}, rand: &sameRandom{of: mathrand.NewChaCha8([32]byte{seed})}}
+	h := &documented{store: s, vault: vault, clock: &movedClock{at: at}, notices: &notices{}, said: &strings.Builder{}, names: map[string]string{}, rand: newRandom(seed)}
 	log := slog.New(causes{h.said})
 	now := h.clock.now
 	h.server, err = serve.Config{
@@ -573,8 +586,7 @@ func (h *documented) send(t *testing.T, to site, method, path, body string, head
 // do sends a request that succeeds, and returns a member of the answer.
 func (h *documented) do(t *testing.T, to site, method, path, body, member string, headers ...string) string {
 	t.Helper()
-	h.steps++
-	h.rand.restart(h.steps, 2)
+	h.rand.restart(method + " " + path + " " + body)
 	w := h.send(t, to, method, path, body, headers...)
 	if w.Code >= http.StatusBadRequest || strings.Contains(w.Body.String(), `"error":{`) {
 		t.Fatalf("%s %s = %d %s%s", method, path, w.Code, w.Body, h.said)
@@ -649,6 +661,12 @@ func drive(t *testing.T) *documented {
 	name := func(name string) func(string) {
 		return func(value string) { h.names[name] = value }
 	}
+	// section begins a part of the steps at a whole minute, so that a new step moves no time of the other parts.
+	section := func(title string) {
+		h.agents.Tasks.Wait()
+		h.clock.next()
+		h.rand.restart(title)
+	}
 	op := func(method, path, body string) { t.Helper(); h.do(t, h.admin, method, path, body, "") }
 	made := func(called, body string) {
 		t.Helper()
@@ -673,7 +691,7 @@ func drive(t *testing.T) *documented {
 	op("PUT", "/v1/admin/budgets?tenant=acme", `{"daily":5000000}`)
 	op("PUT", "/v1/admin/budgets?tenant=other", `{"daily":6000000}`)
 
-	// Accounts, keys, links, and a payment.
+	section("Accounts, keys, links, and a payment")
 	for _, tenant := range []string{"acme", "buyer"} {
 		name(tenant)(h.do(t, h.admin, "POST", "/v1/admin/accounts", `{"tenant":"`+tenant+`","shards":4}`, "account"))
 		h.do(t, h.admin, "POST", "/v1/admin/accounts/"+tenant+"/credit", `{"amount":90000000,"note":"first"}`, "", "Idempotency-Key: first")
@@ -690,7 +708,7 @@ func drive(t *testing.T) *documented {
 		h.do(t, h.public, "POST", "/v1/account/links", `{"claim":"`+c.String()+`"}`, "", "Authorization: Bearer {"+tenant+"-pro}")
 	}
 
-	// Vacants, their families and publications.
+	section("Vacants, their families and publications")
 	made("demo", `{"name":"demo","capability":"leads","substrate":"echo","tenant":"acme"}`)
 	made("sage", `{"name":"sage","capability":"knows","tenant":"acme","agent":{"provider":"mock","system":"`+"```mock\\ntext: so be it\\nusage: 3 2\\n```"+`","price":{"input":1000000,"output":2000000},"daily_budget":1000000}}`)
 	op("PUT", "/v1/admin/vacants/sage/agent", `{"provider":"mock","model":"one","system":"`+"```mock\\ntext: so be it\\nusage: 3 2\\n```"+`","price":{"input":1000000,"output":2000000},"daily_budget":2000000}`)
@@ -735,7 +753,7 @@ func drive(t *testing.T) *documented {
 	_, err = h.server.Registry.Reach(ctx, func(context.Context, string) error { return problem.New(problem.Unavailable, "nobody answers") })
 	must(err)
 
-	// A graduation.
+	section("A graduation")
 	sub := graduation.Submission{Request: composite.Request{CapabilityText: "leads itself"}}
 	sub.Request.ParentID, err = identity.ParseID(h.names["demo"])
 	must(err)
@@ -747,8 +765,7 @@ func drive(t *testing.T) *documented {
 	must(err)
 	h.do(t, h.public, "POST", "/v1/graduations", string(blob), "")
 
-	// Calls: with a price and without, one by a plan, one of a model that costs, one left in
-	// the queue, and one with notifications.
+	section("Calls: with a price and without, one by a plan, one of a model that costs, one left in the queue, and one with notifications")
 	op("PUT", "/v1/admin/vacants/warung/price", `{"flat":2000,"free":1,"free_address":1,"free_all":9}`)
 	op("PUT", "/v1/admin/vacants/sage/price", `{"in":1000,"out":2000,"most":20000}`)
 	op("PUT", "/v1/admin/vacants/sage/price", `{"in":1000,"out":3000,"most":20000}`)
@@ -779,7 +796,7 @@ func drive(t *testing.T) *documented {
 		}
 	}
 
-	// Bookings: of a venue that answers, and of one that does not.
+	section("Bookings: of a venue that answers, and of one that does not")
 	booked := func(payload, prefer string) string {
 		t.Helper()
 		return h.do(t, h.public, "POST", "/a2a/v1", `{"from":"nemo","intent":"booking.confirm","payload":`+payload+`}`, "booking_id", "Authorization: Bearer {buyer-pro}", "Prefer: "+prefer)
@@ -790,7 +807,7 @@ func drive(t *testing.T) *documented {
 	must(h.agents.Work(ctx, "booking#"+h.names["failed"]))
 	h.do(t, h.public, "POST", "/a2a/v1", `{"from":"nemo","intent":"network.ping"}`, "", "Authorization: Bearer {buyer-free}")
 
-	// The host's background jobs.
+	section("The host's background jobs")
 	_, err = h.log.Seal(ctx)
 	must(err)
 	published, err := h.log.Latest(ctx)
@@ -819,25 +836,25 @@ func drive(t *testing.T) *documented {
 	_, err = (&exports.Exporter{Billing: h.server.Billing, Blobs: blobs}).Run(ctx)
 	must(err)
 
-	// A call that waits, and is paid.
+	section("A call that waits, and is paid")
 	name("paid-task")(h.do(t, h.public, "POST", "/v/warung", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m4","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {buyer-pro}"))
 	h.agents.Tasks.Wait()
 
-	// A call of OpenAI's clients.
+	section("A call of OpenAI's clients")
 	h.do(t, h.public, "POST", "/v/free/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`, "id", "Authorization: Bearer {buyer-pro}")
 
-	// A deleted vacant whose name another has.
+	section("A deleted vacant whose name another has")
 	for _, step := range []string{"sink", "archive"} {
 		op("POST", "/v1/admin/vacants/{gone}/"+step, "")
 	}
 	op("DELETE", "/v1/admin/vacants/{gone}", "")
 	made("heir", `{"name":"gone","capability":"follows","substrate":"echo"}`)
 
-	// A paid call of a subject, by a token.
+	section("A paid call of a subject, by a token")
 	name("issuer")(h.do(t, h.admin, "POST", "/v1/admin/issuers", `{"tenant":"acme","issuer":"`+loginURL+`","audiences":["api://vacancy"],"cap":1000000,"most":9000000,"anybody":true,"scopes":["call","read"],"listed":true}`, "id"))
 	name("ann")(newLogin().token("ann", "api://vacancy"))
 	h.do(t, h.public, "POST", "/v/warung", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m5","role":"ROLE_USER","parts":[{"text":"hi"}]}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {ann}")
-	// A turn in the background that has run.
+	section("A turn in the background that has run")
 	name("worked-task")(h.do(t, h.public, "POST", "/v/free", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m6","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {buyer-pro}"))
 	for _, message := range h.queued(t) {
 		if strings.HasSuffix(message, h.names["worked-task"]) {
@@ -848,9 +865,9 @@ func drive(t *testing.T) *documented {
 	_, err = h.server.Meter().Fold(ctx)
 	must(err)
 
-	// A name that was given up.
+	section("A name that was given up")
 	op("PATCH", "/v1/admin/vacants/closed", `{"name":"shut"}`)
-	// A revocation that stops after its first commit.
+	section("A revocation that stops after its first commit")
 	spare, _, err := h.server.Billing.MakeKey(ctx, h.names["buyer"], billing.KeyOptions{Tier: billing.Free, Test: true})
 	must(err)
 	c := h.server.Billing.Config
@@ -917,17 +934,17 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	defer h.server.Vacants.Close()
 	h.names = whole.names
 	// What is random for an operation does not depend on whether those before it failed.
-	next := func() {
+	next := func(a answer) {
+		all = append(all, a)
 		h.said.Reset()
-		h.rand.restart(len(all), 1)
+		h.rand.restart(a.name)
 	}
 	note := func(name string, err error, body string) {
 		a := answer{name: name, body: body, log: h.said.String()}
 		if err != nil {
 			a.refusal = err.Error()
 		}
-		all = append(all, a)
-		next()
+		next(a)
 	}
 	ask := func(to site, method, path, body string, headers ...string) {
 		t.Helper()
@@ -953,8 +970,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 				a.name += " by " + strings.Trim(key, "{}")
 			}
 		}
-		all = append(all, a)
-		next()
+		next(a)
 	}
 	proof := func(n byte, target string) string {
 		target = h.fill(target)
