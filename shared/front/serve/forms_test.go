@@ -65,6 +65,10 @@ func (whole *documented) forms(t *testing.T) string {
 		if found[name] == nil {
 			found[name] = map[string]bool{}
 		}
+		if slices.Contains(hashKinds, kind.Name) {
+			found[name]["hashes"] = true
+			continue
+		}
 		addForm(found[name], &d)
 	}
 	var b strings.Builder
@@ -76,6 +80,9 @@ func (whole *documented) forms(t *testing.T) string {
 	}
 	return b.String()
 }
+
+// hashKinds are the kinds whose documents have no format, because they are ids or hashes one after another.
+var hashKinds = []string{"reminder of a call", "tile"}
 
 func addForm(lines map[string]bool, d *store.Doc) {
 	var object map[string]any
