@@ -34,6 +34,7 @@ type Vacant struct {
 	Plain  string       `json:"plain,omitempty"`  // setting for callers without a key; "" means open
 	Price  *price.Price `json:"price,omitempty"`  // price of a call; nil if calls are free
 	Work   string       `json:"work,omitempty"`   // bound of a call, as "5m0s"; "" means the host's
+	Memory bool         `json:"memory,omitempty"` // its agent remembers the calls of a thread
 	// Published is PUBLIC or RESTRICTED for a vacant that is published, else "". CallsToday
 	// counts the calls of the UTC day that are answered or failed. It is nil on a host that
 	// counts no usage, or has too much to add up for a list. Only list and show have both.
@@ -47,7 +48,7 @@ func vacantOf(r *vacants.Record) Vacant {
 	v := Vacant{
 		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate, Agent: r.Agent,
 		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
-		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, Plain: string(r.Plain),
+		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, Plain: string(r.Plain), Memory: r.Memory,
 	}
 	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
 		v.Card, v.Endpoint = r.Card, c.Endpoint

@@ -122,8 +122,12 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	}
 	m.raw("halo_version", strconv.AppendInt(nil, c.HaloVersion, 10))
 	m.text("capability_card_blob_hex", hex.EncodeToString(s.Card))
-
-	etag := `"` + identity.Sum(s.Card).String()[:32] + `"`
+	etag := identity.Sum(s.Card).String()[:32]
+	if s.Memory { // an addition to the reference's page
+		m.raw("memory", []byte("true"))
+		etag += "-memory"
+	}
+	etag = `"` + etag + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, max-age=10")
 	// Lambda may pass a list as several values.

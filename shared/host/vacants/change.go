@@ -210,7 +210,7 @@ func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *e
 // version after the commit.
 func (r *Record) put(tx *store.Tx) error {
 	if r.next != nil {
-		r.Agent, r.Input = r.Agent+1, r.next.Input
+		r.Agent, r.Input, r.Memory = r.Agent+1, r.next.Input, r.next.Memory
 		AgentDocs.Put(tx, store.Doc{Key: AgentKey(r.ID, r.Agent)}, *r.next)
 		r.next = nil
 	}

@@ -76,7 +76,7 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id iden
 	if err := v.fits(ctx, &r, &p); err != nil {
 		return r, p, err
 	}
-	r.Substrate, r.Input = plan.Kind, nil
+	r.Substrate, r.Input, r.Memory = plan.Kind, nil, false
 	PlanDocs.Put(tx, store.Doc{Key: old.Key}, p)
 	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())})
 }

@@ -66,6 +66,9 @@ type Record struct {
 	// Input are the media types of the files that the vacant's agent takes beside text
 	// (definition.Agent).
 	Input []string
+	// Memory says that the vacant's agent remembers the calls of a thread. Records of earlier programs do not
+	// say so until the agent's next version.
+	Memory bool
 	// Stored is the number of bytes that the tenant's quota counts for the vacant: versions of its
 	// agent, and chains that it was imported with. Versions that an earlier program stored do not
 	// count.
@@ -177,6 +180,8 @@ type stored struct {
 	Price *price.Price  `json:"price,omitempty"`
 	Work  time.Duration `json:"work,omitempty"`
 	Input []string      `json:"input,omitempty"`
+	// Memory is absent from records of earlier programs, and means false.
+	Memory bool `json:"memory,omitempty"`
 	// Stored is absent from records of earlier programs, and means 0.
 	Stored int64 `json:"stored,omitempty"`
 }
@@ -197,7 +202,7 @@ func encodeRecord(r Record) ([]byte, error) {
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed = r.Capability, r.Substrate, r.Agent, r.Card, r.seed
 		s.Floor, s.Restored = r.Floor, r.Restored
-		s.Plain, s.Price, s.Work, s.Input, s.Stored = r.Plain, r.Price, r.Work, r.Input, r.Stored
+		s.Plain, s.Price, s.Work, s.Input, s.Memory, s.Stored = r.Plain, r.Price, r.Work, r.Input, r.Memory, r.Stored
 		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
 	}
 	return record.Encode(s)
@@ -232,7 +237,7 @@ func decodeRecord(d store.Doc) (Record, error) {
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Restored: s.Restored, Deleted: s.Deleted,
-		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work, Input: s.Input, Stored: s.Stored,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price, Work: s.Work, Input: s.Input, Memory: s.Memory, Stored: s.Stored,
 		seed: s.Seed, version: d.Version,
 	}, nil
 }

@@ -158,7 +158,7 @@ func shownTarget(ctx context.Context, plane *admin.Client, what string) (*dispat
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the card of %s cannot be read", what)
 	}
-	t := &dispatch.Target{ID: v.ID, URL: v.Endpoint, Card: &c, Name: what}
+	t := &dispatch.Target{ID: v.ID, URL: v.Endpoint, Card: &c, Name: what, Memory: v.Memory}
 	if base, _, ok := strings.Cut(v.Endpoint, "/v/"); ok && what == v.Name {
 		t.Address = base + "/v/" + what
 	}

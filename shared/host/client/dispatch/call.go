@@ -63,7 +63,8 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	if probe := (envelope.Envelope{Payload: *msg}); probe.IsReset() {
 		return r.newStuck(RemedyReset, problem.Usage, "%s is a chain reset, not a call", envelope.ResetText)
 	}
-	if e := r.st.anyJobEnvelope(); e != nil && sameMessage(e.Payload, *msg) {
+	if e := r.st.anyJobEnvelope(); e != nil && (sameMessage(e.Payload, *msg) || sameMessage(e.Payload, r.threaded(*msg, e.IdempotencyKey))) {
+		*msg = e.Payload
 		r.res.Resumed = true
 		r.hold(*e)
 		r.jobKey = r.st.Job
@@ -74,9 +75,25 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 			return err
 		}
 	}
+	if r.c.Thread == LastThread && r.st.Thread == "" {
+		return problem.New(problem.Usage, "no call to %s began a thread that could be continued", r.t.Name)
+	}
 	key, err := r.c.newKey()
 	r.st.Job, r.jobKey = key, key
+	*msg = r.threaded(*msg, key)
 	return err
+}
+
+// threaded returns a message in its thread. A new thread is named after the call's idempotency key, so that the same
+// message is found to be under way.
+func (r *run) threaded(msg envelope.Message, key string) envelope.Message {
+	switch id := "c-" + key; r.c.Thread {
+	case NewThread:
+		msg.ContextID = &id
+	case LastThread:
+		msg.ContextID = &r.st.Thread
+	}
+	return msg
 }
 
 // checkResumed refuses to send a kept call that Check refuses, unless the target accepted it
@@ -154,6 +171,9 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	}
 	r.st.Sent = append(r.st.Sent[:len(r.st.Sent):len(r.st.Sent)], e)
 	r.st.noteSigned(e.Time)
+	if r.c.Thread != AnyThread && msg.ContextID != nil {
+		r.st.Thread = *msg.ContextID
+	}
 	r.hold(e)
 	return r.save()
 }

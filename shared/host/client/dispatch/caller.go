@@ -46,6 +46,9 @@ type Caller struct {
 	// accepted call's answer. Zero means no bound.
 	Time time.Duration
 
+	// Thread chooses the thread of a message that names none.
+	Thread Thread
+
 	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
 	// may cost more. With nil, any price is accepted.
 	MaxPrice *int64
@@ -57,6 +60,16 @@ type Caller struct {
 	// accepted the call: for callers that would rather try another vacant.
 	BriefTries int
 }
+
+// Thread says which context id a new message has.
+type Thread uint8
+
+const (
+	AnyThread   Thread = iota // its own, if it has one; State.Thread stays as it is
+	NamedThread               // its own, which becomes State.Thread
+	NewThread                 // one that is made for it, which becomes State.Thread
+	LastThread                // State.Thread
+)
 
 // Defaults and bounds of a Caller.
 const (

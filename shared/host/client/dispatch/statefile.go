@@ -30,6 +30,9 @@ func (s *State) AppendJSON(dst []byte) []byte {
 	dst = appendList(append(dst, ",\n\"old\": "...), s.Old)
 	dst = appendEnvelope(append(dst, ",\n\"reset\": "...), s.Reset)
 	dst = canon.AppendString(append(dst, ",\n\"job\": "...), s.Job)
+	if s.Thread != "" {
+		dst = canon.AppendString(append(dst, ",\n\"thread\": "...), s.Thread)
+	}
 	dst = append(dst, ",\n\"signed\": "...)
 	if s.Signed.IsZero() {
 		dst = append(dst, "null"...)
@@ -89,7 +92,7 @@ func DecodeState(data []byte) (State, error) {
 	return s, nil
 }
 
-// stateMembers is the number of members of a state, including the format.
+// stateMembers is the number of members of a state, including the format and without the optional thread.
 const stateMembers = 15
 
 func decodeState(data []byte) (State, error) {
@@ -102,6 +105,9 @@ func decodeState(data []byte) (State, error) {
 		}
 		return s.member(d, key)
 	})
+	if s.Thread != "" {
+		n--
+	}
 	switch {
 	case err != nil:
 		return State{}, err
@@ -136,6 +142,8 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 		s.Reset, err = decodeEnvelope(d)
 	case "job":
 		s.Job, err = d.String()
+	case "thread":
+		s.Thread, err = d.String()
 	case "signed":
 		s.Signed, err = decodeTime(d)
 	case "ahead_us":

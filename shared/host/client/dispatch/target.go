@@ -32,6 +32,8 @@ type Target struct {
 	// Name is the person's name for the target, for messages. If empty,
 	// messages have the short id.
 	Name string
+	// Memory says that the target's host says that its agent remembers the calls of a thread.
+	Memory bool
 	// Address is the URL below which the target was found, if it may lead to another vacant
 	// later: https://agents.example/v/clerk. It is empty if the target was found by its id or
 	// card.
@@ -170,7 +172,7 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 		a := readAnswer(status, body)
 		return Target{}, problem.New(kindOf(a), "GET %s: %d %s", u, status, a.shown())
 	}
-	c, err := parseCardAnswer(body)
+	c, memory, err := parseCardAnswer(body)
 	if err != nil {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: %s", u, problem.Of(err).Text())
 	}
@@ -178,7 +180,7 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
 	}
 	send := outbound.ReplaceSuffix(typed, sendPath, sendPath).String()
-	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given, Address: AddressOf(given)}, nil
+	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given, Memory: memory, Address: AddressOf(given)}, nil
 }
 
 // AddressOf returns Target.Address for a URL that a person typed.
@@ -195,11 +197,13 @@ func AddressOf(given string) string {
 
 // parseCardAnswer parses the body of GET …/card (PROTOCOL §6.1). The signed
 // blob counts; other members must agree with it.
-func parseCardAnswer(body []byte) (card.Card, error) {
+func parseCardAnswer(body []byte) (c card.Card, memory bool, err error) {
 	var id, blobHex string
 	d := canon.NewDecoder(body, canon.AnswerLimits())
-	err := d.Document(func(key string) (err error) {
+	err = d.Document(func(key string) (err error) {
 		switch key {
+		case "memory":
+			memory, err = lax(d, canon.Bool, d.Bool)
 		case "vacant_id":
 			id, err = d.String()
 		case "capability_card_blob_hex":
@@ -210,22 +214,22 @@ func parseCardAnswer(body []byte) (card.Card, error) {
 		return err
 	})
 	if err != nil {
-		return card.Card{}, err
+		return c, false, err
 	}
 	blob, err := hex.DecodeString(blobHex)
 	if err != nil || len(blob) == 0 {
-		return card.Card{}, problem.Invalid("capability_card_blob_hex", "a card in hexadecimal", fmt.Sprintf("%.20q", blobHex))
+		return c, false, problem.Invalid("capability_card_blob_hex", "a card in hexadecimal", fmt.Sprintf("%.20q", blobHex))
 	}
-	c, err := card.Parse(bytes.Clone(blob))
+	c, err = card.Parse(bytes.Clone(blob))
 	switch {
 	case err != nil:
-		return card.Card{}, err
+		return c, false, err
 	case !c.Verify():
-		return card.Card{}, problem.New(problem.Untrusted, "target capability card for %s does not verify", c.VacantID.Short())
+		return c, false, problem.New(problem.Untrusted, "target capability card for %s does not verify", c.VacantID.Short())
 	case id != c.VacantID.String():
-		return card.Card{}, problem.Invalid("vacant_id", c.VacantID.String(), fmt.Sprintf("%.70q", id))
+		return c, false, problem.Invalid("vacant_id", c.VacantID.String(), fmt.Sprintf("%.70q", id))
 	}
-	return c, nil
+	return c, memory, nil
 }
 
 // IDInPath finds the id in …/v/{id}/….
