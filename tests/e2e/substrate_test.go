@@ -22,8 +22,8 @@ const slowness = 3 * time.Second
 // file asked.json, and the texts of all requests are in asked.log. For the text
 // "fail" it answers 500, for "leak" with a secret, for "redirect" it redirects
 // elsewhere, for "garbage", "untexted" and "endless" it sends something that is
-// not an answer, for "slow" it answers late, and for "held"
-// once there is a file release.
+// not an answer, for "slow" it answers late, and for "held" once there is a
+// file release.
 func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: substrate")
@@ -79,7 +79,7 @@ func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"text": "I thought about %s"}`, q.Message)
+			_ = json.NewEncoder(w).Encode(map[string]string{"text": "I thought about " + q.Message})
 		}
 	}))
 	ts.Defer(func() {

@@ -7,6 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,29 +27,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// agentCallFlags are the flags of a call to any agent of A2A.
+// agentCallFlags are the flags of a call by A2A.
 type agentCallFlags struct {
+	typed                         string   // the agent as the person named it
+	files                         []string // paths
 	stream, noWait, tasks, pushes bool
 	task, cancel, peer, cursor    string
 	push, unpush                  string
 }
 
 func (f *agentCallFlags) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.stream, "stream", false, "with an agent's URL: print the answer while it comes")
-	fs.BoolVar(&f.noWait, "no-wait", false, "with an agent's URL: print the task at once instead of the answer")
-	fs.StringVar(&f.task, "task", "", "with an agent's URL: read the task with this `ID`, or send it TEXT")
-	fs.BoolVar(&f.tasks, "tasks", false, "with an agent's URL: list your tasks, of --context if given, newest first")
+	fs.BoolVar(&f.stream, "stream", false, "print the answer while it comes")
+	fs.StringArrayVar(&f.files, "file", nil, "send a `FILE` with TEXT, unsigned; may be repeated")
+	fs.BoolVar(&f.noWait, "no-wait", false, "print the task at once instead of the answer")
+	fs.StringVar(&f.task, "task", "", "read the task with this `ID`, or send it TEXT")
+	fs.BoolVar(&f.tasks, "tasks", false, "list your tasks, of --context if given, newest first")
 	fs.StringVar(&f.cursor, "cursor", "", "with --tasks: continue after an earlier page")
-	fs.StringVar(&f.push, "push", "", "with an agent's URL: have the agent notify `URL` of the task of --task, or of TEXT")
-	fs.BoolVar(&f.pushes, "push-list", false, "with an agent's URL: list the push configurations of --task")
-	fs.StringVar(&f.unpush, "push-delete", "", "with an agent's URL: delete the push configuration of --task with this `ID`")
+	fs.StringVar(&f.push, "push", "", "have the agent notify `URL` of the task of --task, or of TEXT")
+	fs.BoolVar(&f.pushes, "push-list", false, "list the push configurations of --task")
+	fs.StringVar(&f.unpush, "push-delete", "", "delete the push configuration of --task with this `ID`")
 	fs.StringVar(&f.peer, "peer", "", "call the best agent of \"vacancy peers\" that has this `SKILL`")
-	fs.StringVar(&f.cancel, "cancel", "", "with an agent's URL: cancel the task with this `ID`")
+	fs.StringVar(&f.cancel, "cancel", "", "cancel the task with this `ID`")
 }
 
 // set reports whether one of the flags is.
 func (f *agentCallFlags) set() bool {
-	return f.stream || f.noWait || f.task != "" || f.cancel != "" || f.tasks || f.cursor != "" || f.push != "" || f.pushes || f.unpush != ""
+	return f.stream || f.noWait || len(f.files) > 0 || f.task != "" || f.cancel != "" || f.tasks || f.cursor != "" || f.push != "" || f.pushes || f.unpush != ""
 }
 
 // check refuses flags that do not go together.
@@ -55,6 +62,8 @@ func (f *agentCallFlags) check(text bool) error {
 		return problem.New(problem.Usage, "--cursor goes with --tasks")
 	case f.tasks && (text || f.task != "" || f.cancel != "" || f.push != ""):
 		return problem.New(problem.Usage, "--tasks: expected no TEXT, --task, --cancel and --push")
+	case len(f.files) > 0 && (f.tasks || f.cancel != "" || f.pushes || f.unpush != ""):
+		return problem.New(problem.Usage, "--file goes with a message, not with --tasks, --cancel, --push-list and --push-delete")
 	case (f.pushes || f.unpush != "") && (f.task == "" || text):
 		return problem.New(problem.Usage, "--push-list and --push-delete: expected --task ID, and no TEXT")
 	}
@@ -90,12 +99,36 @@ func (r agentResult) Print(w io.Writer) {
 	}
 }
 
+// agentURL returns the URL of the agent that a person named, for A2A.
+func agentURL(a *kit.App, ctx context.Context, web *dispatch.HTTP, f callFlags, what string) (string, error) {
+	if kit.IsURL(what) {
+		return what, nil
+	}
+	t, err := a.Target(ctx, web, what, f.where)
+	if err != nil || t.Address != "" {
+		return t.Address, err
+	}
+	u, err := dispatch.ParseURL(t.URL)
+	if err != nil {
+		return "", err
+	}
+	return outbound.ReplaceSuffix(u, "/a2a/message/send", "").String(), nil
+}
+
 // callAgent calls an agent of A2A that need not be a vacant, without a key; but the
 // stream of a vacant is a signed call.
-func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []string) error {
+func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words []string) error {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	web := a.HTTP(f.timeout)
+	at, err := agentURL(a, ctx, web, f, what)
+	if err != nil {
+		return err
+	}
+	f.agent.typed = kit.ShellWord(what) + f.where.Args()
+	if f.thread == lastThread && !f.agent.stream {
+		return problem.New(problem.Usage, "--context: expected a context of the agent for a call without a signature, got %q, which continues the last signed call", f.thread)
+	}
 	cards, err := cards(a, web, false)
 	if err != nil {
 		return err
@@ -123,14 +156,18 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	if err := f.agent.check(len(words) > 0); err != nil {
 		return err
 	}
-	if len(words) == 0 && a.Piped && f.agent.task == "" && f.agent.cancel == "" && !f.agent.tasks {
+	if len(words) == 0 && a.Piped && f.agent.task == "" && len(f.agent.files) == 0 && f.agent.cancel == "" && !f.agent.tasks {
 		words = []string{"-"}
 	}
 	text, err := callText(a, words)
 	if err != nil {
 		return err
 	}
-	if f.agent.stream && f.agent.task == "" && f.agent.push == "" && !card.VacantID.IsZero() {
+	parts, err := messageParts(text, f.agent.files)
+	if err != nil {
+		return err
+	}
+	if f.agent.stream && f.agent.task == "" && f.agent.push == "" && len(f.agent.files) == 0 && !card.VacantID.IsZero() {
 		return streamSigned(a, ctx, f, agent, web, at, words)
 	}
 	how := "without a key"
@@ -144,12 +181,12 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 		return showTask(a, at, &t, err)
 	case f.agent.tasks:
 		return listTasks(a, ctx, f, agent, at)
-	case text == "" && f.agent.task != "" && (f.agent.push != "" || f.agent.pushes || f.agent.unpush != ""):
+	case len(parts) == 0 && f.agent.task != "" && (f.agent.push != "" || f.agent.pushes || f.agent.unpush != ""):
 		return changePushes(a, ctx, f.agent, agent, at)
-	case text == "" && f.agent.task != "":
+	case len(parts) == 0 && f.agent.task != "":
 		t, err := agent.Get(ctx, f.agent.task)
 		return showTask(a, at, &t, err)
-	case text == "":
+	case len(parts) == 0:
 		return problem.New(problem.Usage, "expected TEXT for the agent, got none")
 	}
 	var id [16]byte
@@ -157,7 +194,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 		return err
 	}
 	q := a2awire.SendRequest{Immediately: f.agent.noWait, OutputModes: []string{"text/plain"}, Message: task.Message{
-		ID: hex.EncodeToString(id[:]), Task: f.agent.task, Context: f.thread, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}},
+		ID: hex.EncodeToString(id[:]), Task: f.agent.task, Context: f.thread, Role: task.User, Parts: parts,
 	}}
 	if f.agent.push != "" {
 		q.Push = &task.PushConfig{URL: f.agent.push}
@@ -173,11 +210,38 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	var fault *a2awire.RPCError
 	switch {
 	case errors.As(err, &fault) && fault.Code == extensionRequired:
-		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", at)
+		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", f.agent.typed)
 	case err != nil:
 		return keyHint(a, ctx, err, f, at)
 	}
 	return showAgent(a, at, answer)
+}
+
+// maxFile bounds a file in bytes. Hosts set closer bounds.
+const maxFile = 16 << 20
+
+// messageParts returns the parts of a message with files.
+func messageParts(text string, files []string) (parts []task.Part, err error) {
+	if text != "" {
+		parts = append(parts, task.Part{Kind: task.Text, Text: text})
+	}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "--file: %s", err)
+		}
+		b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "--file: %s", err)
+		}
+		if len(b) > maxFile {
+			return nil, problem.New(problem.TooLarge, "--file: expected at most %d bytes, %s has more", maxFile, path)
+		}
+		media := cmp.Or(mime.TypeByExtension(filepath.Ext(path)), http.DetectContentType(b))
+		media, _, _ = strings.Cut(media, ";")
+		parts = append(parts, task.Part{Kind: task.Raw, Raw: b, Filename: filepath.Base(path), MediaType: media})
+	}
+	return parts, nil
 }
 
 // extensionRequired is A2A's code for an agent that answers only signed messages.
@@ -274,7 +338,7 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	}
 	switch {
 	case errors.Is(err, agents.ErrStreamCutOff) && t.ID != "":
-		return kit.WithHint(err, "vacancy call %s --task %s", at, kit.ShellWord(kit.Printable(t.ID)))
+		return kit.WithHint(err, "vacancy call %s --task %s", f.agent.typed, kit.ShellWord(kit.Printable(t.ID)))
 	case err != nil:
 		return keyHint(a, ctx, err, f, at)
 	case bare != nil:

@@ -33,13 +33,6 @@ func (r streamedResult) Print(w io.Writer) {
 // counts once the signed answer at the end confirms it. The call is kept and settled
 // like any other.
 func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, web *dispatch.HTTP, at string, words []string) error {
-	msg, err := callMessage(a, f, words, f.thread != "")
-	if err != nil {
-		return err
-	}
-	if err := checkText(msg.Text()); err != nil {
-		return err
-	}
 	target, err := dispatch.FetchTarget(ctx, web, at)
 	switch {
 	case err != nil:
@@ -51,7 +44,15 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	if err != nil {
 		return err
 	}
+	msg, thread, err := callMessage(a, f, words, f.thread != "", target.Memory)
+	if err != nil {
+		return err
+	}
+	if err := checkText(msg.Text()); err != nil {
+		return err
+	}
 	caller := a.Dispatcher(self, web, f.timeout)
+	caller.Thread = thread
 	_, res, err := caller.Print(ctx, target, msg)
 	if err != nil {
 		return showCall(a, nil, NewCallResult(self, target, res), err)
@@ -59,7 +60,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	sent := res.RequestHash
 	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.SignedMessage(&res.Request)})
 	if err != nil {
-		return keptCall(at, keyHint(a, ctx, err, f, at))
+		return keptCall(f.agent.typed, keyHint(a, ctx, err, f, at))
 	}
 	answer := t.Status.Message
 	if bare != nil {
@@ -75,7 +76,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	case reply != nil:
 		res, err = caller.Accept(ctx, target, envelope.AppendResponse(nil, nil, reply))
 	case bare == nil && !t.Status.State.Terminal():
-		return keptCall(at, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
+		return keptCall(f.agent.typed, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
 	default:
 		// The task has no signed answer: the signed path tells the outcome.
 		if res, err = caller.Ask(ctx, target); err == nil {
@@ -93,20 +94,21 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 		res.Cut = a2awire.Cut(answer)
 	}
 	known := NewCallResult(self, target, res)
+	known.started(thread)
 	return showCall(a, streamedResult{answerResult{known, a.AnswerText}, printed}, known, err)
 }
 
 // keptCall is the error of a stream that broke off or was refused.
-func keptCall(at string, err error) error {
+func keptCall(typed string, err error) error {
 	var refused *a2awire.RPCError
 	if h := new(kit.Hinted); errors.As(err, &h) {
 		return err
 	}
 	if errors.As(err, &refused) {
-		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", kit.ShellWord(at))
+		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", typed)
 	}
 	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the call is signed and kept: %s", problem.Of(err).Text())
-	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", at)
+	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", typed)
 }
 
 func artifactText(t *task.Task) (text string) {

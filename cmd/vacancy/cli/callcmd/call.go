@@ -70,11 +70,14 @@ the same bytes again and gets the one answer. An identity calls a target once at
 second call waits for the first, and with --as OTHER it does not. A vacant may take up to 14
 minutes: without --timeout the command waits until the host has the answer.
 
+An agent with memory remembers the calls of a thread. Its first call prints how to go on:
+--context - continues the thread of your last signed call to TARGET, --context C another one.
+
 TARGET may also be the URL of any other agent of A2A 1.0 or 0.3. The agent is called without
-a signature, and its answer is not verified. --no-wait, --task, --tasks, --cancel and --push are
-for such calls; with them a vacant is called like any agent. --stream signs a call of a vacant, and
-verifies the streamed text by the answer at the end. Without these flags, a URL with a
-vacant's id gets only signed calls.
+a signature, and its answer is not verified. --file, --no-wait, --task, --tasks, --cancel and
+--push make such calls; with them a vacant is called like any agent. --stream signs a call of a
+vacant, and verifies the streamed text by the answer at the end. Without these flags, a URL with
+a vacant's id gets only signed calls.
 
 --max-price refuses a call that may cost more: before it is sent, if the vacant's card says
 so, and otherwise at the host. It also bounds what the account pays when the vacant calls
@@ -92,6 +95,8 @@ and outside the networks of this machine unless the registry is on it, too.`,
 		Example: `  vacancy call demo "hello"
   vacancy call https://agents.example.org/v/clerk "hello"
   vacancy call demo --as alice < question.txt
+  vacancy call sage "and tomorrow?" --context -
+  vacancy call demo "what is this?" --file cat.png
   vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
   vacancy call demo hi --host aws --stage prod
   vacancy call demo hi --max-price 0.002
@@ -107,7 +112,7 @@ and outside the networks of this machine unless the registry is on it, too.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
-	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId)")
+	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId), or - for the thread of the last signed call")
 	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer, even if the host says that it may take longer")
 	fs.BoolVar(&f.ask, "ask", false, "ask for the outcomes of earlier calls, without a new call")
 	fs.BoolVar(&f.reset, "reset", false, "sign a reset, which starts a new chain with the target")
@@ -136,30 +141,31 @@ func callOneOf(a *kit.App, ctx context.Context, f callFlags, args []string, chan
 		return callPeer(a, ctx, f, args, changed("context"))
 	}
 	if f.agent.set() {
-		if !kit.IsURL(args[0]) {
-			return problem.New(problem.Usage, "--stream, --no-wait, --task, --tasks, --cancel and --push go with the URL of an agent, got %q", kit.Clip(args[0], 80))
-		}
 		return callAgent(a, ctx, f, args[0], args[1:])
 	}
 	return callVacantOrAgent(a, ctx, f, args[0], args[1:], changed("context"))
 }
 
-// callMessage is the message of a call, in the thread of --context if given.
-func callMessage(a *kit.App, f callFlags, words []string, threaded bool) (envelope.Message, error) {
+// lastThread is the value of --context for the thread of the last call.
+const lastThread = "-"
+
+// callMessage is the message of a call, in the thread of --context if given. A call of an agent with memory
+// begins a thread, so that a later call can continue it.
+func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.Thread, err error) {
 	text, err := callText(a, words)
-	if err != nil {
-		return envelope.Message{}, err
+	if err == nil && len(words) > 0 {
+		err = checkText(text)
 	}
-	if len(words) > 0 {
-		if err := checkText(text); err != nil {
-			return envelope.Message{}, err
-		}
+	msg = envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
+	switch {
+	case threaded && f.thread == lastThread:
+		thread = dispatch.LastThread
+	case threaded:
+		msg.ContextID, thread = &f.thread, dispatch.NamedThread
+	case memory:
+		thread = dispatch.NewThread
 	}
-	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
-	if threaded {
-		msg.ContextID = &f.thread
-	}
-	return msg, nil
+	return msg, thread, err
 }
 
 // callTarget does what the flags request: send, ask, reset, print or accept.
@@ -167,9 +173,12 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if err := f.check(len(words) > 0); err != nil {
 		return err
 	}
-	msg, err := callMessage(a, f, words, threaded)
-	if err != nil {
-		return err
+	if len(words) > 0 { // before anything else is done
+		if text, err := callText(a, words); err != nil {
+			return err
+		} else if err := checkText(text); err != nil {
+			return err
+		}
 	}
 	price, err := f.find.most()
 	if err != nil {
@@ -208,6 +217,11 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		caller.Time, caller.UntilDue = f.timeout, maxMore
 	}
 	caller.Check = checkPayer(a, f, self, web, targetName)
+	msg, thread, err := callMessage(a, f, words, threaded, target.Memory)
+	if err != nil {
+		return err
+	}
+	caller.Thread = thread
 	if f.print {
 		return printCall(a, ctx, caller, self, target, msg)
 	}
@@ -235,6 +249,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	result := NewCallResult(self, target, res)
 	result.Before = before
+	result.started(thread)
 	if err != nil {
 		err = callHint(a, ctx, err, f, target, res.Pay)
 	}

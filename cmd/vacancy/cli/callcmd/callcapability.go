@@ -38,7 +38,10 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 	if err != nil {
 		return err
 	}
-	msg, err := callMessage(a, f, words, threaded)
+	if f.thread == lastThread {
+		return problem.New(problem.Usage, "--context -: expected one TARGET, got --capability")
+	}
+	msg, _, err := callMessage(a, f, words, threaded, false)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 // shape.
 type CallResult struct {
 	As          string          `json:"as"`                      // the signing identity
+	Context     string          `json:"context_id,omitempty"`    // of the request
 	Made        bool            `json:"made_identity,omitempty"` // it was created for this call
 	Target      identity.ID     `json:"target"`
 	Before      *identity.ID    `json:"earlier_target,omitempty"` // the vacant that the address led to at an earlier call, if another
@@ -37,6 +38,8 @@ type CallResult struct {
 	Timing      timing          `json:"timing"`
 	Late        []lateResult    `json:"late,omitempty"`
 	Unknown     []string        `json:"unknown,omitempty"`
+
+	thread bool // the call began a thread, which the person does not know
 
 	// For a call to a match of a search.
 	Chosen  *matchResult        `json:"chosen,omitempty"`
@@ -74,6 +77,9 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	}
 	if !res.RequestHash.IsZero() {
 		r.Request, r.RequestHash = envelope.AppendMessage(nil, &res.Request), &res.RequestHash
+		if id := res.Request.Payload.ContextID; id != nil {
+			r.Context = *id
+		}
 	}
 	if !res.ReplyHash.IsZero() {
 		r.ReplyHash = &res.ReplyHash
@@ -84,6 +90,9 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	}
 	return r
 }
+
+// started records that the call began a thread, if it did and was answered.
+func (r *CallResult) started(t dispatch.Thread) { r.thread = t == dispatch.NewThread && r.Text != nil }
 
 func newLateResult(l dispatch.Late) lateResult {
 	r := lateResult{
@@ -174,7 +183,11 @@ func showCall(a *kit.App, r kit.Result, known CallResult, err error) error {
 	if err != nil {
 		return &callError{err, known}
 	}
-	return a.Show(r)
+	if err := a.Show(r); err != nil || !known.thread {
+		return err
+	}
+	a.Note("it remembers this conversation; to go on: --context -, or after another one: --context %s", known.Context)
+	return nil
 }
 
 // cutRemark says that a text is only a part of the answer.
