@@ -1,7 +1,6 @@
 package startcmd
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -11,13 +10,11 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,6 +43,7 @@ const agentFile = "agent.md"
 // watchOptions are the flags of watch.
 type watchOptions struct {
 	data, listen, name, start, root, substrate string
+	join                                       bool
 }
 
 func watchCommand(a *kit.App) *cobra.Command {
@@ -57,8 +55,9 @@ func watchCommand(a *kit.App) *cobra.Command {
 agent of DIR/agent.md under the folder's name. FILE is an agent's file with another name, which
 is the name of the vacant. A changed program starts again. A changed agent's file becomes the
 agent's next version. Each call is shown with its usage. Ctrl-C ends the program, and the host
-if this command started it. If the host of another command ends, the watch ends, too. A host of
-"vacancy serve" calls an agent on this machine only with --allow-loopback-agents.
+if this command started it. If the host of another command ends, the watch waits until it runs
+again; with --join it waits for one at its start, too, and starts none. A host of "vacancy serve"
+calls an agent on this machine only with --allow-loopback-agents.
 
 The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
 start" if it has a package.json, and by "python3 agent.py" if it has an agent.py; packages of a
@@ -79,6 +78,7 @@ requests to the program with it ("vacancy help agent-contract").`,
 	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the name of the folder or FILE)")
 	fs.StringVar(&o.start, "start", "", "the shell `COMMAND` that runs the program")
 	fs.StringVar(&o.listen, "listen", kit.DefaultListen, "the loopback address and port, if this command starts the host")
+	fs.BoolVar(&o.join, "join", false, "start no host, but wait for the one of another command")
 	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
 	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in the agent's file")
 	kit.DataFlag(fs, &o.data)
@@ -98,10 +98,15 @@ type watching struct {
 	port    int        // of the program, in a URL on this machine, or 0
 	from    string     // the setting with that URL
 	taken   func(port int) bool
-	secret  string // the program's AGENT_SECRET, by which the host signs; "" if the agent's file names a secret
-	bound   string // the host to which the secret is bound
-	joined  bool   // the host is of another command
-	told    told   // since the program's last start
+	secret  string            // the program's AGENT_SECRET, by which the host signs; "" if the agent's file names a secret
+	bound   string            // the host to which the secret is bound
+	told    told              // since the program's last start
+	print   func(line string) // prints a line about the program, or of its output
+
+	joined bool      // the host is of another command
+	away   bool      // that host does not run
+	next   time.Time // of the next look for it
+	pause  time.Duration
 }
 
 // told records the last line about whether the agent answers.
@@ -113,10 +118,12 @@ const (
 	settled      // it answers, or why it does not
 )
 
-func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err error) {
-	w := &watching{App: a, watchOptions: o, file: agentFile, taken: listens}
+// newWatching returns a folder, or a file, with the agent that its file describes.
+func newWatching(a *kit.App, what string, o watchOptions) (w *watching, file agentfile.File, err error) {
+	w = &watching{App: a, watchOptions: o, file: agentFile, taken: listens}
+	w.print = func(line string) { w.say("%s | %s", w.name, line) }
 	if w.dir, err = filepath.Abs(what); err != nil {
-		return err
+		return nil, file, err
 	}
 	name := filepath.Base(w.dir)
 	if info, err := os.Stat(w.dir); err == nil && !info.IsDir() {
@@ -129,9 +136,14 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 	}
 	w.name = cmp.Or(w.name, name)
 	if err := registry.CheckNewName(w.name); err != nil {
-		return kit.WithHint(err, "vacancy watch %s --name NAME", kit.ShellWord(what))
+		return nil, file, kit.WithHint(err, "vacancy watch %s --name NAME", kit.ShellWord(what))
 	}
-	file, err := w.read()
+	file, err = w.read()
+	return w, file, err
+}
+
+func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
+	w, file, err := newWatching(a, what, o)
 	if err != nil {
 		return err
 	}
@@ -145,7 +157,11 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 	if err != nil {
 		return err
 	}
-	defer func() { end(); <-ended }()
+	defer func() {
+		if end(); ended != nil {
+			<-ended
+		}
+	}()
 	data, err := a.DataDir(o.data)
 	if err != nil {
 		return err
@@ -157,7 +173,7 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 	}
 	defer journal.Close()
 	seen := w.look()
-	program := w.begin(ctx)
+	program := w.begin()
 	w.await(ctx, program) // because set asks for its tools, and its first call may come at once
 	if err := w.set(ctx, file); err != nil {
 		program.stop()
@@ -315,26 +331,27 @@ func (w *watching) setSecret(ctx context.Context, c *kit.AdminAPI, a *definition
 }
 
 // host starts a host in this process, unless one runs over the data directory. ended
-// gets why it ended, and is closed then.
+// gets why it ended, and is closed then; it is nil if the host is of another command.
 func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := serve.DialAdmin(dir); err == nil {
-		w.joined = true
-		go func() {
-			defer close(done)
-			for cloud.Wait(ctx, joinedPause) == nil {
-				if _, _, err := serve.DialAdmin(dir); errors.Is(err, serve.ErrNoHost) {
-					err := problem.New(problem.Unavailable, "the host over %s has ended, so %s answers no calls", dir, w.name)
-					done <- kit.WithHint(err, "%s, which starts a host if none runs", w.Again())
-					return
-				}
-			}
-		}()
-		return done, nil
+	for told := false; ; told = true {
+		if _, _, err := serve.DialAdmin(dir); err == nil {
+			w.joined = true
+			return nil, nil
+		}
+		if !w.join {
+			break
+		}
+		if !told {
+			w.say("%s waits for a host over %s", w.name, kit.Printable(dir))
+		}
+		if err := cloud.Wait(ctx, joinedPause); err != nil {
+			return nil, err
+		}
 	}
 	// The calls are shown from the journal, in both cases.
 	quiet := *w.App
@@ -395,8 +412,50 @@ func (w *watching) set(ctx context.Context, file agentfile.File) error {
 	})
 }
 
-// joinedPause is the pause between two looks at whether the host of another command runs.
-const joinedPause = time.Second
+// rejoin looks whether the host of another command runs. Once it runs again, it gets the agent as it is now.
+func (w *watching) rejoin(ctx context.Context) {
+	now := w.Now()
+	if !w.joined || now.Before(w.next) {
+		return
+	}
+	dir, err := w.DataDir(w.data)
+	if err == nil {
+		_, _, err = serve.DialAdmin(dir)
+	}
+	switch {
+	case errors.Is(err, serve.ErrNoHost) && !w.away:
+		w.away, w.pause = true, joinedPause
+		w.say("the host over %s has ended, so %s answers no calls until it runs again", kit.Printable(dir), w.name)
+	case err == nil && w.away:
+		file, err := w.read()
+		if err == nil {
+			err = w.set(ctx, file)
+		}
+		if problem.Is(err, problem.Unavailable) {
+			break // it starts
+		}
+		w.away, w.pause, w.told = false, joinedPause, nothing
+		w.say("the host over %s runs again", kit.Printable(dir))
+		if err != nil && ctx.Err() == nil {
+			w.stays(err)
+		}
+	}
+	if w.away {
+		w.pause = min(2*w.pause, maxJoinedPause)
+	}
+	w.next = now.Add(cmp.Or(w.pause, joinedPause))
+}
+
+// stays says why a change of the agent's file has no effect.
+func (w *watching) stays(err error) {
+	w.say("%s stays as it was: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
+}
+
+// Pauses between two looks at whether the host of another command runs: the first, and the longest while it does not.
+const (
+	joinedPause    = time.Second
+	maxJoinedPause = 10 * time.Second
+)
 
 // watchPause is the pause between two looks at the folder and the journal.
 const watchPause = 150 * time.Millisecond
@@ -414,7 +473,9 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		if program.gone() && w.port != 0 && w.taken(w.port) {
 			return w.portTaken() // by whoever was quicker than the program
 		}
-		w.tell(ctx, program)
+		if w.rejoin(ctx); !w.away {
+			w.tell(ctx, program)
+		}
 		if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -430,11 +491,11 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		port, secret := w.port, w.secret
 		if slices.Contains(changed, w.file) {
 			file, err := w.read()
-			if err == nil {
+			if err == nil && !w.away {
 				err = w.set(ctx, file)
 			}
 			if err != nil && ctx.Err() == nil {
-				w.say("%s stays as it was: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
+				w.stays(err)
 			}
 			changed = slices.DeleteFunc(changed, func(name string) bool { return name == w.file })
 		}
@@ -447,7 +508,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			if w.command() != "" {
 				w.say("%s changed; starting again", kit.Printable(what))
 			}
-			program, w.told = w.begin(ctx), nothing
+			program, w.told = w.begin(), nothing
 		}
 	}
 }
@@ -515,114 +576,4 @@ func changedFiles(before, now map[string]string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// command returns the shell command that starts the program, or "" without a program.
-func (w *watching) command() string {
-	if w.start != "" {
-		return w.start
-	}
-	if w.file != agentFile && w.port == 0 {
-		return "" // a program in the folder of many agents is not of each one
-	}
-	_, start := scaffold.Find(w.has)
-	return start
-}
-
-// has reports whether the folder has a file.
-func (w *watching) has(name string) bool {
-	_, err := os.Stat(filepath.Join(w.dir, name))
-	return err == nil
-}
-
-// child is a running program.
-type child struct {
-	cmd      *exec.Cmd
-	began    time.Time
-	done     chan struct{}
-	stopping atomic.Bool
-}
-
-// begin starts the program. Without a program, the child has no cmd.
-func (w *watching) begin(ctx context.Context) *child {
-	command := w.command()
-	if command == "" || ctx.Err() != nil {
-		return &child{}
-	}
-	cmd := inShell(command)
-	cmd.Dir = w.dir
-	cmd.Env = os.Environ()
-	if w.port != 0 {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("PORT=%d", w.port))
-	}
-	if w.secret != "" {
-		cmd.Env = append(cmd.Env, secretEnv+"="+w.secret)
-	}
-	ownGroup(cmd)
-	lines, err := cmd.StdoutPipe()
-	if err == nil {
-		cmd.Stderr = cmd.Stdout
-		err = cmd.Start()
-	}
-	if err != nil {
-		w.say("%s: %s", kit.Printable(command), kit.Printable(err.Error()))
-		return &child{}
-	}
-	c := &child{cmd: cmd, began: w.Now(), done: make(chan struct{})}
-	go func() {
-		defer close(c.done)
-		for in := bufio.NewScanner(lines); in.Scan(); {
-			w.say("%s | %s", w.name, kit.Printable(in.Text()))
-		}
-		_, _ = io.Copy(io.Discard, lines) // after a line that is too long
-		if err := cmd.Wait(); err != nil && !c.stopping.Load() {
-			w.say("%s | ended: %s", w.name, kit.Printable(err.Error()))
-		}
-	}()
-	return c
-}
-
-// startTime bounds how long a program may take until it listens.
-const startTime = 5 * time.Second
-
-// await waits until the program listens or ends.
-func (w *watching) await(ctx context.Context, program *child) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	for program.cmd != nil && w.port != 0 && !program.gone() && !w.taken(w.port) {
-		if cloud.Wait(ctx, watchPause) != nil {
-			return
-		}
-	}
-}
-
-// gone reports whether a program has ended with all that it started.
-func (c *child) gone() bool {
-	if c.cmd == nil {
-		return false
-	}
-	select {
-	case <-c.done:
-		return !groupLives(c.cmd)
-	default:
-		return false
-	}
-}
-
-// stopTime is the time between asking a program to end and killing it.
-const stopTime = 3 * time.Second
-
-// stop ends the program and all that it started.
-func (c *child) stop() {
-	if c.cmd == nil {
-		return
-	}
-	c.stopping.Store(true)
-	endGroup(c.cmd, false)
-	select {
-	case <-c.done:
-	case <-time.After(stopTime):
-		endGroup(c.cmd, true)
-		<-c.done
-	}
 }

@@ -23,6 +23,7 @@ func fox(t *testing.T, file, start string) *watching {
 		t.Fatal(err)
 	}
 	w := &watching{App: &kit.App{Err: &bytes.Buffer{}, Now: time.Now}, watchOptions: watchOptions{name: "fox", start: start}, dir: dir, file: file, taken: func(int) bool { return false }}
+	w.print = func(string) {}
 	if _, err := w.read(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer journal.Close()
-	err = w.run(context.Background(), journal, nil, w.look(), w.begin(context.Background()))
+	err = w.run(context.Background(), journal, nil, w.look(), w.begin())
 	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
 		t.Errorf("run() = %v, want that the port is taken", err)
 	}
@@ -141,12 +142,12 @@ func TestPortOfAProgram(t *testing.T) {
 
 func TestAProgramIsAwaitedUntilItListensOrEnds(t *testing.T) {
 	w := fox(t, agentFile, "exit 1")
-	w.await(context.Background(), w.begin(context.Background())) // it ends
+	w.await(context.Background(), w.begin()) // it ends
 
 	looks := 0
 	w = fox(t, agentFile, "sleep 600")
 	w.taken = func(int) bool { looks++; return looks == 3 }
-	program := w.begin(context.Background())
+	program := w.begin()
 	defer program.stop()
 	if w.await(context.Background(), program); looks != 3 {
 		t.Errorf("looked %d times, want until the program listens", looks)
