@@ -22,6 +22,7 @@ type hostRun struct {
 	data, cluster string // flags
 	config        standalone.Config
 	running       standalone.Running
+	beside        []*beside
 }
 
 // runHost runs the host of a data directory until ctx ends. ready is called once
@@ -53,11 +54,15 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
+	defer startBeside(h.beside, log.Logger)() // they end before the host closes
 	h.running.Endpoints = a.Seams.WrapEndpoints
 	// The data file itself, so that the log's reads are not counted as the host's.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error {
 		defer a.KeepStart(dir)
+		if err := hostBeside(ctx, h.beside); err != nil {
+			return err
+		}
 		return ready(ctx, host, dir)
 	})
 }

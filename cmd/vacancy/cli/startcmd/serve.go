@@ -29,7 +29,7 @@ import (
 type serveOptions struct {
 	devOptions
 	publicURL, cert, key, domain, authority string
-	proxies                                 []string
+	proxies, run                            []string
 	loopbackAgents                          bool
 }
 
@@ -59,6 +59,12 @@ Agents on this machine need --allow-loopback-agents, and only the operator can s
 from a caller, a tenant or another host is never called if it leads to this machine. The
 operator's API is a socket in the data directory.
 
+--run DIR hosts the agent of DIR/agent.md and starts its program, as vacancy watch does, without
+watching for changes; it means --allow-loopback-agents. Lines of the program go to the log. A
+program that ends is started again: after 1 s, then 2 s, at most a minute, and not any more
+after 10 ends in a row within a minute of a start. The programs end with the host, after its
+last call.
+
 Web pages of other sites send nothing and read nothing but public documents. --allow-origin
 names origins whose pages may, such as a web app's https://chat.example.com or a desktop
 program's app://client.
@@ -66,6 +72,7 @@ program's app://client.
 After the first Ctrl-C the host refuses new calls and completes running calls.`,
 		Example: `  vacancy serve --tls-domain agents.example.org
   vacancy serve --public-url https://agents.example.org --tls-cert cert.pem --tls-key key.pem --listen :8443
+  vacancy serve --tls-domain agents.example.org --run fox --run owl
   vacancy serve --public-url https://agents.example.org --listen 10.0.0.5:8080 --trusted-proxy 10.0.0.0/24`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runServe(a, cmd.Context(), data, o)
@@ -80,6 +87,7 @@ After the first Ctrl-C the host refuses new calls and completes running calls.`,
 	fs.StringVar(&o.authority, "acme-url", "", "the directory URL of an ACME authority (default Let's Encrypt)")
 	fs.StringArrayVar(&o.proxies, "trusted-proxy", nil, "the addresses of a proxy in front, as `CIDR`; may be repeated")
 	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "call agents on this machine, if the operator set them")
+	fs.StringArrayVar(&o.run, "run", nil, "host the agent of `DIR` and run its program; may be repeated")
 	kit.ClusterFlag(fs, &o.cluster)
 	witnessFlag(fs, &o.witnesses)
 	a.LogFlag(fs)
@@ -105,6 +113,11 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	if err := refuseSecond(a, ctx, data); err != nil {
 		return err
 	}
+	agents, err := readBeside(a, o.run, data)
+	if err != nil {
+		return err
+	}
+	o.loopbackAgents = o.loopbackAgents || len(agents) > 0
 	if o.listen == "" {
 		if o.listen = kit.DefaultListen; o.domain != "" || o.cert != "" {
 			o.listen = ":443"
@@ -124,7 +137,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	}
 	https := base.Scheme == "https"
 	h := hostRun{
-		data: data, cluster: o.cluster,
+		data: data, cluster: o.cluster, beside: agents,
 		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), settings.AllowedOrigins, next))

@@ -1,0 +1,136 @@
+package startcmd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// beside is an agent whose program runs beside a host.
+type beside struct {
+	*watching
+	agent agentfile.File
+	restarts
+}
+
+// restarts bounds how a program that ends is started again.
+type restarts struct {
+	first, longest time.Duration // pauses before a start: each is twice the one before
+	steady         time.Duration // a program that ran for so long has not failed to start
+	most           int           // starts of a program that does not run steadily
+}
+
+var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, most: 10}
+
+// readBeside reads the folders of serve --run.
+func readBeside(a *kit.App, dirs []string, data string) (all []*beside, err error) {
+	for _, dir := range dirs {
+		w, agent, err := newWatching(a, dir, watchOptions{data: data})
+		if err != nil {
+			return nil, err
+		}
+		if w.command() == "" {
+			return nil, kit.WithHint(problem.New(problem.Usage, "--run: expected a folder with an agent's program, %s has none", dir), "vacancy create NAME --from %s", kit.ShellWord(dir))
+		}
+		if slices.ContainsFunc(all, func(b *beside) bool { return b.name == w.name || b.port == w.port && w.port != 0 }) {
+			return nil, problem.New(problem.Usage, "--run: expected folders with names and ports of their own, %s has the name or port of another folder", dir)
+		}
+		all = append(all, &beside{w, agent, defaultRestarts})
+	}
+	return all, nil
+}
+
+// startBeside starts the programs. Their lines go to the log.
+func startBeside(all []*beside, log *slog.Logger) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, b := range all {
+		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + b.name}) // it has a share of the journal
+		b.print = limitLines(b.Now, func(line string) { log.InfoContext(from, b.name+" | "+line) })
+		running.Go(func() { b.keep(ctx) })
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// keep runs the program until ctx ends, and starts it again when it ends.
+func (b *beside) keep(ctx context.Context) {
+	for short := 1; ; short++ {
+		program := &child{began: b.Now()}
+		if b.port != 0 && b.taken(b.port) {
+			b.print(fmt.Sprintf("not started, because another program listens at port %d", b.port))
+		} else {
+			program = b.begin()
+			for program.cmd != nil && !program.gone() && ctx.Err() == nil {
+				_ = cloud.Wait(ctx, watchPause)
+			}
+			program.stop()
+		}
+		if b.Now().Sub(program.began) >= b.steady {
+			short = 1
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if short == b.most {
+			b.print(fmt.Sprintf("ended %d times soon after its start; it is started again with the host", short))
+			return
+		}
+		pause := b.longest
+		if short < 16 { // a longer shift could overflow
+			pause = min(b.first<<(short-1), b.longest)
+		}
+		b.print(fmt.Sprintf("starts again in %s", pause))
+		if cloud.Wait(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// hostBeside hosts the agents, once their programs listen or the time for that is over.
+func hostBeside(ctx context.Context, all []*beside) error {
+	waiting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for _, b := range all {
+		for b.port != 0 && !b.taken(b.port) && cloud.Wait(waiting, watchPause) == nil {
+		}
+		if err := b.set(ctx, b.agent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxLines bounds the lines of a program that are printed in a second.
+const maxLines = 100
+
+// limitLines returns print with a limit. It counts the lines that it leaves out.
+func limitLines(now func() time.Time, print func(string)) func(string) {
+	var mu sync.Mutex
+	var began time.Time
+	count := 0
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if at := now(); at.Sub(began) >= time.Second {
+			if count > maxLines {
+				print(fmt.Sprintf("%d more lines came in that second", count-maxLines))
+			}
+			began, count = at, 0
+		}
+		if count++; count <= maxLines {
+			print(line)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+//go:build unix
+
+package startcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/await"
+)
+
+// lines collects printed lines.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) print(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+}
+
+func (l *lines) has(line string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.all, line)
+}
+
+// run is an agent beside a host, whose program a shell command starts.
+func run(t *testing.T, start string) (*beside, *lines) {
+	t.Helper()
+	b, l := &beside{watching: fox(t, agentFile, start), restarts: restarts{time.Millisecond, 3 * time.Millisecond, time.Hour, 4}}, &lines{}
+	b.print = l.print
+	return b, l
+}
+
+// until waits until the condition holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for began := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > await.Limit {
+			t.Fatalf("%s did not happen within %s", what, await.Limit)
+		}
+	}
+}
+
+func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
+	b, l := run(t, "echo hello; exit 3")
+	b.keep(t.Context())
+	want := []string{
+		"hello", "ended: exit status 3", "starts again in 1ms", "hello", "ended: exit status 3", "starts again in 2ms",
+		"hello", "ended: exit status 3", "starts again in 3ms", "hello", "ended: exit status 3",
+		"ended 4 times soon after its start; it is started again with the host",
+	}
+	if !slices.Equal(l.all, want) {
+		t.Errorf("lines = %q, want %q", l.all, want)
+	}
+
+	b, l = run(t, "exit 3")
+	b.taken = func(int) bool { return true }
+	b.keep(t.Context())
+	if !strings.HasPrefix(l.all[0], "not started, because another program listens at port 9321") || len(l.all) != 8 {
+		t.Errorf("lines = %q, want that the port is taken", l.all)
+	}
+}
+
+func TestAProgramThatRanSteadilyIsStartedAlways(t *testing.T) {
+	b, l := run(t, "exit 3")
+	var passed time.Duration // each look at the clock is an hour later
+	b.Now = func() time.Time { passed += time.Hour; return time.Unix(0, 0).Add(passed) }
+	ctx, cancel := context.WithCancel(t.Context())
+	starts := 0
+	b.print = func(line string) {
+		if l.print(line); line == "starts again in 1ms" {
+			if starts++; starts == 20 {
+				cancel()
+			}
+		}
+	}
+	if b.keep(ctx); starts != 20 {
+		t.Errorf("started again %d times, want 20 with the first pause: %q", starts, l.all)
+	}
+}
+
+// A program ends with all that it started: though it forks, ignores signals, or holds its output open from another group.
+func TestAProgramIsEndedWithTheHost(t *testing.T) {
+	const loop = `trap "" TERM INT HUP; echo $$ >> pids; echo ready; while :; do sleep 0.1; done`
+	for name, start := range map[string]string{
+		"ignores":            loop,
+		"forks":              `(` + strings.ReplaceAll(loop, "$$", "$(exec sh -c 'echo $PPID')") + `) & exit 0`,
+		"forks without pipe": `(` + strings.ReplaceAll(loop, "$$", "$(exec sh -c 'echo $PPID')") + `) >&- 2>&- & echo ready; exit 0`,
+		"another group":      `setsid sh -c 'echo ready; sleep 30' & wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, l := run(t, start)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); b.keep(ctx) }()
+			until(t, "ready", func() bool { return l.has("ready") })
+			pids := filepath.Join(b.dir, "pids")
+			if name != "another group" {
+				until(t, "pids", func() bool { text, _ := os.ReadFile(pids); return strings.HasSuffix(string(text), "\n") })
+			}
+			cancel()
+			select {
+			case <-ended:
+			case <-time.After(await.Limit):
+				t.Fatal("keep() did not end")
+			}
+			text, _ := os.ReadFile(pids)
+			for _, field := range strings.Fields(string(text)) {
+				pid, _ := strconv.Atoi(field)
+				until(t, "the end of "+field, func() bool { return !runs(pid) })
+			}
+		})
+	}
+}
+
+// runs reports whether a process runs. A dead process may stay a zombie here.
+func runs(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !strings.Contains(string(stat), ") Z ")
+}
+
+func TestAFloodOfOutputIsCut(t *testing.T) {
+	b, l := run(t, "")
+	at := time.Unix(0, 0)
+	b.start = `head -c 100000 /dev/zero | tr '\0' x; echo; yes y | head -n 50000; echo last >&2`
+	b.print = limitLines(func() time.Time { return at }, l.print)
+	b.most = 1
+	b.keep(t.Context())
+	if len(l.all) != maxLines || len(l.all[0]) > maxLine || !strings.HasPrefix(l.all[0], "xxx") || l.all[1] != "y" {
+		t.Errorf("%d lines, the first of %d bytes, then %q; want %d, and a long line cut", len(l.all), len(l.all[0]), l.all[1], maxLines)
+	}
+	at = at.Add(time.Second)
+	b.print("next")
+	if want := []string{"49903 more lines came in that second", "next"}; !slices.Equal(l.all[maxLines:], want) {
+		t.Errorf("then %q, want %q", l.all[maxLines:], want)
+	}
+}
