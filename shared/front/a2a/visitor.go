@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -102,6 +104,8 @@ func (s Server) HoldStream(w http.ResponseWriter, r *http.Request, payer *call.P
 // Question is a text for a vacant.
 type Question struct {
 	Text string
+	// Files are for an agent that takes them.
+	Files []substrate.File
 	// Context names the conversation; "" begins a conversation.
 	Context string
 	// ID is the id of the message. A message of an account that comes again by its id runs
@@ -145,9 +149,14 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 	if len(q.ID) > envelope.MaxIDBytes {
 		return t, problem.Invalid("idempotency-key", fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), strconv.Itoa(len(q.ID)))
 	}
-	turn, err := d.turn(r, &a2awire.SendRequest{Message: task.Message{
-		ID: q.ID, Context: q.Context, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: q.Text}},
-	}})
+	parts := []task.Part{{Kind: task.Text, Text: q.Text}}
+	for i, f := range q.Files {
+		if !r.vacant.Takes(&f) {
+			return t, problem.Invalid(fmt.Sprintf("files[%d].mime_type", i), "a type that this agent reads: "+readable(&r.vacant), httpapi.Clip(f.MediaType))
+		}
+		parts = append(parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
+	}
+	turn, err := d.turn(r, &a2awire.SendRequest{Message: task.Message{ID: q.ID, Context: q.Context, Role: task.User, Parts: parts}})
 	if err != nil {
 		return t, err
 	}

@@ -28,7 +28,7 @@ type agent struct {
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
 	a.r.asked.Store(true)
-	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Context: q.Context, ID: q.ID, Most: q.Most, Began: q.Began}, a.answerTime, pieceOf(piece))
+	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Files: q.Files, Context: q.Context, ID: q.ID, Most: q.Most, Began: q.Began}, a.answerTime, pieceOf(piece))
 	if !a.r.posted.batch { // which has one status for several answers
 		err = a.OrLogin(ctx, err)
 	}

@@ -30,7 +30,7 @@ const cardPath = "/server-card"
 
 // aboutVacant describes the server of a vacant.
 func (d *api) aboutVacant(v *a2a.Visitor) mcptool.About {
-	return mcptool.About{Name: v.Vacant.Name, Instructions: v.Vacant.Capability, Version: d.version(), Signed: !v.TakesText(), Of: v.Vacant.ID}
+	return mcptool.About{Name: v.Vacant.Name, Instructions: v.Vacant.Capability, Version: d.version(), Signed: !v.TakesText(), Input: strings.Join(v.Vacant.Input, ","), Of: v.Vacant.ID}
 }
 
 // aboutHost describes the server of the host.

@@ -79,7 +79,7 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 		if err != nil {
 			return nil, err
 		}
-		return ask(ctx, r, agent, in.Agent, in.asking)
+		return ask(ctx, r, agent, in.Agent, askingFiles{asking: in.asking})
 	})
 	tool(s, &sdk.Tool{
 		Name: "get_task", Title: "Get an answer", Annotations: with(reads, "Get an answer"), OutputSchema: answerSchema,

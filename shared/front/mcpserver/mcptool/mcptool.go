@@ -20,6 +20,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -70,6 +71,7 @@ type Host interface {
 // Question is a text for a vacant.
 type Question struct {
 	Text    string
+	Files   []substrate.File
 	Context string        // the conversation, or ""
 	ID      string        // of MetaKey, or ""
 	Most    *money.Amount // the most that the call may cost, unless nil

@@ -3,15 +3,18 @@ package mcptool
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -22,6 +25,9 @@ type About struct {
 	// Signed says that the vacant answers only calls that their callers sign: ask and what belongs to
 	// it are not listed.
 	Signed bool
+	// Input are the media types of the files that the agent takes, separated by commas; "" for an agent
+	// that reads only text.
+	Input string
 	// Of is the vacant's id; zeros for a host.
 	Of identity.ID
 }
@@ -52,6 +58,15 @@ type (
 		Message  string `json:"message" canon:"required,min=1"`
 		Context  string `json:"context"`
 		MaxPrice *int64 `json:"max_price" canon:"min=0"`
+	}
+	askingFiles struct {
+		asking
+		Files []file `json:"files" canon:"max=64"`
+	}
+	file struct {
+		Name  string `json:"name"`
+		Media string `json:"mime_type" canon:"required,min=1"`
+		Data  string `json:"data" canon:"required"`
 	}
 	ofTask struct {
 		Task string `json:"task" canon:"required,min=1"`
@@ -99,14 +114,22 @@ func with(hints sdk.ToolAnnotations, title string) *sdk.ToolAnnotations {
 func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 	s := about.server()
 	if !about.Signed {
-		tool(s, &sdk.Tool{
+		asked := &sdk.Tool{
 			Name: "ask", Title: "Ask this agent", Annotations: with(asks, "Ask this agent"), OutputSchema: answerSchema,
 			Description: "Asks the agent and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
 				"An answer that takes more than 25 seconds is fetched with get_task.",
 			InputSchema: schema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
-		}, func(ctx context.Context, r *sdk.CallToolRequest, in asking) (*sdk.CallToolResult, error) {
-			return ask(ctx, r, agent(ctx), "", in)
-		})
+		}
+		if about.Input == "" {
+			tool(s, asked, func(ctx context.Context, r *sdk.CallToolRequest, in asking) (*sdk.CallToolResult, error) {
+				return ask(ctx, r, agent(ctx), "", askingFiles{asking: in})
+			})
+		} else {
+			asked.InputSchema = schema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument, "files", filesArgument(about.Input))
+			tool(s, asked, func(ctx context.Context, r *sdk.CallToolRequest, in askingFiles) (*sdk.CallToolResult, error) {
+				return ask(ctx, r, agent(ctx), "", in)
+			})
+		}
 		tool(s, &sdk.Tool{
 			Name: "get_task", Title: "Get an answer", Annotations: with(reads, "Get an answer"), OutputSchema: answerSchema,
 			Description: "Returns the answer of a task that ask named, or says that the agent is still at work.",
@@ -143,10 +166,24 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 	return s
 }
 
-func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in asking) (*sdk.CallToolResult, error) {
+// filesArgument is the schema of files of media types. MCP has no form for files in arguments.
+func filesArgument(input string) string {
+	media, _ := json.Marshal(strings.Split(input, ",")) // texts do not fail
+	return `{"type":"array","description":"files for the agent, 256 KiB at most with the message","items":` + string(schema(
+		"name", described(aText, "the file's name"), "*mime_type", `{"type":"string","enum":`+string(media)+`}`, "*data", described(aText, "the file in base64"))) + `}`
+}
+
+func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in askingFiles) (*sdk.CallToolResult, error) {
 	q, err := question(r, in.Message, in.Context, in.MaxPrice)
 	if err != nil {
 		return nil, err
+	}
+	for i, f := range in.Files {
+		data, err := base64.StdEncoding.DecodeString(f.Data)
+		if err != nil {
+			return nil, problem.Invalid(fmt.Sprintf("files[%d].data", i), "base64", fmt.Sprintf("%.40q", f.Data))
+		}
+		q.Files = append(q.Files, substrate.File{Name: f.Name, MediaType: f.Media, Data: data})
 	}
 	p := progressOf(ctx, r)
 	q.Began = p.began()
