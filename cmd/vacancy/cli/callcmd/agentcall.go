@@ -126,9 +126,6 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 		return err
 	}
 	f.agent.typed = kit.ShellWord(what) + f.where.Args()
-	if f.thread == lastThread && !f.agent.stream {
-		return problem.New(problem.Usage, "--context: expected a context of the agent for a call without a signature, got %q, which continues the last signed call", f.thread)
-	}
 	cards, err := cards(a, web, false)
 	if err != nil {
 		return err
@@ -169,6 +166,9 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	}
 	if f.agent.stream && f.agent.task == "" && f.agent.push == "" && len(f.agent.files) == 0 && !card.VacantID.IsZero() {
 		return streamSigned(a, ctx, f, agent, web, at, words)
+	}
+	if f.thread == lastThread {
+		return problem.New(problem.Usage, "--context: expected a context of the agent for a call without a signature, got %q, which continues the last signed call", f.thread)
 	}
 	how := "without a key"
 	if agent.Key != "" {

@@ -38,8 +38,8 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 	if err != nil {
 		return err
 	}
-	if f.thread == lastThread {
-		return problem.New(problem.Usage, "--context -: expected one TARGET, got --capability")
+	if f.thread == lastThread || len(f.agent.files) > 0 {
+		return problem.New(problem.Usage, "--context - and --file: expected one TARGET, got --capability")
 	}
 	msg, _, err := callMessage(a, f, words, threaded, false)
 	if err != nil {
