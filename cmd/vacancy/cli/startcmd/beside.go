@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -18,7 +19,6 @@ import (
 // beside is an agent whose program runs beside a host.
 type beside struct {
 	*watching
-	agent agentfile.File
 	restarts
 }
 
@@ -31,31 +31,44 @@ type restarts struct {
 
 var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, most: 10}
 
-// readBeside reads the folders of serve --run.
-func readBeside(a *kit.App, dirs []string, data string) (all []*beside, err error) {
+// readBeside reads the folders of serve --run. Their programs do not get the variables of the host, such as the
+// password of its search cluster.
+func readBeside(a *kit.App, ctx context.Context, dirs []string, data string) (all []*beside, err error) {
+	// The programs of a host that was killed have this long to end.
+	waiting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	for _, dir := range dirs {
-		w, agent, err := newWatching(a, dir, watchOptions{data: data})
+		w, err := newWatching(a, dir, watchOptions{data: data}, "mv "+kit.ShellWord(dir)+" NAME")
 		if err != nil {
 			return nil, err
 		}
+		w.environ = slices.DeleteFunc(w.environ, func(v string) bool { return strings.HasPrefix(v, "VACANCY_") })
 		if w.command() == "" {
 			return nil, kit.WithHint(problem.New(problem.Usage, "--run: expected a folder with an agent's program, %s has none", dir), "vacancy create NAME --from %s", kit.ShellWord(dir))
 		}
 		if slices.ContainsFunc(all, func(b *beside) bool { return b.name == w.name || b.port == w.port && w.port != 0 }) {
 			return nil, problem.New(problem.Usage, "--run: expected folders with names and ports of their own, %s has the name or port of another folder", dir)
 		}
-		all = append(all, &beside{w, agent, defaultRestarts})
+		for w.port != 0 && w.taken(w.port) {
+			if cloud.Wait(waiting, watchPause) != nil {
+				return nil, w.portTaken()
+			}
+		}
+		all = append(all, &beside{w, defaultRestarts})
 	}
 	return all, nil
 }
 
-// startBeside starts the programs. Their lines go to the log.
+// startBeside starts the programs. Their lines go to the log, without what looks like a secret.
 func startBeside(all []*beside, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, b := range all {
 		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + b.name}) // it has a share of the journal
-		b.print = limitLines(b.Now, func(line string) { log.InfoContext(from, b.name+" | "+line) })
+		secret := substrate.NewSecret(b.secret)
+		b.print = limitLines(b.Now, func(line string) {
+			log.InfoContext(from, b.name+" | "+substrate.Redact(string(secret.Hide([]byte(line))), maxLine))
+		})
 		running.Go(func() { b.keep(ctx) })
 	}
 	return func() {
@@ -72,10 +85,13 @@ func (b *beside) keep(ctx context.Context) {
 			b.print(fmt.Sprintf("not started, because another program listens at port %d", b.port))
 		} else {
 			program = b.begin()
-			for program.cmd != nil && !program.gone() && ctx.Err() == nil {
-				_ = cloud.Wait(ctx, watchPause)
+			if program.cmd != nil {
+				select {
+				case <-program.exited:
+				case <-ctx.Done():
+				}
+				program.stop()
 			}
-			program.stop()
 		}
 		if b.Now().Sub(program.began) >= b.steady {
 			short = 1
@@ -105,7 +121,7 @@ func hostBeside(ctx context.Context, all []*beside) error {
 	for _, b := range all {
 		for b.port != 0 && !b.taken(b.port) && cloud.Wait(waiting, watchPause) == nil {
 		}
-		if err := b.set(ctx, b.agent); err != nil {
+		if err := b.set(ctx); err != nil {
 			return err
 		}
 	}
@@ -125,7 +141,7 @@ func limitLines(now func() time.Time, print func(string)) func(string) {
 		defer mu.Unlock()
 		if at := now(); at.Sub(began) >= time.Second {
 			if count > maxLines {
-				print(fmt.Sprintf("%d more lines came in that second", count-maxLines))
+				print(fmt.Sprintf("%d more lines in one second are left out", count-maxLines))
 			}
 			began, count = at, 0
 		}

@@ -5,6 +5,8 @@ package startcmd
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // lines collects printed lines.
@@ -28,6 +32,18 @@ func (l *lines) print(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, line)
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.print(string(p))
+	return len(p), nil
+}
+
+func (l *lines) contains(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.all, func(line string) bool { return strings.Contains(line, part) })
 }
 
 func (l *lines) has(line string) bool {
@@ -136,6 +152,74 @@ func runs(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
+// A program that has ended is started again, though what it started lives on: in its group, or in another one and with
+// its output open.
+func TestAProgramIsStartedAgainThoughItsChildrenLive(t *testing.T) {
+	for name, child := range map[string]string{"its group": `sleep 600 &`, "another group": `setsid sleep 600 & echo $! >> pids;`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, l := run(t, child+` echo began; exit 3`)
+			b.most = 2
+			b.keep(t.Context())
+			want := []string{"began", "ended: exit status 3", "starts again in 1ms", "began", "ended: exit status 3", "ended 2 times soon after its start; it is started again with the host"}
+			if !slices.Equal(l.all, want) {
+				t.Errorf("lines = %q, want %q", l.all, want)
+			}
+			text, _ := os.ReadFile(filepath.Join(b.dir, "pids"))
+			for _, field := range strings.Fields(string(text)) {
+				pid, _ := strconv.Atoi(field)
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+	}
+}
+
+// A program gets none of the host's variables, and its lines in the log have no secrets.
+func TestSecretsStayWithTheHost(t *testing.T) {
+	t.Setenv("VACANCY_OPENSEARCH_PASSWORD", "of the host")
+	t.Setenv("MODEL_KEY", "of the agent")
+	w := fox(t, agentFile, "")
+	if err := os.WriteFile(filepath.Join(w.dir, "agent.py"), []byte(`import os
+print([v for v in os.environ if v.startswith("VACANCY")], os.environ["MODEL_KEY"], "PORT" in os.environ)
+print("signed with " + os.environ["AGENT_SECRET"])
+print("api_key=abcdef123")
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &kit.App{Env: map[string]string{"AGENT_SECRET": "hush-hush"}, Now: time.Now}
+	dir := filepath.Join(filepath.Dir(w.dir), "fox") // a vacant's name
+	if err := os.Rename(w.dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	all, err := readBeside(a, t.Context(), []string{dir}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lines{}
+	stop := startBeside(all, slog.New(slog.NewTextHandler(l, nil)))
+	defer stop()
+	for _, want := range []string{`fox | [] of the agent True"`, `fox | signed with [secret]"`, `fox | api_key=[redacted]"`} {
+		until(t, want, func() bool { return l.contains(want) })
+	}
+}
+
+func TestARunHasAPortOfItsOwn(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:9321")
+	if err != nil {
+		t.Skipf("port 9321: %v", err)
+	}
+	defer l.Close()
+	w := fox(t, agentFile, "")
+	if err := os.WriteFile(filepath.Join(w.dir, "agent.py"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context()) // the time for the programs of a killed host is over
+	cancel()
+	if _, err := readBeside(w.App, ended, []string{w.dir}, ""); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
+		t.Errorf("readBeside() = %v, want that the port is taken", err)
+	}
+}
+
 func TestAFloodOfOutputIsCut(t *testing.T) {
 	b, l := run(t, "")
 	at := time.Unix(0, 0)
@@ -148,7 +232,7 @@ func TestAFloodOfOutputIsCut(t *testing.T) {
 	}
 	at = at.Add(time.Second)
 	b.print("next")
-	if want := []string{"49903 more lines came in that second", "next"}; !slices.Equal(l.all[maxLines:], want) {
+	if want := []string{"49903 more lines in one second are left out", "next"}; !slices.Equal(l.all[maxLines:], want) {
 		t.Errorf("then %q, want %q", l.all[maxLines:], want)
 	}
 }

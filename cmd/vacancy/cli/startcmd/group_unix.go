@@ -3,8 +3,10 @@
 package startcmd
 
 import (
+	"fmt"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // inShell is a command of a person for a shell.
@@ -23,4 +25,18 @@ func endGroup(cmd *exec.Cmd, now bool) {
 		signal = syscall.SIGKILL
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, signal) // it may have ended
+}
+
+// guardGroup starts a process that ends the program's group when this process has died, for example by SIGKILL:
+// then the guard's standard input ends. release ends the guard.
+func guardGroup(cmd *exec.Cmd) (release func()) {
+	guard := exec.Command("sh", "-c", fmt.Sprintf("read -r line; kill -s TERM -- -%[1]d; sleep %[2]d; kill -s KILL -- -%[1]d", cmd.Process.Pid, stopTime/time.Second))
+	ownGroup(guard)
+	if _, err := guard.StdinPipe(); err != nil || guard.Start() != nil {
+		return func() {}
+	}
+	return func() {
+		_ = guard.Process.Kill()
+		_ = guard.Wait()
+	}
 }

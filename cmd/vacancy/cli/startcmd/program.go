@@ -3,11 +3,13 @@ package startcmd
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,9 +40,10 @@ func (w *watching) has(name string) bool {
 type child struct {
 	cmd      *exec.Cmd
 	began    time.Time
-	lines    io.Closer // its output
-	done     chan struct{}
+	exited   chan struct{} // closed when the program itself has ended
+	done     chan struct{} // closed when its group has ended, too, and its output is printed
 	stopping atomic.Bool
+	killed   atomic.Bool
 }
 
 // begin starts the program. Without a program, the child has no cmd.
@@ -51,7 +54,7 @@ func (w *watching) begin() *child {
 	}
 	cmd := inShell(command)
 	cmd.Dir = w.dir
-	cmd.Env = os.Environ()
+	cmd.Env = slices.Clone(w.environ)
 	if w.port != 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("PORT=%d", w.port))
 	}
@@ -59,24 +62,48 @@ func (w *watching) begin() *child {
 		cmd.Env = append(cmd.Env, secretEnv+"="+w.secret)
 	}
 	ownGroup(cmd)
-	lines, err := cmd.StdoutPipe()
+	lines, out, err := os.Pipe()
 	if err == nil {
-		cmd.Stderr = cmd.Stdout
-		err = cmd.Start()
+		cmd.Stdout, cmd.Stderr = out, out
+		if err = errors.Join(cmd.Start(), out.Close()); err != nil {
+			_ = lines.Close()
+		}
 	}
 	if err != nil {
 		w.print(kit.Printable(command) + ": " + kit.Printable(err.Error()))
 		return &child{}
 	}
-	c := &child{cmd: cmd, began: w.Now(), lines: lines, done: make(chan struct{})}
-	go func() {
-		defer close(c.done)
-		printLines(lines, w.print)
-		if err := cmd.Wait(); err != nil && !c.stopping.Load() {
-			w.print("ended: " + kit.Printable(err.Error()))
-		}
-	}()
+	c := &child{cmd: cmd, began: w.Now(), exited: make(chan struct{}), done: make(chan struct{})}
+	go c.follow(lines, w.print)
 	return c
+}
+
+// outputTime bounds the wait for the end of a program's output after its group has ended: a process that left the
+// group may hold the other end of the pipe.
+const outputTime = time.Second
+
+// follow prints the output of the program and waits for the end of its group.
+func (c *child) follow(lines *os.File, print func(string)) {
+	defer close(c.done)
+	release := guardGroup(c.cmd)
+	printed := make(chan struct{})
+	go func() { defer close(printed); printLines(lines, print) }()
+	err := c.cmd.Wait()
+	stopping := c.stopping.Load()
+	close(c.exited)
+	for !c.killed.Load() && groupLives(c.cmd) {
+		time.Sleep(groupPause)
+	}
+	release()
+	select {
+	case <-printed:
+	case <-time.After(outputTime):
+	}
+	_ = lines.Close()
+	<-printed
+	if err != nil && !stopping {
+		print("ended: " + kit.Printable(err.Error()))
+	}
 }
 
 // maxLine bounds a printed line of a program in bytes.
@@ -118,16 +145,17 @@ func (c *child) gone() bool {
 	}
 	select {
 	case <-c.done:
-		return !groupLives(c.cmd)
+		return true
 	default:
 		return false
 	}
 }
 
-// Times of an end: between asking a program to end and killing it, and between two looks at whether it has ended.
+// stopTime is the time between asking a program to end and killing it, and groupPause the pause between two looks
+// at whether its group has ended.
 const (
-	stopTime  = 3 * time.Second
-	stopPause = 20 * time.Millisecond
+	stopTime   = 3 * time.Second
+	groupPause = 50 * time.Millisecond
 )
 
 // stop ends the program and all that it started.
@@ -137,14 +165,11 @@ func (c *child) stop() {
 	}
 	c.stopping.Store(true)
 	endGroup(c.cmd, false)
-	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-	defer cancel()
-	for !c.gone() {
-		if cloud.Wait(ctx, stopPause) != nil {
-			endGroup(c.cmd, true)
-			_ = c.lines.Close() // a process that left the group may hold the other end
-			<-c.done
-			return
-		}
+	select {
+	case <-c.done:
+	case <-time.After(stopTime):
+		endGroup(c.cmd, true)
+		c.killed.Store(true) // dead processes may stay in the group
+		<-c.done
 	}
 }

@@ -60,10 +60,11 @@ from a caller, a tenant or another host is never called if it leads to this mach
 operator's API is a socket in the data directory.
 
 --run DIR hosts the agent of DIR/agent.md and starts its program, as vacancy watch does, without
-watching for changes; it means --allow-loopback-agents. Lines of the program go to the log. A
-program that ends is started again: after 1 s, then 2 s, at most a minute, and not any more
-after 10 ends in a row within a minute of a start. The programs end with the host, after its
-last call.
+watching for changes; it means --allow-loopback-agents. The program gets no variables whose names
+begin with VACANCY_. At most 100 of its lines per second go to the log, without what looks like
+a secret. A program that ends is started again: after 1 s, then 2 s, at most a minute, and not any
+more after 10 ends in a row within a minute of a start. What it started ends with it. The
+programs end with the host, after its last call; one that ignores SIGTERM is killed after 3 s.
 
 Web pages of other sites send nothing and read nothing but public documents. --allow-origin
 names origins whose pages may, such as a web app's https://chat.example.com or a desktop
@@ -113,7 +114,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	if err := refuseSecond(a, ctx, data); err != nil {
 		return err
 	}
-	agents, err := readBeside(a, o.run, data)
+	agents, err := readBeside(a, ctx, o.run, data)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,8 @@ type watching struct {
 	port    int        // of the program, in a URL on this machine, or 0
 	from    string     // the setting with that URL
 	taken   func(port int) bool
+	agent   agentfile.File    // as it was last read without an error
+	environ []string          // variables of the program
 	secret  string            // the program's AGENT_SECRET, by which the host signs; "" if the agent's file names a secret
 	bound   string            // the host to which the secret is bound
 	told    told              // since the program's last start
@@ -118,12 +120,13 @@ const (
 	settled      // it answers, or why it does not
 )
 
-// newWatching returns a folder, or a file, with the agent that its file describes.
-func newWatching(a *kit.App, what string, o watchOptions) (w *watching, file agentfile.File, err error) {
-	w = &watching{App: a, watchOptions: o, file: agentFile, taken: listens}
+// newWatching returns a folder, or a file, with the agent that its file describes. rename is a command for a folder
+// whose name cannot be a vacant's.
+func newWatching(a *kit.App, what string, o watchOptions, rename string) (w *watching, err error) {
+	w = &watching{App: a, watchOptions: o, file: agentFile, taken: listens, environ: os.Environ()}
 	w.print = func(line string) { w.say("%s | %s", w.name, line) }
 	if w.dir, err = filepath.Abs(what); err != nil {
-		return nil, file, err
+		return nil, err
 	}
 	name := filepath.Base(w.dir)
 	if info, err := os.Stat(w.dir); err == nil && !info.IsDir() {
@@ -136,14 +139,13 @@ func newWatching(a *kit.App, what string, o watchOptions) (w *watching, file age
 	}
 	w.name = cmp.Or(w.name, name)
 	if err := registry.CheckNewName(w.name); err != nil {
-		return nil, file, kit.WithHint(err, "vacancy watch %s --name NAME", kit.ShellWord(what))
+		return nil, kit.WithHint(err, "%s", rename)
 	}
-	file, err = w.read()
-	return w, file, err
+	return w, w.read()
 }
 
 func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
-	w, file, err := newWatching(a, what, o)
+	w, err := newWatching(a, what, o, "vacancy watch "+kit.ShellWord(what)+" --name NAME")
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	seen := w.look()
 	program := w.begin()
 	w.await(ctx, program) // because set asks for its tools, and its first call may come at once
-	if err := w.set(ctx, file); err != nil {
+	if err := w.set(ctx); err != nil {
 		program.stop()
 		return err
 	}
@@ -267,14 +269,14 @@ func (w *watching) say(format string, args ...any) {
 }
 
 // read reads the agent's file.
-func (w *watching) read() (agentfile.File, error) {
+func (w *watching) read() error {
 	path := filepath.Join(w.dir, w.file)
 	file, err := agentfile.Read(path, agentfile.Options{Root: w.root, Substrate: w.substrate})
 	if err != nil {
-		return file, err
+		return err
 	}
 	if file.Agent.Description == "" {
-		return file, problem.New(problem.Usage, "%s: description is missing: what can %s do?", path, w.name)
+		return problem.New(problem.Usage, "%s: description is missing: what can %s do?", path, w.name)
 	}
 	at, from := []string{file.Agent.BaseURL}, "base_url"
 	if l, _ := scaffold.Find(w.has); l.Tools {
@@ -290,17 +292,18 @@ func (w *watching) read() (agentfile.File, error) {
 		}
 	}
 	if w.port != 0 && port != w.port && port != 0 && w.command() != "" && w.taken(port) {
-		return file, problem.New(problem.Unavailable, "%s: %s: port %d is taken by another program", path, from, port)
+		return problem.New(problem.Unavailable, "%s: %s: port %d is taken by another program", path, from, port)
 	}
 	w.port, w.from = port, from
 	spec, err := file.Agent.Spec()
 	if err != nil || spec.Kind != substrate.KindHTTP || file.Agent.Secret != "" || port == 0 || from != "base_url" || w.command() == "" {
-		w.secret, w.bound = "", ""
-		return file, nil
+		w.secret, w.bound, w.agent = "", "", file
+		return nil
 	}
 	w.secret = cmp.Or(w.secret, w.Env[secretEnv], rand.Text())
 	file.Agent.Secret = secretName(w.name)
-	return file, nil
+	w.agent = file
+	return nil
 }
 
 // secretEnv is the environment variable of programs with the secret that signs the requests of a host.
@@ -339,12 +342,16 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 		return nil, err
 	}
 	for told := false; ; told = true {
-		if _, _, err := serve.DialAdmin(dir); err == nil {
+		_, _, err := serve.DialAdmin(dir)
+		if err == nil {
 			w.joined = true
 			return nil, nil
 		}
 		if !w.join {
 			break
+		}
+		if !errors.Is(err, serve.ErrNoHost) {
+			return nil, err
 		}
 		if !told {
 			w.say("%s waits for a host over %s", w.name, kit.Printable(dir))
@@ -376,7 +383,8 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 }
 
 // set makes the vacant, or the next version of its agent.
-func (w *watching) set(ctx context.Context, file agentfile.File) error {
+func (w *watching) set(ctx context.Context) error {
+	file := w.agent
 	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
 		if err := w.setSecret(ctx, c, &file.Agent); err != nil {
 			return err
@@ -424,13 +432,10 @@ func (w *watching) rejoin(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, serve.ErrNoHost) && !w.away:
-		w.away, w.pause = true, joinedPause
+		w.away, w.pause, w.bound = true, joinedPause, "" // the next host may have other data
 		w.say("the host over %s has ended, so %s answers no calls until it runs again", kit.Printable(dir), w.name)
 	case err == nil && w.away:
-		file, err := w.read()
-		if err == nil {
-			err = w.set(ctx, file)
-		}
+		err := w.set(ctx)
 		if problem.Is(err, problem.Unavailable) {
 			break // it starts
 		}
@@ -490,9 +495,9 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		}
 		port, secret := w.port, w.secret
 		if slices.Contains(changed, w.file) {
-			file, err := w.read()
+			err := w.read()
 			if err == nil && !w.away {
-				err = w.set(ctx, file)
+				err = w.set(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
 				w.stays(err)

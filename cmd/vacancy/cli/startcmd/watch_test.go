@@ -22,9 +22,9 @@ func fox(t *testing.T, file, start string) *watching {
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := &watching{App: &kit.App{Err: &bytes.Buffer{}, Now: time.Now}, watchOptions: watchOptions{name: "fox", start: start}, dir: dir, file: file, taken: func(int) bool { return false }}
+	w := &watching{App: &kit.App{Err: &bytes.Buffer{}, Now: time.Now}, watchOptions: watchOptions{name: "fox", start: start}, dir: dir, file: file, taken: func(int) bool { return false }, environ: os.Environ()}
 	w.print = func(string) {}
-	if _, err := w.read(); err != nil {
+	if err := w.read(); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -53,7 +53,7 @@ func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
 func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
 	w := fox(t, agentFile, "sleep 600")
 	w.taken = func(int) bool { return true }
-	if _, err := w.read(); err != nil || w.port != 9321 {
+	if err := w.read(); err != nil || w.port != 9321 {
 		t.Errorf("read() = %v with port %d; its own program listens at 9321", err, w.port)
 	}
 	path := filepath.Join(w.dir, agentFile)
@@ -61,7 +61,7 @@ func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Replace(text, []byte("9321"), []byte("9322"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.read(); !problem.Is(err, problem.Unavailable) || w.port != 9321 {
+	if err := w.read(); !problem.Is(err, problem.Unavailable) || w.port != 9321 {
 		t.Errorf("read() = %v with port %d, want a refusal of 9322", err, w.port)
 	}
 }
@@ -69,13 +69,13 @@ func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
 func TestWatchMakesASecretUnlessTheFileNamesOne(t *testing.T) {
 	w := fox(t, agentFile, "python3 agent.py")
 	first := w.secret
-	file, err := w.read()
-	if err != nil || file.Agent.Secret != "watch-fox" || first == "" || w.secret != first {
-		t.Errorf("read() = secret %q, %v, and AGENT_SECRET %q after %q; want one that stays", file.Agent.Secret, err, w.secret, first)
+	err := w.read()
+	if err != nil || w.agent.Agent.Secret != "watch-fox" || first == "" || w.secret != first {
+		t.Errorf("read() = secret %q, %v, and AGENT_SECRET %q after %q; want one that stays", w.agent.Agent.Secret, err, w.secret, first)
 	}
 	w = fox(t, agentFile, "python3 agent.py")
 	w.secret, w.Env = "", map[string]string{"AGENT_SECRET": "mine"}
-	if _, err := w.read(); err != nil || w.secret != "mine" {
+	if err := w.read(); err != nil || w.secret != "mine" {
 		t.Errorf("read() = %v with AGENT_SECRET %q, want that of the environment", err, w.secret)
 	}
 	for name, settings := range map[string]string{
@@ -86,8 +86,8 @@ func TestWatchMakesASecretUnlessTheFileNamesOne(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(w.dir, agentFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if file, err := w.read(); err != nil || w.secret != "" || strings.HasPrefix(file.Agent.Secret, "watch-") {
-			t.Errorf("%s: read() = secret %q, %v, and AGENT_SECRET %q; want no new one", name, file.Agent.Secret, err, w.secret)
+		if err := w.read(); err != nil || w.secret != "" || strings.HasPrefix(w.agent.Agent.Secret, "watch-") {
+			t.Errorf("%s: read() = secret %q, %v, and AGENT_SECRET %q; want no new one", name, w.agent.Agent.Secret, err, w.secret)
 		}
 	}
 	if name := secretName(strings.Repeat("x", 64)); len(name) != 64 {
@@ -112,7 +112,7 @@ func TestProgramsOfWatchedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.read(); err != nil {
+		if err := w.read(); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.command(); got != tc.want {
@@ -131,7 +131,7 @@ func TestPortOfAProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.read(); err != nil || w.port != want {
+		if err := w.read(); err != nil || w.port != want {
 			t.Errorf("%s: read() = %v with port %d, want %d", program, err, w.port, want)
 		}
 		if got := w.command(); got != "python3 "+program {
