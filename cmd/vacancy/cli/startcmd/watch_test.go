@@ -66,6 +66,29 @@ func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
 	}
 }
 
+func TestWatchLooksForItsHostWithBackoff(t *testing.T) {
+	w := fox(t, agentFile, "")
+	var said bytes.Buffer
+	now := time.Unix(0, 0)
+	w.App = &kit.App{Err: &said, Now: func() time.Time { return now }}
+	w.data, w.joined, w.bound = t.TempDir(), true, "127.0.0.1:9321"
+	for _, want := range []time.Duration{2, 4, 8, 10, 10} {
+		w.rejoin(t.Context())
+		if got := w.next.Sub(now); got != want*time.Second {
+			t.Errorf("the pause is %s, want %ds", got, want)
+		}
+		next := w.next
+		now = next.Add(-1)
+		if w.rejoin(t.Context()); w.next != next {
+			t.Error("looked before the pause was over")
+		}
+		now = next
+	}
+	if line := "has ended, so fox answers no calls until it runs again"; strings.Count(said.String(), line) != 1 || w.bound != "" {
+		t.Errorf("said %q once, want %q; the secret is bound to %q", said.String(), line, w.bound)
+	}
+}
+
 func TestWatchMakesASecretUnlessTheFileNamesOne(t *testing.T) {
 	w := fox(t, agentFile, "python3 agent.py")
 	first := w.secret
