@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 			os.Exit(cli.Run(context.Background(), cli.Seams{Program: os.Args[0], OpenCloud: awscloud.Open}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 		},
 		"stranger": strangerCommand,
+		"hammer":   hammerCommand,
 	})
 }
 

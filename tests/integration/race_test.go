@@ -1,17 +1,17 @@
 package integration
 
 import (
-	"encoding/json"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/tests/hammer"
 )
 
 // calls of the load test: 200 by default, enough to meet on many instances;
@@ -86,19 +86,17 @@ func TestCallsUnderLoadLeaveNoBreak(t *testing.T) {
 	if testing.Short() {
 		*calls = min(*calls, 200)
 	}
-	out, exit := s.vacancy(t, "hammer", s.messageURL(t), "--vacant", v.String(), "--pairs", "8", "--calls", strconv.Itoa(*calls), "--for", "15m", "--json")
-	var load struct {
-		Calls  int
-		Second float64 `json:"calls_per_second"`
-		P50    float64 `json:"p50_ms"`
-		P99    float64 `json:"p99_ms"`
-		Resent int
-		Errors map[string]any
+	target, err := hammer.Find(t.Context(), s.messageURL(t), v)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := json.Unmarshal(out, &load); err != nil || exit != 0 || load.Calls != *calls || len(load.Errors) > 0 {
-		t.Fatalf("hammer: exit %d, %v: %s; want %d calls and no error", exit, err, out, *calls)
+	load, err := hammer.Run(t.Context(), hammer.Config{
+		Target: target, Pairs: 8, For: 15 * time.Minute, Calls: *calls, Size: 100, Now: time.Now, Rand: rand.Reader,
+	})
+	if err != nil || load.Calls != uint64(*calls) || len(load.Errors) > 0 {
+		t.Fatalf("hammer: %+v, %v; want %d calls and no error", load, err, *calls)
 	}
-	t.Logf("%d calls, %.0f/s, p50 %.1f ms, p99 %.1f ms, %d sent again", load.Calls, load.Second, load.P50, load.P99, load.Resent)
+	t.Logf("%d calls, %.0f/s, p50 %v, p99 %v, %d sent again", load.Calls, load.PerSecond, load.P50, load.P99, load.Resent)
 	if testing.Short() {
 		return // verified at the end of the run
 	}

@@ -22,11 +22,11 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/hammer"
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/hammer"
 )
 
 // storeEnv names the store of a process that runs dev; unset in the measuring
@@ -78,14 +78,14 @@ func measure(b *testing.B, kind string) {
 	if err := json.Unmarshal([]byte(await.Line(b, "dev over "+kind, bufio.NewReader(out), nil)), &ready); err != nil {
 		b.Fatalf("dev over %s does not start: %v", kind, err)
 	}
-	target, err := hammer.Find(b.Context(), ready.URL, identity.ID{}, false, nil)
+	target, err := hammer.Find(b.Context(), ready.URL, identity.ID{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	own := used(b)
 	b.ResetTimer()
 	got, err := hammer.Run(b.Context(), hammer.Config{
-		Target: target, Pairs: pairs, For: time.Hour, Calls: uint64(b.N), Size: 100, Now: time.Now, Rand: rand.Reader,
+		Target: target, Pairs: pairs, For: time.Hour, Calls: b.N, Size: 100, Now: time.Now, Rand: rand.Reader,
 	})
 	b.StopTimer()
 	own = used(b) - own

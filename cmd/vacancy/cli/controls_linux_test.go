@@ -95,7 +95,7 @@ func hostileHost(t *testing.T, refuses bool) string {
 }
 
 func TestNoCommandShowsWhatSteersATerminal(t *testing.T) {
-	unasked := []string{"dev", "serve", "watch", "mcp", "hammer", "a2a", "deploy", "destroy", "completion", "help", "restore", "backup", "new", "init"}
+	unasked := []string{"dev", "serve", "watch", "mcp", "a2a", "deploy", "destroy", "completion", "help", "restore", "backup", "new", "init"}
 	shades := regexp.MustCompile("\x1b\\[[0-9]+m|\r\x1b\\[K")
 	answered := 0
 	for _, refuses := range []bool{false, true} {

@@ -48,7 +48,7 @@ var failing = []string{
 	"call --capability x hi", "call --capability x hi --registry http://127.0.0.1:1", "call --peer x hi", "call x --reset --max-price y", "call x hi --as y",
 	"receipt http://127.0.0.1:1/v/x", "receipt IN/text", "log cosign http://127.0.0.1:1", "log verify http://127.0.0.1:1", "mcp --as x", "mcp http://127.0.0.1:1",
 	"issuer check http://127.0.0.1:1", "restore IN/text", "restore IN/none", "backup IN/none.age", "reindex --opensearch http://127.0.0.1:1",
-	"publish x --registry http://127.0.0.1:1", "price x 0.01", "hammer http://127.0.0.1:1", "verify IN/text", "export x", "list --json", "doctor --json", "status --json",
+	"publish x --registry http://127.0.0.1:1", "price x 0.01", "verify IN/text", "export x", "list --json", "doctor --json", "status --json",
 }
 
 func TestACallThatIsNotSignedCreatesNoIdentity(t *testing.T) {

@@ -24,7 +24,7 @@ var Group = kit.Group{
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{
 			openCommand(a), statusCommand(a), dataCommand(a), logsCommand(a), doctorCommand(a), backupCommand(a), restoreCommand(a), verifyCommand(a), restoredCommand(a),
-			reindexCommand(a), logCommand(a), hammerCommand(a),
+			reindexCommand(a), logCommand(a),
 		}
 	},
 }

@@ -27,15 +27,10 @@ type Where struct {
 
 // HostFlags adds --host, --stage, --ca and --data.
 func HostFlags(fs *pflag.FlagSet, w *Where) {
-	ElsewhereFlags(fs, w)
-	DataFlag(fs, &w.Data)
-}
-
-// ElsewhereFlags adds --host, --stage and --ca.
-func ElsewhereFlags(fs *pflag.FlagSet, w *Where) {
 	fs.StringVar(&w.Host, "host", "", "the host: a URL, aws or local (default $VACANCY_HOST, else local)")
 	fs.StringVar(&w.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
 	CAFlag(fs)
+	DataFlag(fs, &w.Data)
 }
 
 // MachineFlags adds --host, --stage and --data to a command that knows only this machine and

@@ -18,9 +18,6 @@ const dialTime = 10 * time.Second
 // loopback lists the addresses of localhost in the order of trying.
 var loopback = [...]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// Loopback lists the addresses of a name that outbound.IsLocalhost accepts.
-func Loopback() []netip.Addr { return loopback[:] }
-
 // Dial connects to addr, host:port, from a person's own machine: to any
 // address, and for localhost names to loopback, which Go's resolver does not
 // know. A host uses outbound instead. It fits http.Transport's DialContext.

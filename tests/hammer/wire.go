@@ -46,7 +46,7 @@ func (w *wire) open(ctx context.Context) error {
 		return err
 	}
 	if w.target.URL.Scheme == "https" {
-		conn = tls.Client(conn, &tls.Config{ServerName: w.target.URL.Hostname(), RootCAs: w.target.Roots})
+		conn = tls.Client(conn, &tls.Config{ServerName: w.target.URL.Hostname()})
 	}
 	w.conn, w.read = conn, bufio.NewReaderSize(conn, 8<<10)
 	w.stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })

@@ -129,26 +129,6 @@ func (r *Results) take() *counts {
 	return c
 }
 
-// Interval is the progress in an interval.
-type Interval struct {
-	Elapsed   time.Duration // since the start
-	Calls     uint64        // answered and verified, since the start
-	PerSecond float64       // in the interval, as the following
-	P50, P99  time.Duration
-	Errors    map[string]uint64 // by code, since the start
-}
-
-func (c *counts) since(before *counts, interval, elapsed time.Duration) Interval {
-	h := c.took
-	for i := range h {
-		h[i] -= before.took[i]
-	}
-	return Interval{
-		Elapsed: elapsed, Calls: c.calls, PerSecond: float64(c.calls-before.calls) / interval.Seconds(),
-		P50: h.quantile(0.5), P99: h.quantile(0.99), Errors: c.errors,
-	}
-}
-
 // Summary is the result of a run. Durations are from the first byte sent to the
 // last received, of answered calls.
 type Summary struct {

@@ -2,8 +2,6 @@ package hammer
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -25,17 +23,15 @@ type Target struct {
 	ID    identity.ID
 	URL   *url.URL // posted to
 	Addrs []netip.AddrPort
-	Roots *x509.CertPool // the authorities whose certificates are trusted; nil means the system's
 }
 
 // dialTime bounds a connection's start.
 const dialTime = 5 * time.Second
 
-// Find finds the target of a URL that a person typed: of a host, of a vacant
+// Find finds the target of a URL: of a host, of a vacant
 // (…/v/ID), or of its message route. The id is the given one, else the id in
-// the card there. A host on another machine is refused unless the person says
-// that it is their own. roots become the target's.
-func Find(ctx context.Context, given string, id identity.ID, own bool, roots *x509.CertPool) (Target, error) {
+// the card there. A host on another machine is refused.
+func Find(ctx context.Context, given string, id identity.ID) (Target, error) {
 	send, err := dispatch.SendURL(given)
 	if err != nil {
 		return Target{}, err
@@ -44,8 +40,8 @@ func Find(ctx context.Context, given string, id identity.ID, own bool, roots *x5
 	if err != nil {
 		return Target{}, problem.Wrap(problem.Usage, err, "%.80q is not a URL", given)
 	}
-	t := Target{ID: id, URL: u, Roots: roots}
-	if t.Addrs, err = addresses(ctx, u, own); err != nil {
+	t := Target{ID: id, URL: u}
+	if t.Addrs, err = addresses(ctx, u); err != nil {
 		return Target{}, err
 	}
 	if !id.IsZero() {
@@ -66,15 +62,15 @@ func (t Target) withRoute() (Target, error) {
 	base := outbound.ReplaceSuffix(t.URL, handler, "")
 	_, route, ok := strings.Cut(base.EscapedPath(), "/v/")
 	if ok && route != t.ID.String() {
-		return t, problem.New(problem.Usage, "the URL names the vacant %.80q, but --vacant names %s", route, t.ID)
+		return t, problem.New(problem.Usage, "the URL names the vacant %.80q, but the given id is %s", route, t.ID)
 	}
 	t.URL = outbound.ReplaceSuffix(base, "/v/"+t.ID.String(), "/v/"+t.ID.String()+handler)
 	return t, t.ID.Check()
 }
 
 // addresses resolves the host once, so that only the checked addresses are dialled.
-func addresses(ctx context.Context, u *url.URL, own bool) ([]netip.AddrPort, error) {
-	ips := dispatch.Loopback()
+func addresses(ctx context.Context, u *url.URL) ([]netip.AddrPort, error) {
+	ips := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} // of localhost
 	if !outbound.IsLocalhost(u.Hostname()) {
 		var err error
 		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname()); err != nil {
@@ -92,7 +88,7 @@ func addresses(ctx context.Context, u *url.URL, own bool) ([]netip.AddrPort, err
 	addrs := make([]netip.AddrPort, len(ips))
 	for i, ip := range ips {
 		ip = ip.Unmap()
-		if !ip.IsLoopback() && !own {
+		if !ip.IsLoopback() {
 			return nil, &problem.Error{Kind: problem.Forbidden, Detail: fmt.Sprintf(
 				"%s is %s, which is not this machine: hammering the host of another operator is an attack", u.Hostname(), ip)}
 		}
@@ -122,8 +118,8 @@ func (t *Target) getter() dispatch.Getter {
 	return getter{&http.Client{
 		Timeout: 2 * dialTime,
 		Transport: &http.Transport{
-			DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) },
-			TLSClientConfig: &tls.Config{RootCAs: t.Roots}, DisableKeepAlives: true,
+			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) },
+			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -146,8 +142,4 @@ func (g getter) Get(ctx context.Context, url string) (int, []byte, error) {
 		return 0, nil, problem.Wrap(problem.Unavailable, err, "%s broke off", req.URL.Host)
 	}
 	return resp.StatusCode, b, nil
-}
-
-func flagError(flag, want string, got any) error {
-	return &problem.Error{Kind: problem.Usage, Field: flag, Want: want, Got: fmt.Sprint(got)}
 }

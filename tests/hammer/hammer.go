@@ -5,7 +5,7 @@
 // The invariants: an answer counts only if the target signed it for this
 // caller, for this request, at the next position of the response chain. A call
 // whose answer is lost is sent again with the same bytes, never signed again.
-// Only checked addresses are dialled. A run is bounded in time and number.
+// Only addresses of this machine are dialled.
 //
 // The generator shares the machine with what it measures, so it avoids cost
 // that proves nothing: requests are written into one buffer for each caller,
@@ -15,19 +15,12 @@ package hammer
 import (
 	"context"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
-)
-
-// Limits of a run.
-const (
-	MaxPairs = 10_000
-	MaxFor   = time.Hour
-	MaxCalls = 100_000_000
-	MaxSize  = 100_000 // bytes of a text
 )
 
 // grace is the time that running calls get to end after the time is over.
@@ -38,29 +31,10 @@ type Config struct {
 	Target Target
 	Pairs  int           // callers, each a pair with the target
 	For    time.Duration // how long calls are started
-	Calls  uint64        // most calls to start; zero means MaxCalls
+	Calls  int           // most calls to start; zero means no limit
 	Size   int           // bytes of each text
 	Now    func() time.Time
 	Rand   io.Reader // safe for concurrent use
-	// Live, if not nil, is called every Every (a second if 0) with the
-	// progress.
-	Live  func(Interval)
-	Every time.Duration
-}
-
-// check refuses an invalid run.
-func (c *Config) check() error {
-	switch {
-	case c.Pairs < 1 || c.Pairs > MaxPairs:
-		return flagError("--pairs", "1 to 10000", c.Pairs)
-	case c.For <= 0 || c.For > MaxFor:
-		return flagError("--for", "above 0 and at most 1h", c.For)
-	case c.Calls > MaxCalls:
-		return flagError("--calls", "at most 100000000", c.Calls)
-	case c.Size < 1 || c.Size > MaxSize:
-		return flagError("--size", "1 to 100000 bytes", c.Size)
-	}
-	return nil
 }
 
 // run is a run in progress.
@@ -76,14 +50,8 @@ type run struct {
 // the target refuses for good. The Summary has what was measured, even with an
 // error.
 func Run(ctx context.Context, c Config) (Summary, error) {
-	if err := c.check(); err != nil {
-		return Summary{}, err
-	}
 	if c.Calls == 0 {
-		c.Calls = MaxCalls
-	}
-	if c.Every == 0 {
-		c.Every = time.Second
+		c.Calls = math.MaxInt
 	}
 	callers := make([]*caller, c.Pairs)
 	r := &run{Config: c, Results: newResults(c.Pairs)}
@@ -104,7 +72,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	}
 	done := make(chan struct{})
 	go func() { busy.Wait(); close(done) }()
-	r.watch(work, began, done)
+	r.watch(done)
 	s := r.summary(time.Since(began))
 	s.Interrupted = ctx.Err() != nil
 	if err := r.refused(); err != nil {
@@ -116,34 +84,19 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	return s, nil
 }
 
-// watch reports progress until all callers have ended, and ends them when their
-// time is over.
-func (r *run) watch(ctx context.Context, began time.Time, done <-chan struct{}) {
-	tick := time.NewTicker(r.Every)
-	defer tick.Stop()
+// watch returns when all callers have ended, and ends them when their time is over.
+func (r *run) watch(done <-chan struct{}) {
 	end := time.NewTimer(r.For)
 	defer end.Stop()
-	before := r.take()
-	last := began
 	for {
 		select {
 		case <-done:
-			return
-		case <-ctx.Done():
-			<-done
 			return
 		case <-end.C:
 			if r.over.Swap(true) {
 				r.abandon() // running calls had their grace
 			}
 			end.Reset(grace)
-		case at := <-tick.C:
-			if r.Live == nil {
-				continue
-			}
-			now := r.take()
-			r.Live(now.since(before, at.Sub(last), at.Sub(began)))
-			before, last = now, at
 		}
 	}
 }
