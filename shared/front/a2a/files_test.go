@@ -113,10 +113,10 @@ func TestOtherContentIsRefused(t *testing.T) {
 		return fmt.Sprintf(`{"raw":%q,"mediaType":%q}`, base64.StdEncoding.EncodeToString(make([]byte, n)), media)
 	}
 	for name, tt := range map[string]struct{ vacant, params, code, says string }{
-		"a media type":          {"viewer", withParts("m", file("image/gif", 3)), "-32005", `parts[0]: this agent reads text, image/png, application/json, got "image/gif"`},
+		"a media type":          {"viewer", withParts("m", file("image/gif", 3)), "-32005", `parts[0]: this agent reads text, image/png, application/json, got a file of type "image/gif"`},
 		"no media type":         {"viewer", withParts("m", `{"text":"x"},{"raw":"AA=="}`), "-32005", "parts[1]: this agent reads text, image/png, application/json, got raw without a media type (application/octet-stream)"},
-		"a file of text":        {"viewer", withParts("m", file("text/plain", 3)), "-32005", "got \"text/plain\""},
-		"an agent of text":      {"echo", withParts("m", file("image/png", 3)), "-32005", `parts[0]: this agent reads text, got "image/png"`},
+		"a file of text":        {"viewer", withParts("m", file("text/plain", 3)), "-32005", "got a file of type \"text/plain\""},
+		"an agent of text":      {"echo", withParts("m", file("image/png", 3)), "-32005", `parts[0]: this agent reads text, got a file of type "image/png"`},
 		"data":                  {"artist", withParts("m", `{"data":{}}`), "-32005", "parts[0]: this agent reads text, image/png, text/csv, got data without a media type (application/json)"},
 		"a URL for a model":     {"artist", withParts("m", `{"url":"https://example.com/a.png","mediaType":"image/png"}`), "-32005", "got a URL"},
 		"a URL of another":      {"viewer", withParts("m", `{"url":"https://example.com/a.gif","mediaType":"image/gif"}`), "-32005", "got a URL"},
@@ -134,7 +134,7 @@ func TestOtherContentIsRefused(t *testing.T) {
 		}
 	}
 	got := w.do("POST", "/v/echo"+completions, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,`+png+`"}}]}]}`)
-	if got.status != 400 || !strings.Contains(got.body, `messages: expected content that this agent reads, which is text, got \"image/png\"`) {
+	if got.status != 400 || !strings.Contains(got.body, `messages: expected content that this agent reads, which is text, got a file of type \"image/png\"`) {
 		t.Errorf("an image for an agent of text: %d %s", got.status, got.body)
 	}
 	if n := agent.turns.Load(); n != 0 {

@@ -235,7 +235,7 @@ func describe(p *task.Part) string {
 	case p.MediaType == "":
 		return fmt.Sprintf("%s without a media type (%s)", p.Kind, p.Media())
 	}
-	return httpapi.Clip(p.MediaType)
+	return "a file of type " + httpapi.Clip(p.MediaType)
 }
 
 // mediaOf is a media type without parameters.
