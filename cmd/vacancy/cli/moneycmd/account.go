@@ -43,7 +43,10 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 	)
 }
 
-type accountResult account.Account
+type accountResult struct {
+	account.Account
+	names kit.Names
+}
 
 func (r accountResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n  account     %s\n  balance     %s\n", kit.Printable(r.Tenant), kit.Printable(r.ID), r.Balance)
@@ -62,25 +65,26 @@ func (r accountResult) Print(w io.Writer) {
 	if r.Suspended {
 		fmt.Fprintln(w, "  suspended")
 	}
-	fmt.Fprintf(w, "  shards      %d\n", r.Shards)
 	if k := r.Key; k != nil {
 		fmt.Fprintf(w, "  your key    %s\n", keyLine(k))
 	}
 	for _, l := range r.Links {
-		fmt.Fprintf(w, "  pays for    %s\n", linkLine(&l))
+		fmt.Fprintf(w, "  pays for    %s\n", linkLine(&l, r.names))
 	}
 }
 
 // linkLine describes a link: its caller, its bound and its maker.
-func linkLine(l *billing.Link) string {
-	all := []string{l.Caller.String()}
+func linkLine(l *billing.Link, names kit.Names) string {
+	all := []string{names.WithID(l.Caller)}
 	if l.Cap > 0 {
 		all = append(all, "at most "+l.Cap.String()+" a day")
 	}
 	return kit.Printable(strings.Join(append(all, madeBy(l.MadeBy)...), ", "))
 }
 
-func showAccount(r account.Account) kit.Result { return accountResult(r) }
+func showAccount(a *kit.App) func(account.Account) kit.Result {
+	return func(r account.Account) kit.Result { return accountResult{r, a.OwnNames()} }
+}
 
 func accountOpenCommand(a *kit.App) *cobra.Command {
 	var shards int
@@ -97,7 +101,7 @@ time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 		Request: func(q kit.Asked) (op.Body[account.Opening], error) {
 			return op.Of(account.Opening{Tenant: q.Args[0], Shards: shards}), nil
 		},
-		Result: showAccount,
+		Result: showAccount(a),
 	}.Command(a)
 }
 
@@ -112,8 +116,9 @@ func (r accountsResult) Print(w io.Writer) {
 		return
 	}
 	wide := 6
+	var sum money.Amount
 	for _, one := range r.Accounts {
-		wide = max(wide, len(one.Tenant))
+		wide, sum = max(wide, len(one.Tenant)), sum+one.Balance
 	}
 	for _, one := range r.Accounts {
 		state := ""
@@ -121,6 +126,9 @@ func (r accountsResult) Print(w io.Writer) {
 			state = "  suspended"
 		}
 		fmt.Fprintf(w, "%-*s %14s  %s%s\n", wide, kit.Printable(one.Tenant), one.Balance, kit.Printable(one.ID), state)
+	}
+	if len(r.Accounts) > 1 {
+		fmt.Fprintf(w, "%-*s %14s\n", wide, "total", sum)
 	}
 }
 
@@ -148,13 +156,14 @@ func accountShowCommand(a *kit.App) *cobra.Command {
 		Op:      account.ShowAccount,
 		API:     kit.AccountAPI(),
 		Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
-		Result:  showAccount,
+		Result:  showAccount(a),
 	}.Command(a)
 }
 
 // changesResult lists the changes of an account.
 type changesResult struct {
 	Changes []account.Change `json:"changes"`
+	names   kit.Names
 }
 
 func (r changesResult) Print(w io.Writer) {
@@ -163,11 +172,14 @@ func (r changesResult) Print(w io.Writer) {
 		if c.Amount != 0 {
 			amount = c.Amount.String()
 		}
-		var more []string
+		var more, callers []string
+		for _, caller := range c.Callers {
+			callers = append(callers, r.names.OfText(caller))
+		}
 		if c.Owed != 0 {
 			more = append(more, "owed "+c.Owed.String())
 		}
-		for _, s := range slices.Concat([]string{c.Key, c.Name, c.Caller, c.Payment, c.Note}, madeBy(c.MadeBy), c.Keys, c.Callers) {
+		for _, s := range slices.Concat([]string{c.Key, c.Name, r.names.OfText(c.Caller), c.Payment, c.Note}, madeBy(c.MadeBy), c.Keys, callers) {
 			if s != "" {
 				more = append(more, kit.Printable(s))
 			}
@@ -191,19 +203,22 @@ func accountLogCommand(a *kit.App) *cobra.Command {
 			return len(page.Changes) > 0
 		},
 		Result: func(all account.Changes) kit.Result {
-			return changesResult{append([]account.Change{}, all.Changes...)}
+			return changesResult{append([]account.Change{}, all.Changes...), a.OwnNames()}
 		},
 	}.Command(a)
 }
 
-type linkResult billing.Link
+type linkResult struct {
+	billing.Link
+	names kit.Names
+}
 
 func (r linkResult) Print(w io.Writer) {
 	most := ""
 	if r.Cap > 0 {
 		most = ", at most " + r.Cap.String() + " a day"
 	}
-	fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.Printable(r.Account), r.Caller, most)
+	fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.Printable(r.Account), r.names.WithID(r.Caller), most)
 }
 
 func accountLinkCommand(a *kit.App) *cobra.Command {
@@ -239,7 +254,7 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 				if l.Link == nil {
 					return problem.New(problem.Untrusted, "the host ended a link instead of making one")
 				}
-				return a.Show(linkResult(*l.Link))
+				return a.Show(linkResult{*l.Link, a.OwnNames()})
 			})
 		},
 	}
@@ -306,7 +321,7 @@ unless it made the link.`,
 				if _, err := account.UnlinkCaller.Call(cmd.Context(), c, account.OneCaller{One: of, Caller: id}); err != nil {
 					return err
 				}
-				return a.Show(doneResult{"the account does not pay for " + id.Short() + " any more"})
+				return a.Show(doneResult{"the account does not pay for " + a.OwnNames().Of(id) + " any more"})
 			})
 		},
 	}
@@ -348,7 +363,7 @@ func accountCapCommand(a *kit.App) *cobra.Command {
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 			return account.About(q.Account(), account.Limit{Amount: money.Amount(n)}), err
 		},
-		Result: showAccount,
+		Result: showAccount(a),
 	}.Command(a)
 }
 
@@ -367,7 +382,7 @@ A line that is spent cannot be lowered.`,
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 			return account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), err
 		},
-		Result: showAccount,
+		Result: showAccount(a),
 	}.Command(a)
 }
 
@@ -398,7 +413,9 @@ func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[a
 			}
 			return account.Moving{With: account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), Key: key}, nil
 		},
-		Result: func(m account.Moved) kit.Result { return movedResult{accountResult(m.Account), m.Replayed} },
+		Result: func(m account.Moved) kit.Result {
+			return movedResult{accountResult{m.Account, a.OwnNames()}, m.Replayed}
+		},
 	}
 }
 
@@ -460,6 +477,6 @@ func accountSuspendCommand(a *kit.App, use, short, long string, do op.Op[account
 		Request: func(q kit.Asked) (account.With[account.Note], error) {
 			return account.About(q.Account(), account.Note{Note: note}), nil
 		},
-		Result: showAccount,
+		Result: showAccount(a),
 	}.Command(a)
 }

@@ -166,6 +166,7 @@ func madeBy(maker string) []string {
 type revokedResult struct {
 	Keys []billing.Key `json:"keys"`
 	billing.Ended
+	names kit.Names
 }
 
 func (r revokedResult) Print(w io.Writer) {
@@ -177,7 +178,7 @@ func (r revokedResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  key   %s\n", keyLine(&r.Ended.Keys[i]))
 	}
 	for _, l := range r.Links {
-		fmt.Fprintf(w, "  link  %s\n", linkLine(&l))
+		fmt.Fprintf(w, "  link  %s\n", linkLine(&l, r.names))
 	}
 	if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
 		fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",
@@ -207,7 +208,7 @@ id; the command prints how many remain.`,
 			return account.RevokedKey{One: q.Account(), Key: q.Args[0], Only: only}, nil
 		},
 		Result: func(r billing.Revocation) kit.Result {
-			return revokedResult{Keys: []billing.Key{r.Key}, Ended: r.Ended}
+			return revokedResult{Keys: []billing.Key{r.Key}, Ended: r.Ended, names: a.OwnNames()}
 		},
 	}.Command(a)
 }

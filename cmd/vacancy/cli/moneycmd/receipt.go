@@ -57,11 +57,14 @@ has the host's certificate for the key that signed it. With --by that host must 
 }
 
 // receiptResult is a receipt that verified.
-type receiptResult receipt.Receipt
+type receiptResult struct {
+	receipt.Receipt
+	names kit.Names
+}
 
 func (r receiptResult) Print(w io.Writer) {
-	one := receipt.Receipt(r)
-	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(one.Charge), one.Position, one.Vacant.Short(), one.Caller.Short(), one.At().Format("2006-01-02 15:04:05 UTC"))
+	one := r.Receipt
+	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(one.Charge), one.Position, r.names.Of(one.Vacant), r.names.Of(one.Caller), one.At().Format("2006-01-02 15:04:05 UTC"))
 	fmt.Fprintf(w, "  price       %s (version %d)\n  payment     %s\n", kit.Printable(one.Price), one.Version, kit.Printable(one.Payment))
 	if one.In+one.Out > 0 {
 		fmt.Fprintf(w, "  tokens      %d in, %d out\n", one.In, one.Out)
@@ -69,6 +72,7 @@ func (r receiptResult) Print(w io.Writer) {
 	if one.Cut != "" {
 		fmt.Fprintf(w, "  answer cut  %s\n", kit.Printable(one.Cut))
 	}
+	fmt.Fprintf(w, "  vacant      %s\n  caller      %s\n", one.Vacant, one.Caller)
 	fmt.Fprintf(w, "  request     %s\n  answer      %s\n  signed by   host %s: verified\n", one.Request, one.Reply, one.Host)
 }
 
@@ -90,14 +94,14 @@ func checkReceipt(a *kit.App, file, by string) error {
 			return problem.New(problem.Untrusted, "the receipt is of host %s, not of %s", r.Host, id)
 		}
 	}
-	return showReceipt(a, r)
+	return showReceipt(a, r, a.OwnNames())
 }
 
-func showReceipt(a *kit.App, r receipt.Receipt) error {
+func showReceipt(a *kit.App, r receipt.Receipt, names kit.Names) error {
 	if err := r.Verify(); err != nil {
 		return problem.Within(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
 	}
-	return a.Show(receiptResult(r))
+	return a.Show(receiptResult{r, names})
 }
 
 func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string, position uint64) error {
@@ -119,5 +123,7 @@ func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string,
 	case err != nil:
 		return err
 	}
-	return showReceipt(a, r)
+	names := a.OwnNames()
+	names[target.ID] = target.Name
+	return showReceipt(a, r, names)
 }

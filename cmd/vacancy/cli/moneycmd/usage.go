@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,7 +28,8 @@ import (
 type usageResult struct {
 	account.Usage
 
-	csv bool
+	csv   bool
+	names kit.Names
 }
 
 // rows are the lines of both sides, with how they are summed up.
@@ -40,6 +42,9 @@ func (r usageResult) rows(fn func(side string, l *account.Line)) {
 	}
 }
 
+// allLines is the name of a line that has none in CSV.
+const allLines = "all"
+
 func of(l *account.Line) string {
 	if l.Name != "" {
 		return l.Name + " (" + l.Subject + ")"
@@ -49,7 +54,39 @@ func of(l *account.Line) string {
 			return s
 		}
 	}
-	return "all"
+	return allLines
+}
+
+// name returns what a line sums up, for people.
+func (r usageResult) name(l *account.Line) string {
+	if text := of(l); text != allLines {
+		return r.names.OfText(text)
+	}
+	return "other calls" // by keys and links for --by subject, without a signature for --by caller
+}
+
+// printTable prints the lines of each side, and their sums.
+func (r usageResult) printTable(w io.Writer) {
+	const total = "total"
+	wide := len(total)
+	r.rows(func(_ string, l *account.Line) { wide = max(wide, utf8.RuneCountInString(r.name(l))) })
+	fmt.Fprintf(w, "%-7s %-*s %9s %7s %12s %12s\n", "", wide, "", "answers", "voids", "charge", "fee")
+	row := func(side, name string, c usage.Counts) {
+		fmt.Fprintf(w, "%-7s %-*s %9d %7d %12s %12s\n", side, wide, name, c.Answers, c.Voids, c.Charge, c.Fee)
+	}
+	for _, side := range []struct {
+		name  string
+		lines []account.Line
+	}{{"paid", r.Paid}, {"earned", r.Earned}} {
+		var sum usage.Counts
+		for i := range side.lines {
+			row(side.name, r.name(&side.lines[i]), side.lines[i].Counts)
+			sum.Add(side.lines[i].Counts)
+		}
+		if len(side.lines) > 1 {
+			row("", total, sum)
+		}
+	}
 }
 
 func (r usageResult) Print(w io.Writer) {
@@ -77,13 +114,10 @@ func (r usageResult) Print(w io.Writer) {
 		fmt.Fprintln(w, "no calls yet; one is counted a second after its answer")
 		return
 	}
-	fmt.Fprintf(w, "%-7s %-64s %9s %7s %12s %12s\n", "", "", "answers", "voids", "charge", "fee")
-	r.rows(func(side string, l *account.Line) {
-		fmt.Fprintf(w, "%-7s %-64s %9d %7d %12s %12s\n", side, kit.Printable(of(l)), l.Answers, l.Voids, l.Charge, l.Fee)
-	})
+	r.printTable(w)
 	for i := range r.Earned {
 		if l := &r.Earned[i]; l.Unreported > 0 {
-			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.Unreported, kit.Printable(of(l)))
+			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.Unreported, r.name(l))
 		}
 	}
 }
@@ -187,16 +221,27 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 				return problem.New(problem.Usage, "--read-units goes with --recount")
 			}
 			span := account.Span{From: from, Until: until, By: by}
-			show := func(u account.Usage, err error) error {
+			show := func(c op.Client, u account.Usage, err error) error {
 				if err != nil {
 					return err
 				}
-				return a.Show(usageResult{u, asCSV})
+				r := usageResult{Usage: u, csv: asCSV}
+				if !asCSV && !a.JSON {
+					var vacants []identity.ID
+					r.rows(func(_ string, l *account.Line) {
+						if id, err := identity.ParseID(l.Vacant); err == nil {
+							vacants = append(vacants, id)
+						}
+					})
+					r.names = a.HostNames(cmd.Context(), w, c, vacants)
+				}
+				return a.Show(r)
 			}
 			tenant := kit.OptionalArgument(args)
 			if tenant == "" && a.Env[kit.AccountKeyEnv] == "" {
 				err := a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					return show(account.GetOperatorUsage.Call(cmd.Context(), c, span))
+					u, err := account.GetOperatorUsage.Call(cmd.Context(), c, span)
+					return show(c, u, err)
 				})
 				if problem.Is(err, problem.NotFound) { // there is no host here: a caller asks
 					err = kit.WithHint(err, "%s=KEY vacancy usage --host URL, for the account of a key at another host", kit.AccountKeyEnv)
@@ -204,7 +249,8 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 				return err
 			}
 			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
-				return show(account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: of, Span: span}))
+				u, err := account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: of, Span: span})
+				return show(c, u, err)
 			})
 		},
 	}

@@ -1,0 +1,84 @@
+package kit
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Names maps ids to names.
+type Names map[identity.ID]string
+
+// Of returns the name of id for output, or its first digits.
+func (n Names) Of(id identity.ID) string { return Printable(cmp.Or(n[id], id.Short())) }
+
+// OfText returns the name of an id in hex, and any other text unchanged, for output.
+func (n Names) OfText(text string) string {
+	if id, err := identity.ParseID(text); err == nil {
+		return n.Of(id)
+	}
+	return Printable(text)
+}
+
+// WithID returns the name of id, and id in full, for a person who needs the id in a command.
+func (n Names) WithID(id identity.ID) string {
+	if name := n[id]; name != "" {
+		return Printable(name) + " (" + id.String() + ")"
+	}
+	return id.String()
+}
+
+// OwnNames returns the names of the person's identities.
+func (a *App) OwnNames() Names {
+	names := Names{}
+	h, err := a.DataHome()
+	if err != nil {
+		return names
+	}
+	all, _ := h.Names()
+	for _, name := range all {
+		if id, err := h.Open(name); err == nil {
+			names[id.ID()] = name
+		}
+	}
+	return names
+}
+
+// HostNames returns the names of a host's vacants and the person's identities. c is a client of the host.
+// If c is not the operator's, HostNames reads the agent cards of vacants.
+func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []identity.ID) Names {
+	names := a.OwnNames()
+	if operator, ok := c.(*AdminAPI); ok {
+		for v, err := range operator.All(ctx, true) {
+			if err != nil {
+				break // ids are shown
+			}
+			names[v.ID] = v.Name
+		}
+		return names
+	}
+	base, err := a.HostURL(ctx, w)
+	if err != nil {
+		return names
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameCardsTime)
+	defer cancel()
+	web := a.HTTP(nameCardsTime)
+	for _, id := range vacants[:min(len(vacants), maxNameCards)] {
+		if card, err := agents.FetchCard(ctx, web, base+"/v/"+id.String()); err == nil && card.VacantID == id {
+			names[id] = Clip(card.Name, maxCardName)
+		}
+	}
+	return names
+}
+
+// Bounds of the agent cards that HostNames reads.
+const (
+	maxNameCards  = 20
+	nameCardsTime = 2 * time.Second
+	maxCardName   = 64
+)
