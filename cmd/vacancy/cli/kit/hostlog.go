@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -70,7 +71,24 @@ func (a *App) HostLog(dir string) (*hostLog, error) {
 }
 
 // SetNames makes the log show the names of a host's vacants.
-func (l *hostLog) SetNames(v *vacants.Directory) { l.known.of(v) }
+func (l *hostLog) SetNames(v *vacants.Directory) {
+	l.known.mu.Lock()
+	defer l.known.mu.Unlock()
+	l.known.vacants = func() map[string]string {
+		hosted := map[string]string{}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		for page, err := range v.Pages(ctx, vacants.Operator()) {
+			if err != nil {
+				break // the log shows short ids
+			}
+			for i := range page {
+				hosted[page[i].ID.Short()] = page[i].Name
+			}
+		}
+		return hosted
+	}
+}
 
 func (l *hostLog) Close() error {
 	if l.lines != nil {
@@ -86,6 +104,10 @@ func (a *App) PlainLog() *slog.Logger {
 	}
 	return slog.New(newHumanLog(a.Terminal(a.Err)))
 }
+
+// adminLine is the message of the line of a change by the operator, which may have created or renamed a
+// vacant.
+const adminLine = "admin"
 
 // Fields of a call's log line besides those that handlers write.
 const (
@@ -105,13 +127,19 @@ func (n *named) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (n *named) Handle(ctx context.Context, r slog.Record) error {
-	pair := ""
+	pair, verdict := "", ""
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == FieldPair {
+		switch a.Key {
+		case FieldPair:
 			pair = a.Value.String()
+		case obs.Verdict:
+			verdict = a.Value.String()
 		}
 		return pair == ""
 	})
+	if r.Message == adminLine && verdict == problem.VerdictOK {
+		n.known.expire()
+	}
 	if from, to, ok := strings.Cut(pair, ">"); ok {
 		r = r.Clone()
 		caller, vacant := n.known.pair(from, to)
@@ -157,10 +185,10 @@ type knownNames struct {
 	identitiesChanged func() time.Time
 
 	mu      sync.Mutex
-	vacants *vacants.Directory
-	own     map[string]string // identities
-	ownAt   time.Time         // identitiesChanged when own was read
-	asked   time.Time         // last use of identitiesChanged
+	vacants func() map[string]string // lists the vacants; nil until SetNames
+	own     map[string]string        // identities
+	ownAt   time.Time                // identitiesChanged when own was read
+	asked   time.Time                // last use of identitiesChanged
 	hosted  map[string]string
 	read    time.Time
 	pause   time.Duration // from read to the next look for an unknown vacant
@@ -175,20 +203,14 @@ const (
 	relookAfter = 200 * time.Millisecond
 	relookEvery = 30 * time.Second
 	relookShare = 50
+	maxExpired  = time.Second
 )
 
 func (a *App) knownNames() *knownNames {
 	return &knownNames{now: a.Now, identities: func() map[string]string {
 		own := map[string]string{}
-		h, err := a.DataHome()
-		if err != nil {
-			return own
-		}
-		names, _ := h.Names()
-		for _, name := range names {
-			if id, err := h.Open(name); err == nil {
-				own[id.ID().Short()] = name
-			}
+		for id, name := range a.OwnNames() {
+			own[id.Short()] = name
 		}
 		return own
 	}, identitiesChanged: func() (at time.Time) {
@@ -201,10 +223,14 @@ func (a *App) knownNames() *knownNames {
 	}}
 }
 
-func (k *knownNames) of(v *vacants.Directory) {
+// expire makes the next line of a call read the names again. It does nothing if reading takes long,
+// because calls wait for it.
+func (k *knownNames) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.vacants = v
+	if k.pause <= maxExpired {
+		k.read, k.pause = time.Time{}, 0
+	}
 }
 
 // pair returns the names of a caller and of a hosted vacant. A name that is not known is empty.
@@ -216,9 +242,8 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	switch {
 	case !known && (age >= max(relookAfter, k.pause) || age < 0):
 		k.read = k.now()
-		began := time.Now()
 		k.own, k.hosted = k.look()
-		k.pause = relookShare * time.Since(began)
+		k.pause = relookShare * k.now().Sub(k.read)
 	case age >= relookEvery:
 		// A call does not wait for this.
 		k.read = k.now()
@@ -243,19 +268,8 @@ func (k *knownNames) pair(from, to string) (caller, vacant string) {
 
 // look reads the names of identities and of vacants.
 func (k *knownNames) look() (own, hosted map[string]string) {
-	own, hosted = k.identities(), map[string]string{}
-	if k.vacants == nil {
-		return own, hosted
+	if k.vacants != nil {
+		hosted = k.vacants()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	for page, err := range k.vacants.Pages(ctx, vacants.Operator()) {
-		if err != nil {
-			return own, hosted // the log shows short ids
-		}
-		for i := range page {
-			hosted[page[i].ID.Short()] = page[i].Name
-		}
-	}
-	return own, hosted
+	return k.identities(), hosted
 }

@@ -1,0 +1,57 @@
+package kit
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+)
+
+// The first lines of a new vacant have its name: the operator's change expires the names. A refused
+// change does not, because strangers send those, and neither does one while listing vacants is slow.
+func TestTheFirstLineOfANewVacantHasItsName(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verdict string
+		listing time.Duration
+		want    string
+	}{
+		"created":              {"ok", time.Millisecond, "fox"},
+		"refused":              {"unauthorized", time.Millisecond, "bbbb"},
+		"many vacants":         {"ok", time.Second, "bbbb"},
+		"as many as are quick": {"ok", maxExpired / relookShare, "fox"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+			hosted := map[string]string{"aaaa": "demo"}
+			known := &knownNames{
+				now:               func() time.Time { return now },
+				identities:        func() map[string]string { return nil },
+				identitiesChanged: func() time.Time { return time.Time{} },
+				vacants: func() map[string]string {
+					now = now.Add(tt.listing)
+					all := map[string]string{}
+					for id, name := range hosted {
+						all[id] = name
+					}
+					return all
+				},
+			}
+			var out bytes.Buffer
+			log := slog.New(&named{known: known, next: []slog.Handler{newHumanLog(&out)}})
+			call := func(vacant string) {
+				log.Info(obs.CallLine, FieldPair, "cccc>"+vacant, obs.Verdict, "ok", "ms", 1)
+			}
+			call("aaaa")
+			log.Info(adminLine, obs.Verdict, tt.verdict)
+			hosted["bbbb"] = "fox"
+			call("bbbb")
+			lines := strings.Split(out.String(), "\n")
+			if !strings.Contains(lines[0], "-> demo ") || !strings.Contains(lines[2], "-> "+tt.want+" ") {
+				t.Errorf("got %q, want the names demo and %s", lines, tt.want)
+			}
+		})
+	}
+}
