@@ -113,17 +113,21 @@ type triedResult struct {
 func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, err error) error {
 	known := NewCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
 	known.Dropped = out.Found.Dropped
+	names := kit.Names{}
+	for i := range out.Found.Matches {
+		names[out.Found.Matches[i].ID] = out.Found.Matches[i].Name
+	}
 	for _, t := range out.Tried {
 		p := problem.Of(t.Err)
 		known.Tried = append(known.Tried, triedResult{t.ID, t.URL, p.Kind.String(), p.Text()})
-		a.Note("tried %s: %s", kit.Printable(t.URL), kit.Printable(p.Text()))
+		a.Note("tried %s at %s: %s", names.Of(t.ID), kit.Printable(kit.HostOf(t.URL)), kit.Printable(p.Text()))
 	}
 	if out.Chosen.URL == "" {
 		return err // no vacant was called
 	}
 	m := newMatchResult(&out.Chosen)
 	known.Chosen = &m
-	a.Note("chosen: %s (%s)%s", kit.Printable(m.URL), kit.Printable(kit.Clip(m.Capability, 60)), news(out.Chosen.Freshness))
+	a.Note("chosen: %s at %s (%s)%s", names.Of(m.ID), kit.Printable(m.Link), kit.Printable(kit.Clip(m.Capability, 60)), news(out.Chosen.Freshness))
 	return showCall(a, answerResult{known, a.AnswerText}, known, err)
 }
 
