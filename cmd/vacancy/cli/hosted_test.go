@@ -29,6 +29,21 @@ func TestHostedVacantsAreShownAsWritten(t *testing.T) {
 	clitest.Golden(t, "show-logbook", s.must("show", "scribe", "--logbook"))
 	clitest.Golden(t, "show-logbook.json", s.must("show", "scribe", "--logbook", "--json"))
 	clitest.Golden(t, "show-card", s.must("show", "clerk", "--card"))
+
+	// What create takes as a flag, update takes as a flag or a setting; a program is shown by its URL.
+	for _, args := range [][]string{
+		{"--capability", "answers 1", "--substrate", "http://127.0.0.1:9/other"},
+		{"--capability", "answers 1", "substrate=http:http://127.0.0.1:9/other"},
+		{"capability=answers 1", "substrate=http://127.0.0.1:9/other"},
+	} {
+		out := s.must(append([]string{"update", "clerk", "--no-check"}, args...)...)
+		if !strings.Contains(out, "  capability  answers 1\n  substrate   http://127.0.0.1:9/other\n") {
+			t.Errorf("update %q = %q", args, out)
+		}
+	}
+	if code, _, errs := s.run("", "update", "clerk", "--capability", "a", "capability=b"); code != problem.ExitUsage || !strings.Contains(errs, "capability: expected once") {
+		t.Errorf("two capabilities: exit %d, %q", code, errs)
+	}
 }
 
 func TestRefusalsOfTheAdminAPIExitByTheirKind(t *testing.T) {

@@ -68,7 +68,7 @@ other callers follow their task.
 name and the capability is the file's description. --substrate overrides the model in the
 file.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
-  vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
+  vacancy create clerk --capability "answers letters" --substrate http://127.0.0.1:9000/answer
   vacancy create sage --capability "knows things" --substrate ollama:llama3.2
   vacancy create --from agents/clerk.md --substrate ollama:llama3.2
   vacancy create alice --capability "as before" --import alice.vacancy.json`,

@@ -20,7 +20,7 @@ func updateCommand(a *kit.App) *cobra.Command {
 	var noCheck bool
 	var agent AgentFlags
 	var to int
-	var substrate string
+	var substrate, capability string
 	cmd := &cobra.Command{
 		Use:   "update VACANT [KEY=VALUE...]",
 		Short: "Change a vacant's name, capability, substrate or agent",
@@ -38,18 +38,24 @@ if it is published, the new card is published with it. After a new name, the old
 reserved: only the tenant and the operator may use it again ("vacancy help names"). Calls that
 were accepted before are answered by the old substrate and agent.
 If somebody else changes the vacant meanwhile, this command changes nothing.`,
-		Example: `  vacancy update clerk substrate=http:http://127.0.0.1:9001/answer
+		Example: `  vacancy update clerk substrate=http://127.0.0.1:9001/answer
   vacancy update clerk name=secretary capability="answers letters and calls"
   vacancy update clerk work=5m
   vacancy update sage model=qwen3 max_turns=8
   vacancy update sage --from agents/sage.md
   vacancy update sage --to 1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("capability") {
+				args = append(args, "capability="+capability)
+			}
+			if substrate != "" && agent.From == "" {
+				args = append(args, "substrate="+substrate)
+			}
 			ofAgent, err := onlyAgentSettings(args[1:])
 			if err != nil {
 				return err
 			}
-			if !oneOf(agent.From != "", to > 0, len(args) > 1) || to < 0 || substrate != "" && agent.From == "" {
+			if !oneOf(agent.From != "", to > 0, len(args) > 1) || to < 0 {
 				return kit.WithHint(problem.New(problem.Usage, "expected one of: settings KEY=VALUE, --from FILE, --to N from 1"), "%s --help", cmd.CommandPath())
 			}
 			if ofAgent || len(args) == 1 {
@@ -71,7 +77,8 @@ If somebody else changes the vacant meanwhile, this command changes nothing.`,
 		},
 	}
 	agent.Add(cmd.Flags())
-	cmd.Flags().StringVar(&substrate, "substrate", "", "with --from: KIND:MODEL, instead of the substrate in the file")
+	cmd.Flags().StringVar(&capability, "capability", "", "what the vacant can do, as capability=TEXT")
+	cmd.Flags().StringVar(&substrate, "substrate", "", "as substrate=SUBSTRATE; with --from instead of the substrate in the file")
 	cmd.Flags().IntVar(&to, "to", 0, "the version of its agent to go back to")
 	NoCheckFlag(cmd.Flags(), &noCheck)
 	kit.HostFlags(cmd.Flags(), &w)
