@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,6 +115,9 @@ func (r pricesResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "a host on this machine costs nothing at AWS\nlist prices of %s, %s, without free tiers, for a stage on AWS:\n", kit.Printable(r.Region), kit.Printable(r.Taken))
 	for _, item := range slices.Sorted(maps.Keys(r.Prices)) {
 		p := r.Prices[item]
+		if p.Per == 1 {
+			p.Unit = strings.TrimSuffix(p.Unit, "s")
+		}
 		fmt.Fprintf(w, "  %-32s $%s for %s %s\n", item, strconv.FormatFloat(p.USD, 'f', -1, 64), grouped(p.Per), kit.Printable(p.Unit))
 	}
 }
