@@ -197,7 +197,11 @@ func (r importResult) Print(w io.Writer) {
 	for _, one := range r.Agents {
 		switch {
 		case one.Problem != "":
-			fmt.Fprintf(w, "%s  %s\n", kit.Verdict(w, false, "FAIL"), kit.Printable(one.Problem))
+			text := one.Problem
+			if !strings.HasPrefix(text, one.File) { // the host's refusals
+				text = one.File + ": " + text
+			}
+			fmt.Fprintf(w, "%s  %s\n", kit.Verdict(w, false, "FAIL"), kit.Printable(text))
 		case one.There:
 			fmt.Fprintf(w, "      %s (%.12s) is there already\n", one.Name, one.ID)
 		default:
