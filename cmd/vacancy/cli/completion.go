@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	accounts "github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -52,6 +54,10 @@ func complete(a *kit.App, root *cobra.Command) {
 			} else if c.Name() != "create" && c.Name() != "init" {
 				c.ValidArgsFunction = n.vacantNames
 			}
+		case "TENANT":
+			if c.Name() == "revoke" {
+				c.ValidArgsFunction = n.keyIDs
+			}
 		case "FROM":
 			c.ValidArgsFunction = n.chainEnds
 		}
@@ -92,26 +98,51 @@ func (n names) vacantNames(cmd *cobra.Command, args []string, _ string) ([]strin
 	return n.hostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is a target, too
 }
 
-// hostedNames are the names of the vacants of the host that cmd's flags choose.
-func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
-	var w kit.Where
+// whereOf returns the host that cmd's flags choose.
+func whereOf(cmd *cobra.Command) (w kit.Where) {
 	for flag, to := range map[string]*string{"host": &w.Host, "stage": &w.Stage, "data": &w.Data} {
 		if f := cmd.Flags().Lookup(flag); f != nil {
 			*to = f.Value.String()
 		}
 	}
+	return w
+}
+
+// contextOf returns the context of a command, which has none while it is completed.
+func contextOf(cmd *cobra.Command) context.Context {
+	if ctx := cmd.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
+}
+
+// keyIDs completes the id of an account's key, of a TENANT or of the key in the environment.
+func (n names) keyIDs(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	if len(args) < 2 && n.Begin(cmd) == nil {
+		// Without an account there is nothing to complete.
+		_ = n.WithAccount(contextOf(cmd), whereOf(cmd), kit.OptionalArgument(args), func(c op.Client, of accounts.One) error {
+			keys, err := accounts.ListKeys.Call(contextOf(cmd), c, of)
+			for i := range keys.Keys {
+				if k := &keys.Keys[i]; k.Revoked.IsZero() {
+					ids = append(ids, k.ID+"\t"+k.Name)
+				}
+			}
+			return err
+		})
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// hostedNames are the names of the vacants of the host that cmd's flags choose.
+func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 	if n.Begin(cmd) != nil {
 		return nil
 	}
-	plane := n.AdminAt(w)
+	plane := n.AdminAt(whereOf(cmd))
 	if plane == nil {
 		return nil
 	}
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	page, err := admin.ListVacants.Call(ctx, plane, admin.VacantList{Cursor: "", All: false})
+	page, err := admin.ListVacants.Call(contextOf(cmd), plane, admin.VacantList{Cursor: "", All: false})
 	if err != nil {
 		return nil
 	}
