@@ -152,6 +152,9 @@ func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	err := problem.New(problem.Usage, "unknown command %q", args[0])
+	if args[0] == "login" && !cmd.HasParent() {
+		return WithHint(err, "vacancy init NAME, which makes an identity for your calls; an account's key goes into $%s", AccountKeyEnv)
+	}
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
