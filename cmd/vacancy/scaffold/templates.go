@@ -31,7 +31,7 @@ func Templates() []Template {
 		{
 			Name: "stream", About: "answers in pieces, which callers see as they come", Yours: yours,
 			languages: []Language{python}, with: []string{"server"},
-			commands: []string{`vacancy call http://127.0.0.1:8080/v/{{.Name}} "a long letter" --stream`},
+			commands: []string{`vacancy call http://127.0.0.1:8080/v/{{.Name}} "a long letter" --stream   # at the address that watch prints`},
 		},
 		{
 			Name: "openai", About: "a program that asks a model by OpenAI's API, at OpenAI or elsewhere", Yours: yours,
@@ -58,7 +58,7 @@ func Templates() []Template {
 			commands: []string{
 				"vacancy price {{.Name}} 0.002", "vacancy account open acme", "vacancy credit acme 10 --key invoice-1",
 				"vacancy keys create acme --name trial   # prints KEY",
-				"curl -H 'Authorization: Bearer KEY' -d hello http://127.0.0.1:8080/v/{{.Name}}/text",
+				"curl -H 'Authorization: Bearer KEY' -d hello http://127.0.0.1:8080/v/{{.Name}}/text   # at the address that watch prints",
 				"vacancy account show acme",
 			},
 		},
