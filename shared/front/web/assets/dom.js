@@ -33,9 +33,9 @@ export function button(label, act, attributes = {}) {
   return b;
 }
 
-/** @param {string} text @returns {HTMLElement} a text to copy, with a button */
-export function copyable(text) {
-  const copy = button("Copy", async () => {
+/** @param {string} text @param {string} [label] @returns {HTMLButtonElement} */
+export function copyButton(text, label = "Copy") {
+  const copy = button(label, async () => {
     try {
       await navigator.clipboard.writeText(text);
       copy.textContent = "Copied";
@@ -43,8 +43,11 @@ export function copyable(text) {
       copy.textContent = "Select the text and copy it";
     }
   }, { class: "quiet" });
-  return element("div", { class: "copy" }, element("pre", { tabindex: "0" }, visible(text)), copy);
+  return copy;
 }
+
+/** @param {string} text @returns {HTMLElement} a text to copy, with a button */
+export const copyable = (text) => element("div", { class: "copy" }, element("pre", { tabindex: "0", dir: "auto" }, visible(text)), copyButton(text));
 
 /** @param {string} word @returns {string} quoted for a shell */
 export const shellWord = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);

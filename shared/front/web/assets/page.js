@@ -4,6 +4,7 @@
  * @module
  */
 
+import { copyButton } from "./dom.js";
 import { cardHash, eventHash, parseCard, parseHex, verifyCard, verifyEvent } from "./vacant.js";
 import "./talk.js";
 
@@ -33,7 +34,7 @@ async function checkCard(page) {
     const good = card.vacantId === page.dataset.id && (await verifyCard(card));
     if (!good) return say(at, false, "failed: the card is not signed by this id");
     if (cardHash(card) !== page.dataset.cardHash) return say(at, false, "this page shows another card; load it again");
-    say(at, true, "verified");
+    say(at, true, "verified"); // the host says that it verified the card, until the browser has
   } catch (e) {
     say(at, false, `not checked: ${e instanceof Error ? e.message : e}`);
   }
@@ -58,31 +59,13 @@ async function checkEvents(page) {
   for (const at of page.querySelectorAll(".event-check:empty")) at.textContent = "not checked: the host does not show this event any more";
 }
 
-/** @param {HTMLDetailsElement} program */
-function addCopy(program) {
-  const text = program.querySelector("pre")?.textContent ?? "";
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "quiet";
-  button.textContent = "Copy";
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Your browser does not allow it";
-    }
-  });
-  program.append(button);
-}
-
 const page = document.getElementById("vacant");
 if (page) {
   // Tabs: one of the programs is always shown.
   if (CSS.supports("selector(::details-content)")) page.querySelectorAll(".programs summary").forEach((s) => s.addEventListener("click", (event) => {
     if (/** @type {HTMLDetailsElement} */ (s.parentElement).open) event.preventDefault();
   }));
-  if (navigator.clipboard) page.querySelectorAll(".programs details").forEach((p) => addCopy(/** @type {HTMLDetailsElement} */ (p)));
+  if (navigator.clipboard) page.querySelectorAll(".programs details").forEach((p) => p.append(copyButton(p.querySelector("pre")?.textContent ?? "")));
   checkCard(page);
   checkEvents(page).catch((e) => say(page.querySelector(".event-check"), false, `not checked: ${e.message}`));
 }

@@ -7,7 +7,7 @@
 
 import { Book, pairOf } from "./book.js";
 import { CallError, Caller, stoppable, stopped, stream } from "./caller.js";
-import { button, copyable, element, moment, shellWord, visible } from "./dom.js";
+import { button, copyable, copyButton, element, moment, shellWord, visible } from "./dom.js";
 import { hasEd25519, messageJSON, newSigner, readProof, shortID, textOf, VacantError } from "./vacant.js";
 
 /** @typedef {import("./book.js").Call} Call */
@@ -88,6 +88,9 @@ class Talk {
     this.stop = button("Stop waiting", () => this.waiting?.abort(), { id: "stop", class: "quiet", hidden: "" });
     // Pieces of an answer move the button. A press that begins on it must end on it, or the browser reports no click.
     this.stop.addEventListener("pointerdown", (event) => this.stop.setPointerCapture(event.pointerId));
+    this.elapsed = element("span", { id: "elapsed", class: "muted", role: "timer" });
+    /** Shows the text of an answer, once that is loaded. @type {((text: string) => HTMLElement) | null} */
+    this.render = null;
     this.renew = button("New conversation", () => this.turn("", "", "", (options) => this.caller().renew(options)), { id: "renew", class: "quiet", hidden: "" });
     this.keys = element("select", { id: "key" });
     this.exportable = element("input", { type: "checkbox", id: "exportable" });
@@ -173,7 +176,10 @@ class Talk {
   /** Shows the settled calls that are not shown yet, also those of other tabs. */
   async refresh() {
     if (!this.book || !this.key) return;
-    for (const call of (await this.book.calls(pairOf(this.key.id, this.vacant))).slice(-shownCalls)) {
+    const calls = (await this.book.calls(pairOf(this.key.id, this.vacant))).slice(-shownCalls);
+    // A page without answers loads no Markdown. If it does not load, answers are shown as they were written.
+    if (calls.some((call) => call.reply)) this.render ??= await import("./markdown.js").then((m) => m.markdown, () => null);
+    for (const call of calls) {
       if (this.shown.has(call.requestHash)) continue;
       this.shown.add(call.requestHash);
       if (call.fate === "reset") {
@@ -214,7 +220,8 @@ class Talk {
   /** @param {Call} call @returns {Node[]} */
   answer(call) {
     const out = [];
-    if (call.reply) out.push(this.body(textOf(call.reply) || "(an empty answer)"));
+    const text = call.reply ? textOf(call.reply) : "";
+    if (call.reply) out.push(text && this.render ? this.render(text) : this.body(text || "(an empty answer)"));
     else if (call.fate === "text_gone") out.push(element("p", {}, `The vacant answered with number ${call.replySeq}. The host no longer keeps the text.`));
     else out.push(element("p", { class: "bad" }, `✗ The message has no answer: ${visible(call.detail)}`), element("p", {}, "Send it again as a new message."));
     if (call.cut) out.push(element("p", { class: "bad" }, `This is only a part of the answer (${visible(call.cut)}). The vacant signed the part.`));
@@ -228,6 +235,7 @@ class Talk {
         ),
       );
     }
+    if (text) out.push(copyButton(text, "Copy the answer"));
     if (call.receipt) out.push(this.receipt(call));
     /** @type {HTMLElement[]} */
     const parts = [element("h4", {}, "Signed message"), element("pre", { tabindex: "0" }, visible(pretty(messageJSON(call.request))))];
