@@ -424,6 +424,8 @@ func TestASlowVacantIsWaitedFor(t *testing.T) {
 	p := c.tab()
 	p.say("life")
 	p.until(`document.querySelector("#talk-state").textContent.includes("takes its time")`)
+	p.until(`/^\d+ s, up to 5 min$/.test(document.querySelector("#elapsed").textContent)`)
+	p.accessible("talk-waiting")
 	p.click("#stop")
 	if got := p.refused(); !strings.Contains(got, "You stopped waiting") {
 		t.Errorf("the page shows %q", got)
@@ -438,6 +440,25 @@ func TestASlowVacantIsWaitedFor(t *testing.T) {
 	if n := len(slices.Compact(c.posts())); n != 1 || len(c.questions()) != 1 {
 		t.Errorf("%d different posts, questions %q", n, c.questions())
 	}
+}
+
+// A stream does not say when its answer is due, so the page asks.
+func TestAStreamIsWaitedForWithALimit(t *testing.T) {
+	c := newChat(t, vacants.Spec{Work: 2 * time.Minute})
+	release := make(chan bool)
+	c.play(func(question string, w http.ResponseWriter) {
+		<-release
+		reply(w, "I thought about "+question)
+	})
+	p := c.tab()
+	p.say("life")
+	p.until(`/^\d+ s, up to 2 min$/.test(document.querySelector("#elapsed").textContent)`)
+	close(release)
+	if got := p.heard(1); got != "I thought about life" {
+		t.Errorf("the page shows %q", got)
+	}
+	p.verified()
+	p.eval(`document.querySelector("#elapsed").textContent === "" || Promise.reject("a time")`, nil)
 }
 
 // A failed call is told once, and the next one goes on.

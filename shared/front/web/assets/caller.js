@@ -18,8 +18,8 @@ import {
 /** @typedef {import("./vacant.js").Value} Value */
 /** @typedef {import("./book.js").Call} Call */
 /** @typedef {{id: string, send: string}} Target send is the URL of a call, on the page's own origin */
-/** @typedef {{signal?: AbortSignal, idem?: string, maxPrice?: number, tell?: (state: string, due?: string) => void, stream?: Stream}} Options
- * idem names a message: one that has the name of an earlier message is that message. maxPrice is in micro-dollars; tell hears what the call waits for */
+/** @typedef {{signal?: AbortSignal, idem?: string, maxPrice?: number, tell?: (state: string, left?: number) => void, stream?: Stream}} Options
+ * idem names a message: one that has the name of an earlier message is that message. maxPrice is in micro-dollars. tell hears what the call waits for, and the milliseconds that are left to the vacant */
 /** @typedef {{answer?: string, refused?: string}} Streamed the body of a signed answer with what came at its end, or the code of a refusal, or neither */
 /** @typedef {(e: Envelope, most?: number, signal?: AbortSignal) => Promise<Streamed>} Stream sends a call as a stream */
 /** @typedef {"again" | "done" | "other" | "sign" | "moved"} Verdict */
@@ -44,6 +44,9 @@ const maxTurns = 32;
 const maxListed = 64;
 const maxSeq = Number.MAX_SAFE_INTEGER;
 const patience = 45_000; // more than a host's deadline and grace, in milliseconds
+const grace = 10_000; // from the end of a vacant's time until its host decides the call, in milliseconds
+const queue = 15 * 60_000; // the longest that a call by stream waits for its turn, which is rare
+const quick = 2000; // an answer that takes longer is waited for with a limit, in milliseconds
 const longest = 16 * 60_000; // the longest that a host lets a vacant take
 const maxSkew = 3600_000; // a larger error of a clock is for a person to correct
 const resetSpan = 300_000;
@@ -287,6 +290,11 @@ class Run {
     return Date.now() + this.state.ahead;
   }
 
+  /** @param {Answer} a @returns {number} the milliseconds that it leaves to the vacant; 0 if it does not say so */
+  left(a) {
+    return a.due ? millis(a.due) - grace - this.now() : 0;
+  }
+
   /** @param {string} [least] @returns {string} a time to sign, later than all signed before */
   stamp(least = "") {
     let t = BigInt(Math.trunc(this.now())) * 1000n;
@@ -404,7 +412,12 @@ class Run {
         // by its floor has accepted nothing.
         if (stream && !before && n + waits === 0) {
           this.sent = true;
+          // A stream does not say how long its vacant may take.
+          let isOver = false;
+          const asking = setTimeout(() => this.post(askPath, e).then((q) => isOver || tell?.("due", this.left(q) - queue)).catch(() => {}), quick);
           const { answer, refused } = await stream(e, this.state.job?.most, signal).catch(() => ({ answer: undefined, refused: undefined }));
+          clearTimeout(asking);
+          isOver = true;
           if (answer) a = new Answer(200, answer);
           else before = refused !== "floor";
         }
@@ -419,9 +432,9 @@ class Run {
       if (verdict !== "again") return;
       before = true;
       if (a?.state === "pending") {
-        if (a.due) due = Math.min(millis(a.due) - this.state.ahead + 10_000, Date.now() + longest);
+        if (a.due) due = Date.now() + Math.min(this.left(a) + 2 * grace, longest);
         if (Date.now() > due) throw this.unresolved(a.due);
-        tell?.("pending", a.due);
+        tell?.("pending", this.left(a));
         await sleep(Math.max(backoff(waits++), 1000 * a.retry), signal);
       } else {
         if (++n >= tries) throw this.unresolved("", a ?? undefined);

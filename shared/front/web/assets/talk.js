@@ -56,6 +56,13 @@ async function judgeReceipt(source, call) {
 /** @param {number} micros @returns {string} */
 const dollars = (micros) => "$" + (micros / 1e6).toFixed(6).replace(/(\.\d\d\d*?)0+$/, "$1");
 
+/** @param {number} ms @returns {string} */
+const duration = (ms) => {
+  const seconds = Math.floor(ms / 1000);
+  const parts = [seconds >= 60 && `${Math.floor(seconds / 60)} min`, (seconds % 60 || seconds === 0) && `${seconds % 60} s`];
+  return parts.filter(Boolean).join(" ");
+};
+
 /** @param {boolean | null} good @param {string} yes @param {string} no @returns {HTMLElement} */
 const check = (good, yes, no) => element("li", { class: good ? "ok" : "muted", "data-state": good ? "verified" : "not checked" }, good ? `✓ ${yes}` : `– not checked: ${no}`);
 
@@ -107,7 +114,7 @@ class Talk {
     const form = element(
       "form", { id: "say" },
       element("label", { for: "message" }, "Your message"), this.text,
-      element("div", { class: "row" }, this.submit, this.stop, this.renew, element("span", { class: "muted" }, "Ctrl+Enter sends")),
+      element("div", { class: "row" }, this.submit, this.stop, this.elapsed, this.renew, element("span", { class: "muted keyboard" }, "Enter sends, Shift+Enter begins a line")),
       this.status, // below the buttons, which its texts would move
       element(
         "details", {}, element("summary", {}, "Key and price"),
@@ -121,7 +128,11 @@ class Talk {
       this.say(this.text.value);
     });
     this.text.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+      // Enter also ends the composition of a word, by key 229 in Safari. Keyboards of touch screens have no Shift+Enter.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+      if (matchMedia("(pointer: coarse)").matches && !event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      if (this.text.value.trim()) form.requestSubmit();
     });
     this.keys.addEventListener("change", () => this.choose(this.keys.value));
     this.place.append(
@@ -326,15 +337,28 @@ class Talk {
       provisional ??= this.add("theirs provisional", element("p", { class: "muted" }, "… provisional: not verified until the signed answer comes"), this.body(""));
       /** @type {HTMLElement} */ (provisional.querySelector(".text")).textContent = visible(so);
     };
+    const began = Date.now();
+    let limit = 0;
+    const ticking = setInterval(() => {
+      const elapsed = Date.now() - began;
+      this.elapsed.textContent = duration(elapsed) + (limit > elapsed ? `, up to ${duration(limit)}` : "");
+    }, 1000);
+    const tell = (/** @type {string} */ state, /** @type {number} */ left = 0) => {
+      if (signal.aborted) return;
+      if (left > 0) limit = Math.round((Date.now() - began + left) / 5000) * 5000;
+      this.tell(state);
+    };
     /** @type {unknown} */
     let failure;
     try {
       // The person has agreed to no other price than the page shows.
       const most = this.most.value !== "" ? Math.min(Math.round(Number(this.most.value) * 1e6), Number.MAX_SAFE_INTEGER) : this.cost;
-      await operation({ signal, idem, maxPrice: most, tell: (state, due) => signal.aborted || this.tell(state, due), stream: stream(`${this.address}/`, piece) });
+      await operation({ signal, idem, maxPrice: most, tell, stream: stream(`${this.address}/`, piece) });
     } catch (err) {
       failure = signal.aborted ? stopped(err) : err;
     }
+    clearInterval(ticking);
+    this.elapsed.textContent = "";
     this.waiting = null;
     this.busy(false);
     /** @type {HTMLElement | null} */ (provisional)?.remove();
@@ -354,14 +378,14 @@ class Talk {
     this.said.setAttribute("aria-busy", String(busy));
   }
 
-  /** @param {string} state @param {string} [due] */
-  tell(state, due) {
+  /** @param {string} state of the call */
+  tell(state) {
     const texts = /** @type {Record<string, string>} */ ({
       locked: "Another tab has a call to this vacant in flight. This call waits for it.",
       sent: "Signed and sent. Waiting for the answer",
       retry: "No answer. Sending the same bytes again",
       ask: "Asking what became of an earlier message",
-      pending: `The vacant takes its time${due ? `: the answer comes until ${moment(Date.parse(due))}` : ""}. You may close this page; the answer waits.`,
+      pending: "The vacant takes its time. You may close this page; the answer waits.",
     });
     if (texts[state] && this.status.textContent !== texts[state]) this.status.textContent = texts[state];
   }
