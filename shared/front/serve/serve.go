@@ -54,7 +54,8 @@ type Handlers struct {
 	Gate                      http.Handler // of graduations
 	Account                   http.Handler // of tenants
 	AGP                       http.Handler
-	// Web has the pages. A browser that opens the address of a vacant is led to its page.
+	// Web has the pages. A browser that opens the address of a vacant is led to its page, and one that opens an unknown
+	// path gets a page that says so.
 	Web http.Handler
 	// Metrics: AGP serves agp.MetricsPath, too.
 	Metrics bool
@@ -107,10 +108,8 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return NotFound
 	case message.IsPath(path):
 		return d.Message
-	case d.Web != nil && (webpath.IsPath(path) || path == "/" && webpath.IsRead(r)):
+	case d.Web != nil && (webpath.IsPath(path) || (path == "/" || path == webpath.IconPath) && webpath.IsRead(r)):
 		return d.Web
-	case d.Web != nil && d.A2A != nil && webpath.IsVacant(path) && webpath.IsRead(r):
-		return webpath.ToPage(d.A2A)
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):
 		return d.AGP
 	case d.MCP != nil && message.IsMCP(path):
@@ -118,7 +117,11 @@ func (d Handlers) route(r *http.Request) http.Handler {
 	case d.Resource != nil && resource.IsPath(path):
 		return d.Resource
 	case !strings.HasPrefix(path, "/v1/") || d.A2A != nil && openai.IsPath(path):
-		return cmp.Or(d.A2A, d.Message)
+		next := cmp.Or(d.A2A, d.Message)
+		if d.Web != nil && webpath.IsRead(r) {
+			next = webpath.ToPage(next, d.Web)
+		}
+		return next
 	case d.Account != nil && account.IsPath(path):
 		return d.Account
 	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):

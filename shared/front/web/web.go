@@ -44,7 +44,8 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Handler returns the handler of the paths of IsPath, and of the root.
+// Handler returns the handler of the paths of IsPath, of the root and of the icon. It answers other paths by a page for
+// browsers that opened an unknown path.
 func Handler(c Config) http.Handler {
 	hits, err := lru.New[identity.Hash, hit](keptHits)
 	if err != nil {
@@ -55,12 +56,14 @@ func Handler(c Config) http.Handler {
 	for pattern, f := range map[string]func(*http.Request, *reader) (*page, error){
 		Path + "{$}": s.home, Path + "search": s.search, Path + "vacants/{vacant}": s.vacant,
 		Path + "log": s.log, Path + "log/{seq}": s.event, Path + "keys": s.keys, Path + "chains": s.chains,
-		Path: noPage,
+		"/": noPage,
 	} {
 		mux.HandleFunc(pattern, s.page(f))
 	}
 	mux.HandleFunc(Path+"assets/{hash}/{name}", s.asset)
+	mux.Handle(webpath.Icon, http.RedirectHandler(assetPath+"icon.svg", http.StatusSeeOther))
 	mux.Handle("/{$}", webpath.Root)
+	mux.Handle(webpath.IconPath, webpath.Root)
 	mux.Handle(strings.TrimSuffix(Path, "/"), webpath.Root)
 	none := s.page(noPage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
 	"github.com/vacancy-host/vacancy/shared/front/web"
+	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -180,8 +181,8 @@ func TestPagesAnswerAsTheTableSays(t *testing.T) {
 		}
 		total += len(file.body)
 	}
-	if total > 100<<10 {
-		t.Errorf("a vacant's page has %d bytes with its files, want at most 100 KB", total)
+	if total > 110_000 {
+		t.Errorf("a vacant's page has %d bytes with its files, want at most 110 KB", total)
 	}
 	// A page that came before this program finds its files.
 	if file := do(t, "GET", h.url+"/web/assets/0123456789abcdef/receipt.js"); file.status != 200 || file.header.Get("Cache-Control") != "public, max-age=60" {
@@ -229,6 +230,38 @@ func TestTheAddressOfAVacantIsAPageForBrowsers(t *testing.T) {
 	}
 	if got := do(t, "GET", h.url+"/v/demo/.well-known/agent-card.json", "Accept: text/html"); got.status != 200 {
 		t.Errorf("the card is %d for a browser", got.status)
+	}
+}
+
+// A browser that opens an unknown path gets a page; every other client gets the answer in JSON. The icon is at its usual address.
+func TestAnUnknownPathIsAPageForBrowsers(t *testing.T) {
+	h := newHost(t)
+	h.create("demo", "Echoes", false)
+	for _, path := range []string{"/nope", "/nope/deeper?x=1", "//evil.example", "/%0d%0aX:y", "/v/nobody", "/v/demo/nope", "/v/"} {
+		got := do(t, "GET", h.url+path, "Accept: text/html,application/xhtml+xml,*/*;q=0.8")
+		if got.status != 404 || !strings.Contains(got.body, "this host has no such page or vacant") || !slices.Contains(got.header.Values("Vary"), "Accept") || got.header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %d %v: %s", path, got.status, got.header, got.body)
+		}
+		if got := do(t, "GET", h.url+path, "Accept: */*"); got.status != 404 || !strings.HasPrefix(got.body, "{") || !slices.Contains(got.header.Values("Vary"), "Accept") {
+			t.Errorf("%s for a program: %d %s", path, got.status, got.body)
+		}
+		// A function without pages leads to the pages of its host.
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "http://x.example/", nil)
+		r.URL.Path = path
+		webpath.Root.ServeHTTP(w, r)
+		if to := w.Header().Get("Location"); w.Code != 303 || !strings.HasPrefix(to, "/web/") || strings.ContainsAny(to[len("/web/"):], "/\r\n") {
+			t.Errorf("%s leads to %q", path, to)
+		}
+	}
+	if got := do(t, "POST", h.url+"/nope", "Accept: text/html"); got.status == 303 {
+		t.Errorf("a POST is led to %q", got.header.Get("Location"))
+	}
+	first := do(t, "GET", h.url+"/favicon.ico")
+	second := do(t, "GET", h.url+first.header.Get("Location"))
+	icon := do(t, "GET", h.url+second.header.Get("Location"))
+	if first.status != 303 || first.header.Get("Cache-Control") != "public, max-age=86400" || second.status != 303 || icon.status != 200 ||
+		icon.header.Get("Content-Type") != "image/svg+xml" || icon.header.Get("Cache-Control") != "public, max-age=31536000, immutable" || len(icon.body) > 1<<10 {
+		t.Errorf("the icon: %v, then %v, then %v", first, second, icon)
 	}
 }
 

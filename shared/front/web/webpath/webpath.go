@@ -28,8 +28,25 @@ func VacantPath(vacant string) string {
 // IsPath reports whether a path is of a page.
 func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
 
-// Root leads from the root of a host to its first page.
-var Root http.Handler = http.RedirectHandler(Path, http.StatusSeeOther)
+// Browsers ask IconPath for the icon of a site whose page names none. Icon is the address of the icon itself.
+const (
+	IconPath = "/favicon.ico"
+	Icon     = Path + "favicon.ico"
+)
+
+// Root leads from the root of a host to its first page, from IconPath to the icon, and from an unknown path to a page that
+// says so.
+var Root http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	to := Path
+	switch path := r.URL.Path; {
+	case path == IconPath:
+		to = Icon
+		w.Header().Set("Cache-Control", "public, max-age=86400")
+	case !IsPath(path):
+		to += url.PathEscape(strings.TrimPrefix(path, "/"))
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+})
 
 // IsRead reports whether a request reads.
 func IsRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
@@ -69,21 +86,24 @@ func PrefersPage(r *http.Request) bool {
 	return ranks["text/html"] > json
 }
 
-// ToPage leads a client that prefers pages to the page of a vacant, if next serves the vacant's card, and
-// otherwise answers as next does.
-func ToPage(next http.Handler) http.Handler {
+// ToPage leads a client that prefers pages to the page of a vacant, if next serves the vacant's card. If next does not find
+// a path, pages answers such a client. Otherwise ToPage answers as next does.
+func ToPage(next, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, _, _ := message.Split(r.URL.Path)
-		next.ServeHTTP(&leading{ResponseWriter: w, to: VacantPath(name), prefers: PrefersPage(r)}, r)
+		next.ServeHTTP(&leading{ResponseWriter: w, request: r, pages: pages, isVacant: IsVacant(r.URL.Path), prefers: PrefersPage(r)}, r)
 	})
 }
 
-// leading replaces an answer of 200 by a redirection, for clients that prefer it.
+// leading replaces an answer of 404, and one of 200 at the address of a vacant, for clients that prefer pages.
 type leading struct {
 	http.ResponseWriter
-	to                    string
-	prefers, begun, leads bool
+	request                         *http.Request
+	pages                           http.Handler
+	isVacant, prefers, begun, leads bool
 }
+
+// Unwrap lets handlers flush their streams.
+func (l *leading) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 func (l *leading) WriteHeader(status int) {
 	if l.begun {
@@ -91,10 +111,10 @@ func (l *leading) WriteHeader(status int) {
 	}
 	l.begun = true
 	h := l.Header()
-	if status < http.StatusBadRequest {
+	if status == http.StatusNotFound || l.isVacant && status < http.StatusBadRequest {
 		h.Add("Vary", "Accept")
 	}
-	if l.leads = l.prefers && status == http.StatusOK; !l.leads {
+	if l.leads = l.prefers && (status == http.StatusNotFound || l.isVacant && status == http.StatusOK); !l.leads {
 		l.ResponseWriter.WriteHeader(status)
 		return
 	}
@@ -103,7 +123,12 @@ func (l *leading) WriteHeader(status int) {
 			h.Del(name)
 		}
 	}
-	h.Set("Location", l.to)
+	if status == http.StatusNotFound {
+		l.pages.ServeHTTP(l.ResponseWriter, l.request)
+		return
+	}
+	name, _, _ := message.Split(l.request.URL.Path)
+	h.Set("Location", VacantPath(name))
 	h.Set("Cache-Control", "public, max-age=60")
 	l.ResponseWriter.WriteHeader(http.StatusSeeOther)
 }
