@@ -285,6 +285,10 @@ func TestThePageOfAVacantIsSmall(t *testing.T) {
 type exchanges struct {
 	Context string `json:"context_id"`
 	History []struct{ Text string }
+	Files   []struct {
+		Name      string
+		MediaType string `json:"media_type"`
+	}
 }
 
 // remembering is a chat whose agent has a memory. The texts of the memory are the answers.

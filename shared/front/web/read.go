@@ -3,8 +3,10 @@ package web
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
@@ -79,19 +81,24 @@ func (r *reader) optional(path string) (string, error) {
 	return string(b), err
 }
 
-// agent reads the agent card at the address of a vacant, by name or id. Of what the host does not show, the
-// error is errNoPage.
-func (r *reader) agent(vacant string) (*agents.Card, error) {
+// agent reads the agent card at the address of a vacant, by name or id, and lists the media types of the files that its
+// agent takes. Of what the host does not show, the error is errNoPage.
+func (r *reader) agent(vacant string) (c *agents.Card, files []string, err error) {
 	b, err := r.Raw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return nil, errNoPage
+		return nil, nil, errNoPage
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
-	c, err := agents.ParseCard("the vacant's card", b)
-	if err == nil && c.VacantID == (identity.ID{}) {
-		err = problem.New(problem.Untrusted, "the card names no vacant")
+	if c, err = agents.ParseCard("the vacant's card", b); err != nil {
+		return nil, nil, err
 	}
-	return c, err
+	var inputs struct {
+		Modes []string `json:"defaultInputModes"`
+	}
+	if err := json.Unmarshal(b, &inputs); err != nil || c.VacantID == (identity.ID{}) {
+		return nil, nil, problem.New(problem.Untrusted, "the card names no vacant, or no list of media types")
+	}
+	return c, slices.DeleteFunc(inputs.Modes, func(media string) bool { return media == "text" || media == "text/plain" }), nil
 }

@@ -31,6 +31,7 @@ type vacantData struct {
 	Signature  string
 	CardPath   string // of the API, for scripts
 	EventsPath string
+	Files      string // media types that its agent takes
 	Price      string
 	Most       int64                     // that a call may cost, in micro-dollars
 	Published  *registryclient.HaloMatch // nil if it is not published
@@ -54,7 +55,7 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	if isID && named != id.String() || !isID && registry.CheckName(named) != nil {
 		return nil, errNoPage
 	}
-	own, err := r.agent(named) // of a vacant of this host
+	own, files, err := r.agent(named) // of a vacant of this host
 	switch {
 	case err == nil && isID && own.VacantID != id:
 		return nil, problem.New(problem.Untrusted, "the host answered with the card of another vacant")
@@ -63,7 +64,7 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	case !problem.Is(err, problem.NotFound) || !isID:
 		return nil, err
 	}
-	d := &vacantData{ID: id, CardPath: "/v1/capability_card/" + id.String(), EventsPath: "/v1/event_log/" + id.String()}
+	d := &vacantData{ID: id, Files: strings.Join(files, ","), CardPath: "/v1/capability_card/" + id.String(), EventsPath: "/v1/event_log/" + id.String()}
 	m, err := r.Client.Card(r.ctx, id)
 	switch {
 	case problem.Is(err, problem.NotFound) && own != nil:

@@ -20,7 +20,7 @@ import {
 /** @typedef {{id: string, send: string}} Target send is the URL of a call, on the page's own origin */
 /** @typedef {{signal?: AbortSignal, idem?: string, maxPrice?: number, tell?: (state: string, left?: number) => void, stream?: Stream}} Options
  * idem names a message: one that has the name of an earlier message is that message. maxPrice is in micro-dollars. tell hears what the call waits for, and the milliseconds that are left to the vacant */
-/** @typedef {{answer?: string, refused?: string}} Streamed the body of a signed answer with what came at its end, or the code of a refusal, or neither */
+/** @typedef {{answer?: string, refused?: string, detail?: string}} Streamed the body of a signed answer with what came at its end, or the code of a refusal, or neither. detail says why there is no answer */
 /** @typedef {(e: Envelope, most?: number, signal?: AbortSignal) => Promise<Streamed>} Stream sends a call as a stream */
 /** @typedef {"again" | "done" | "other" | "sign" | "moved"} Verdict */
 /** @typedef {{status?: number, price?: any, pay?: any[], due?: string, retry?: number, field?: string, reset?: boolean}} More reset says that a reset may help */
@@ -734,34 +734,41 @@ const receiptMember = "urn:vacant:receipt:v1";
  * text so far to piece. The text counts only once the signed answer confirms it.
  * @param {string} url @param {(text: string) => void} piece @returns {Stream}
  */
-export function stream(url, piece) {
-  return async (e, most, stopped) => {
-    const dead = new AbortController();
-    const silent = setTimeout(() => dead.abort(), exchange); // until the answer begins
-    const signal = AbortSignal.any([dead.signal, AbortSignal.timeout(longest), ...(stopped ? [stopped] : [])]);
-    const signed = JSON.parse(messageJSON(e));
-    const message = { messageId: "", contextId: e.payload.contextId ?? "", role: e.payload.role, parts: e.payload.parts.map((text) => ({ text })), metadata: signed.metadata };
-    const response = await fetch(most === undefined ? url : `${url}?max_price=${most}`, {
-      method: "POST", credentials: "omit", redirect: "error", cache: "no-store", signal,
-      headers: { "Content-Type": "application/json", Accept: "text/event-stream", "A2A-Version": "1.0" },
-      body: JSON.stringify({ jsonrpc: "2.0", id: envelopeHash(e), method: "SendStreamingMessage", params: { message, configuration: { acceptedOutputModes: ["text/plain"] } } }),
-    });
-    clearTimeout(silent);
-    if (!response.body || !response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
-      dead.abort();
-      return {};
-    }
-    let text = "";
-    for await (const data of events(response.body)) {
-      const { result, error } = plain(parseJSON(data, ANSWER_LIMITS)) ?? {};
-      if (error) return { refused: error.data?.[0]?.metadata?.code };
-      for (const part of result?.artifactUpdate?.artifact?.parts ?? []) text += part?.text ?? "";
-      if (text) piece(text);
-      const end = result?.statusUpdate?.status?.message ?? result?.task?.status?.message ?? result?.message;
-      if (end?.metadata?.[extension]) return { answer: answer(end) };
-    }
-    return {};
-  };
+export const stream = (url, piece) => (e, most, stopped) => {
+  const signed = JSON.parse(messageJSON(e));
+  const parts = e.payload.parts.map((text) => ({ text }));
+  return streamMessage(url, { messageId: "", contextId: e.payload.contextId ?? "", role: e.payload.role, parts, metadata: signed.metadata }, { id: envelopeHash(e), most, stopped, piece });
+};
+
+/**
+ * Sends a message of A2A 1.0, and reads the stream of its answer.
+ * @param {string} url @param {object} message @param {{id: string, most?: number, stopped?: AbortSignal, piece: (text: string) => void}} options
+ * @returns {Promise<Streamed>}
+ */
+export async function streamMessage(url, message, { id, most, stopped, piece }) {
+  const dead = new AbortController();
+  const silent = setTimeout(() => dead.abort(), exchange); // until the answer begins
+  const signal = AbortSignal.any([dead.signal, AbortSignal.timeout(longest), ...(stopped ? [stopped] : [])]);
+  const response = await fetch(most === undefined ? url : `${url}?max_price=${most}`, {
+    method: "POST", credentials: "omit", redirect: "error", cache: "no-store", signal,
+    headers: { "Content-Type": "application/json", Accept: "text/event-stream", "A2A-Version": "1.0", "A2A-Extensions": extension },
+    body: JSON.stringify({ jsonrpc: "2.0", id, method: "SendStreamingMessage", params: { message, configuration: { acceptedOutputModes: ["text/plain"] } } }),
+  });
+  const isStream = response.body && response.headers.get("Content-Type")?.startsWith("text/event-stream");
+  const refusal = isStream ? null : await response.json().catch(() => null);
+  clearTimeout(silent);
+  if (!response.body || !isStream) return { detail: refusal?.error?.message };
+  let [text, detail] = ["", ""];
+  for await (const data of events(response.body)) {
+    const { result, error } = plain(parseJSON(data, ANSWER_LIMITS)) ?? {};
+    if (error) return { refused: error.data?.[0]?.metadata?.code, detail: error.message };
+    for (const part of result?.artifactUpdate?.artifact?.parts ?? []) text += part?.text ?? "";
+    if (text) piece(text);
+    const end = result?.statusUpdate?.status?.message ?? result?.task?.status?.message ?? result?.message;
+    if (end?.metadata?.[extension]) return { answer: answer(end) };
+    detail = end?.parts?.[0]?.text ?? detail;
+  }
+  return { detail };
 }
 
 /** @param {any} m the signed message at the end @returns {string} the answer as the signed path sends it */

@@ -98,6 +98,7 @@ class Talk {
     this.elapsed = element("span", { id: "elapsed", class: "muted", role: "timer" });
     /** Shows the text of an answer, once that is loaded. @type {((text: string) => HTMLElement) | null} */
     this.render = null;
+    this.file = element("input", { type: "file", id: "file", accept: place.dataset.files ?? "" });
     this.renew = button("New conversation", () => this.turn("", "", "", (options) => this.caller().renew(options)), { id: "renew", class: "quiet", hidden: "" });
     this.keys = element("select", { id: "key" });
     this.exportable = element("input", { type: "checkbox", id: "exportable" });
@@ -115,6 +116,7 @@ class Talk {
       "form", { id: "say" },
       element("label", { for: "message" }, "Your message"), this.text,
       element("div", { class: "row" }, this.submit, this.stop, this.elapsed, this.renew, element("span", { class: "muted keyboard" }, "Enter sends, Shift+Enter begins a line")),
+      ...(this.place.dataset.files ? [element("p", {}, element("label", { for: "file" }, `A file (${visible(this.place.dataset.files.replaceAll(",", ", "))}; the message with it has at most 256 KiB, and is sent without your key)`), this.file)] : []),
       this.status, // below the buttons, which its texts would move
       element(
         "details", {}, element("summary", {}, "Key and price"),
@@ -188,8 +190,7 @@ class Talk {
   async refresh() {
     if (!this.book || !this.key) return;
     const calls = (await this.book.calls(pairOf(this.key.id, this.vacant))).slice(-shownCalls);
-    // A page without answers loads no Markdown. If it does not load, answers are shown as they were written.
-    if (calls.some((call) => call.reply)) this.render ??= await import("./markdown.js").then((m) => m.markdown, () => null);
+    if (calls.some((call) => call.reply)) await this.loadMarkdown();
     for (const call of calls) {
       if (this.shown.has(call.requestHash)) continue;
       this.shown.add(call.requestHash);
@@ -284,7 +285,32 @@ class Talk {
     if (this.submit.disabled || text.trim() === "") return;
     this.text.value = "";
     this.text.focus(); // the button is disabled during the turn
-    this.begin(text, crypto.randomUUID());
+    const file = this.file.files?.[0];
+    this.file.value = "";
+    if (file) this.sayWithFile(text, file);
+    else this.begin(text, crypto.randomUUID());
+  }
+
+  /** Sends a message with a file. The vacant signs the answer, which the browser does not keep. @param {string} text @param {File} file */
+  async sayWithFile(text, file) {
+    const note = `With the file ${visible(file.name)}.`;
+    let reply = "";
+    await this.turn(text, "", note, async ({ signal, maxPrice, piece }) => {
+      const { ask } = await stoppable(signal, import("./file.js"));
+      reply = await ask(`${this.address}/`, this.vacant, text, file, { most: maxPrice, stopped: signal, piece });
+      await this.loadMarkdown();
+    });
+    if (!reply) return;
+    this.add("mine", this.body(text), element("p", { class: "muted" }, note));
+    this.add(
+      "theirs", this.render?.(reply) ?? this.body(reply), element("ul", { class: "checks", role: "list", "aria-label": "Verified in this browser" }, check(true, `signed by ${shortID(this.vacant)}`, "")),
+      copyButton(reply, "Copy the answer"), element("p", { class: "muted" }, "A message with a file is sent without your key, so the answer is in no chain, and is gone when you load this page again."),
+    );
+  }
+
+  /** A page without answers loads no Markdown. If it does not load, answers are shown as they were written. */
+  async loadMarkdown() {
+    this.render ??= await import("./markdown.js").then((m) => m.markdown, () => null);
   }
 
   /** Sends a message with the chosen key, or with a new one. @param {string} text @param {string} idem of the message */
@@ -322,7 +348,7 @@ class Talk {
    * Runs an operation on a message and shows what comes of it. One turn runs at a time. Stop ends it in every phase,
    * because a turn awaits a promise only by stoppable, or one that ends with the signal.
    * @param {string} text @param {string} idem of the message @param {string} note
-   * @param {(options: import("./caller.js").Options & {signal: AbortSignal}) => Promise<unknown>} operation
+   * @param {(options: import("./caller.js").Options & {signal: AbortSignal, piece: (text: string) => void}) => Promise<unknown>} operation
    */
   async turn(text, idem, note, operation) {
     if (this.waiting) return;
@@ -353,7 +379,7 @@ class Talk {
     try {
       // The person has agreed to no other price than the page shows.
       const most = this.most.value !== "" ? Math.min(Math.round(Number(this.most.value) * 1e6), Number.MAX_SAFE_INTEGER) : this.cost;
-      await operation({ signal, idem, maxPrice: most, tell, stream: stream(`${this.address}/`, piece) });
+      await operation({ signal, idem, maxPrice: most, tell, piece, stream: stream(`${this.address}/`, piece) });
     } catch (err) {
       failure = signal.aborted ? stopped(err) : err;
     }
