@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/pflag"
 
@@ -56,11 +57,24 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	defer func() { err = errors.Join(err, host.Close()) }()
 	defer startBeside(h.beside, log.Logger)() // they end before the host closes
 	h.running.Endpoints = a.Seams.WrapEndpoints
+	hosted := make(chan struct{}) // closed when calls reach the agents beside the host
+	if wrap := h.running.Wrap; len(h.beside) > 0 {
+		h.running.Wrap = func(next http.Handler) http.Handler {
+			return wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-hosted:
+				case <-r.Context().Done():
+				}
+				next.ServeHTTP(w, r)
+			}))
+		}
+	}
 	// The data file itself, so that the log's reads are not counted as the host's.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error {
 		defer a.KeepStart(dir)
-		if err := hostBeside(ctx, h.beside); err != nil {
+		err := hostBeside(ctx, h.beside)
+		if close(hosted); err != nil {
 			return err
 		}
 		return ready(ctx, host, dir)

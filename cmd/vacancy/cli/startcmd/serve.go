@@ -63,8 +63,9 @@ operator's API is a socket in the data directory.
 watching for changes; it means --allow-loopback-agents. The program gets no variables whose names
 begin with VACANCY_. At most 100 of its lines per second go to the log, without what looks like
 a secret. A program that ends is started again: after 1 s, then 2 s, at most a minute, and not any
-more after 10 ends in a row within a minute of a start. What it started ends with it. The
-programs end with the host, after its last call; one that ignores SIGTERM is killed after 3 s.
+more after 10 ends in a row within a minute of a start. What it started ends with it. Requests
+wait until the programs listen, but at most 5 s. The programs end with the host, after its last
+call; one that ignores SIGTERM is killed after 3 s.
 
 Web pages of other sites send nothing and read nothing but public documents. --allow-origin
 names origins whose pages may, such as a web app's https://chat.example.com or a desktop
