@@ -66,8 +66,8 @@ type Record struct {
 	// Input are the media types of the files that the vacant's agent takes beside text
 	// (definition.Agent).
 	Input []string
-	// Memory says that the vacant's agent remembers the calls of a thread. Records of earlier programs do not
-	// say so until the agent's next version.
+	// Memory reports whether the vacant's agent remembers the calls of a thread. In records of earlier programs it is
+	// false until the agent's next version.
 	Memory bool
 	// Stored is the number of bytes that the tenant's quota counts for the vacant: versions of its
 	// agent, and chains that it was imported with. Versions that an earlier program stored do not

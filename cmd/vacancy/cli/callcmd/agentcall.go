@@ -217,7 +217,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	return showAgent(a, at, answer)
 }
 
-// maxFile bounds a file in bytes. Hosts set closer bounds.
+// maxFile limits a file in bytes. The limits of hosts are lower.
 const maxFile = 16 << 20
 
 // messageParts returns the parts of a message with files.

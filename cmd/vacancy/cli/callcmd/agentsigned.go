@@ -94,7 +94,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 		res.Cut = a2awire.Cut(answer)
 	}
 	known := NewCallResult(self, target, res)
-	known.started(thread)
+	known.recordThread(thread)
 	return showCall(a, streamedResult{answerResult{known, a.AnswerText}, printed}, known, err)
 }
 

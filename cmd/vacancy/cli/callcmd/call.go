@@ -149,8 +149,8 @@ func callOneOf(a *kit.App, ctx context.Context, f callFlags, args []string, chan
 // lastThread is the value of --context for the thread of the last call.
 const lastThread = "-"
 
-// callMessage is the message of a call, in the thread of --context if given. A call of an agent with memory
-// begins a thread, so that a later call can continue it.
+// callMessage returns the message of a call and the choice of its thread. Without --context, a call of an agent with
+// memory begins a thread, which a later call can continue.
 func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.Thread, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {
@@ -173,7 +173,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if err := f.check(len(words) > 0); err != nil {
 		return err
 	}
-	if len(words) > 0 { // before anything else is done
+	if len(words) > 0 { // an invalid text must not create an identity
 		if text, err := callText(a, words); err != nil {
 			return err
 		} else if err := checkText(text); err != nil {
@@ -249,7 +249,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	result := NewCallResult(self, target, res)
 	result.Before = before
-	result.started(thread)
+	result.recordThread(thread)
 	if err != nil {
 		err = callHint(a, ctx, err, f, target, res.Pay)
 	}

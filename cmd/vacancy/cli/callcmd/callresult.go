@@ -39,7 +39,7 @@ type CallResult struct {
 	Late        []lateResult    `json:"late,omitempty"`
 	Unknown     []string        `json:"unknown,omitempty"`
 
-	thread bool // the call began a thread, which the person does not know
+	thread bool // whether the call began a thread
 
 	// For a call to a match of a search.
 	Chosen  *matchResult        `json:"chosen,omitempty"`
@@ -91,8 +91,10 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	return r
 }
 
-// started records that the call began a thread, if it did and was answered.
-func (r *CallResult) started(t dispatch.Thread) { r.thread = t == dispatch.NewThread && r.Text != nil }
+// recordThread records whether the call began a thread and was answered.
+func (r *CallResult) recordThread(t dispatch.Thread) {
+	r.thread = t == dispatch.NewThread && r.Text != nil
+}
 
 func newLateResult(l dispatch.Late) lateResult {
 	r := lateResult{

@@ -78,8 +78,8 @@ func (w *watching) begin() *child {
 	return c
 }
 
-// outputTime bounds the wait for the end of a program's output after its group has ended: a process that left the
-// group may hold the other end of the pipe.
+// outputTime limits the wait for the end of a program's output after its group has ended, because a process that
+// left the group may hold the other end of the pipe.
 const outputTime = time.Second
 
 // follow prints the output of the program and waits for the end of its group.
@@ -106,10 +106,10 @@ func (c *child) follow(lines *os.File, print func(string)) {
 	}
 }
 
-// maxLine bounds a printed line of a program in bytes.
+// maxLine limits a printed line of a program in bytes.
 const maxLine = 16 << 10
 
-// printLines prints what r has, to its end. The rest of a line that is too long is left out.
+// printLines prints the lines of r. It omits the rest of a line that is longer than maxLine.
 func printLines(r io.Reader, print func(string)) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -124,7 +124,7 @@ func printLines(r io.Reader, print func(string)) {
 	}
 }
 
-// startTime bounds how long a program may take until it listens.
+// startTime limits how long a program may take until it listens.
 const startTime = 5 * time.Second
 
 // await waits until the program listens or ends.
@@ -169,7 +169,7 @@ func (c *child) stop() {
 	case <-c.done:
 	case <-time.After(stopTime):
 		endGroup(c.cmd, true)
-		c.killed.Store(true) // dead processes may stay in the group
+		c.killed.Store(true) // follow stops waiting, because the group may keep zombies
 		<-c.done
 	}
 }

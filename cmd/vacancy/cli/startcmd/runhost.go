@@ -23,7 +23,7 @@ type hostRun struct {
 	data, cluster string // flags
 	config        standalone.Config
 	running       standalone.Running
-	beside        []*beside
+	agents        []*agentProgram
 }
 
 // runHost runs the host of a data directory until ctx ends. ready is called once
@@ -55,10 +55,10 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	defer startBeside(h.beside, log.Logger)() // they end before the host closes
+	defer startAgents(h.agents, log.Logger)() // the programs end before the host closes
 	h.running.Endpoints = a.Seams.WrapEndpoints
-	hosted := make(chan struct{}) // closed when calls reach the agents beside the host
-	if wrap := h.running.Wrap; len(h.beside) > 0 {
+	hosted := make(chan struct{}) // closed when the agents of serve --run are hosted
+	if wrap := h.running.Wrap; len(h.agents) > 0 {
 		h.running.Wrap = func(next http.Handler) http.Handler {
 			return wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				select {
@@ -73,7 +73,7 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error {
 		defer a.KeepStart(dir)
-		err := hostBeside(ctx, h.beside)
+		err := hostAgents(ctx, h.agents)
 		if close(hosted); err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	if err := refuseSecond(a, ctx, data); err != nil {
 		return err
 	}
-	agents, err := readBeside(a, ctx, o.run, data)
+	agents, err := readAgents(a, ctx, o.run, data)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	}
 	https := base.Scheme == "https"
 	h := hostRun{
-		data: data, cluster: o.cluster, beside: agents,
+		data: data, cluster: o.cluster, agents: agents,
 		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), settings.AllowedOrigins, next))

@@ -98,17 +98,17 @@ type watching struct {
 	port    int        // of the program, in a URL on this machine, or 0
 	from    string     // the setting with that URL
 	taken   func(port int) bool
-	agent   agentfile.File    // as it was last read without an error
+	agent   agentfile.File    // last valid content of the file
 	environ []string          // variables of the program
 	secret  string            // the program's AGENT_SECRET, by which the host signs; "" if the agent's file names a secret
 	bound   string            // the host to which the secret is bound
 	told    told              // since the program's last start
 	print   func(line string) // prints a line about the program, or of its output
 
-	joined bool      // the host is of another command
-	away   bool      // that host does not run
-	next   time.Time // of the next look for it
-	pause  time.Duration
+	joined bool          // another command runs the host
+	away   bool          // the host of another command has ended
+	next   time.Time     // time of the next check for that host
+	pause  time.Duration // time between two checks
 }
 
 // told records the last line about whether the agent answers.
@@ -334,7 +334,7 @@ func (w *watching) setSecret(ctx context.Context, c *kit.AdminAPI, a *definition
 }
 
 // host starts a host in this process, unless one runs over the data directory. ended
-// gets why it ended, and is closed then; it is nil if the host is of another command.
+// gets the error with which the host ended, and is closed then; it is nil if another command runs the host.
 func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
@@ -420,7 +420,7 @@ func (w *watching) set(ctx context.Context) error {
 	})
 }
 
-// rejoin looks whether the host of another command runs. Once it runs again, it gets the agent as it is now.
+// rejoin checks whether the host of another command runs. When that host runs again, rejoin hosts the agent there.
 func (w *watching) rejoin(ctx context.Context) {
 	now := w.Now()
 	if !w.joined || now.Before(w.next) {
@@ -437,12 +437,12 @@ func (w *watching) rejoin(ctx context.Context) {
 	case err == nil && w.away:
 		err := w.set(ctx)
 		if problem.Is(err, problem.Unavailable) {
-			break // it starts
+			break // the host is still starting
 		}
 		w.away, w.pause, w.told = false, joinedPause, nothing
 		w.say("the host over %s runs again", kit.Printable(dir))
 		if err != nil && ctx.Err() == nil {
-			w.stays(err)
+			w.sayUnchanged(err)
 		}
 	}
 	if w.away {
@@ -451,12 +451,12 @@ func (w *watching) rejoin(ctx context.Context) {
 	w.next = now.Add(cmp.Or(w.pause, joinedPause))
 }
 
-// stays says why a change of the agent's file has no effect.
-func (w *watching) stays(err error) {
+// sayUnchanged reports why a change of the agent's file has no effect.
+func (w *watching) sayUnchanged(err error) {
 	w.say("%s stays as it was: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
 }
 
-// Pauses between two looks at whether the host of another command runs: the first, and the longest while it does not.
+// First and longest pause between two checks for the host of another command.
 const (
 	joinedPause    = time.Second
 	maxJoinedPause = 10 * time.Second
@@ -500,7 +500,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 				err = w.set(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
-				w.stays(err)
+				w.sayUnchanged(err)
 			}
 			changed = slices.DeleteFunc(changed, func(name string) bool { return name == w.file })
 		}

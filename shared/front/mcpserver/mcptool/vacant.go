@@ -166,7 +166,7 @@ func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
 	return s
 }
 
-// filesArgument is the schema of files of media types. MCP has no form for files in arguments.
+// filesArgument returns the schema of files with the given media types, because MCP has no type for files in arguments.
 func filesArgument(input string) string {
 	media, _ := json.Marshal(strings.Split(input, ",")) // texts do not fail
 	return `{"type":"array","description":"files for the agent, 256 KiB at most with the message","items":` + string(schema(

@@ -63,7 +63,7 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	if probe := (envelope.Envelope{Payload: *msg}); probe.IsReset() {
 		return r.newStuck(RemedyReset, problem.Usage, "%s is a chain reset, not a call", envelope.ResetText)
 	}
-	if e := r.st.anyJobEnvelope(); e != nil && (sameMessage(e.Payload, *msg) || sameMessage(e.Payload, r.threaded(*msg, e.IdempotencyKey))) {
+	if e := r.st.anyJobEnvelope(); e != nil && (sameMessage(e.Payload, *msg) || sameMessage(e.Payload, r.withThread(*msg, e.IdempotencyKey))) {
 		*msg = e.Payload
 		r.res.Resumed = true
 		r.hold(*e)
@@ -80,13 +80,13 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	}
 	key, err := r.c.newKey()
 	r.st.Job, r.jobKey = key, key
-	*msg = r.threaded(*msg, key)
+	*msg = r.withThread(*msg, key)
 	return err
 }
 
-// threaded returns a message in its thread. A new thread is named after the call's idempotency key, so that the same
-// message is found to be under way.
-func (r *run) threaded(msg envelope.Message, key string) envelope.Message {
+// withThread returns msg with the context id that Caller.Thread asks for. The id of a new thread contains the call's
+// idempotency key, so that begin recognizes a kept call of the same message.
+func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
 	switch id := "c-" + key; r.c.Thread {
 	case NewThread:
 		msg.ContextID = &id

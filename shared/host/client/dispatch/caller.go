@@ -46,7 +46,7 @@ type Caller struct {
 	// accepted call's answer. Zero means no bound.
 	Time time.Duration
 
-	// Thread chooses the thread of a message that names none.
+	// Thread chooses the context id of new messages.
 	Thread Thread
 
 	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
@@ -61,13 +61,13 @@ type Caller struct {
 	BriefTries int
 }
 
-// Thread says which context id a new message has.
+// Thread is the choice of a message's context id.
 type Thread uint8
 
 const (
-	AnyThread   Thread = iota // its own, if it has one; State.Thread stays as it is
-	NamedThread               // its own, which becomes State.Thread
-	NewThread                 // one that is made for it, which becomes State.Thread
+	AnyThread   Thread = iota // the message's id, if any; State.Thread does not change
+	NamedThread               // the message's id, which becomes State.Thread
+	NewThread                 // a new id, which becomes State.Thread
 	LastThread                // State.Thread
 )
 

@@ -32,7 +32,7 @@ type Target struct {
 	// Name is the person's name for the target, for messages. If empty,
 	// messages have the short id.
 	Name string
-	// Memory says that the target's host says that its agent remembers the calls of a thread.
+	// Memory reports whether the agent remembers the calls of a thread, as its host says without a signature.
 	Memory bool
 	// Address is the URL below which the target was found, if it may lead to another vacant
 	// later: https://agents.example/v/clerk. It is empty if the target was found by its id or

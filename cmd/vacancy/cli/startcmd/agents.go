@@ -16,25 +16,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// beside is an agent whose program runs beside a host.
-type beside struct {
+// agentProgram is an agent whose program runs next to a host (serve --run).
+type agentProgram struct {
 	*watching
 	restarts
 }
 
-// restarts bounds how a program that ends is started again.
+// restarts limits the starts of a program that ends.
 type restarts struct {
-	first, longest time.Duration // pauses before a start: each is twice the one before
-	steady         time.Duration // a program that ran for so long has not failed to start
-	most           int           // starts of a program that does not run steadily
+	first, longest time.Duration // pauses before a start; each pause is twice the last one
+	steady         time.Duration // running time after which the next pause is first again
+	maxShort       int           // starts in a row that were followed by an end before steady
 }
 
-var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, most: 10}
+var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, maxShort: 10}
 
-// readBeside reads the folders of serve --run. Their programs do not get the variables of the host, such as the
+// readAgents reads the folders of serve --run. Their programs do not get the host's variables, for example the
 // password of its search cluster.
-func readBeside(a *kit.App, ctx context.Context, dirs []string, data string) (all []*beside, err error) {
-	// The programs of a host that was killed have this long to end.
+func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (all []*agentProgram, err error) {
+	// The programs of a killed host may still hold their ports.
 	waiting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for _, dir := range dirs {
@@ -46,7 +46,7 @@ func readBeside(a *kit.App, ctx context.Context, dirs []string, data string) (al
 		if w.command() == "" {
 			return nil, kit.WithHint(problem.New(problem.Usage, "--run: expected a folder with an agent's program, %s has none", dir), "vacancy create NAME --from %s", kit.ShellWord(dir))
 		}
-		if slices.ContainsFunc(all, func(b *beside) bool { return b.name == w.name || b.port == w.port && w.port != 0 }) {
+		if slices.ContainsFunc(all, func(b *agentProgram) bool { return b.name == w.name || b.port == w.port && w.port != 0 }) {
 			return nil, problem.New(problem.Usage, "--run: expected folders with names and ports of their own, %s has the name or port of another folder", dir)
 		}
 		for w.port != 0 && w.taken(w.port) {
@@ -54,17 +54,17 @@ func readBeside(a *kit.App, ctx context.Context, dirs []string, data string) (al
 				return nil, w.portTaken()
 			}
 		}
-		all = append(all, &beside{w, defaultRestarts})
+		all = append(all, &agentProgram{w, defaultRestarts})
 	}
 	return all, nil
 }
 
-// startBeside starts the programs. Their lines go to the log, without what looks like a secret.
-func startBeside(all []*beside, log *slog.Logger) (stop func()) {
+// startAgents starts the programs and writes their lines to the log, without what looks like a secret.
+func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, b := range all {
-		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + b.name}) // it has a share of the journal
+		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + b.name}) // so that its lines get only a share of the journal
 		secret := substrate.NewSecret(b.secret)
 		b.print = limitLines(b.Now, func(line string) {
 			log.InfoContext(from, b.name+" | "+substrate.Redact(string(secret.Hide([]byte(line))), maxLine))
@@ -78,7 +78,7 @@ func startBeside(all []*beside, log *slog.Logger) (stop func()) {
 }
 
 // keep runs the program until ctx ends, and starts it again when it ends.
-func (b *beside) keep(ctx context.Context) {
+func (b *agentProgram) keep(ctx context.Context) {
 	for short := 1; ; short++ {
 		program := &child{began: b.Now()}
 		if b.port != 0 && b.taken(b.port) {
@@ -99,7 +99,7 @@ func (b *beside) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if short == b.most {
+		if short == b.maxShort {
 			b.print(fmt.Sprintf("ended %d times soon after its start; it is started again with the host", short))
 			return
 		}
@@ -114,8 +114,8 @@ func (b *beside) keep(ctx context.Context) {
 	}
 }
 
-// hostBeside hosts the agents, once their programs listen or the time for that is over.
-func hostBeside(ctx context.Context, all []*beside) error {
+// hostAgents hosts each agent when its program listens, or after startTime.
+func hostAgents(ctx context.Context, all []*agentProgram) error {
 	waiting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for _, b := range all {
@@ -128,10 +128,10 @@ func hostBeside(ctx context.Context, all []*beside) error {
 	return nil
 }
 
-// maxLines bounds the lines of a program that are printed in a second.
+// maxLines limits the printed lines of a program in a second.
 const maxLines = 100
 
-// limitLines returns print with a limit. It counts the lines that it leaves out.
+// limitLines returns a function that prints at most maxLines lines in a second and reports the number of the others.
 func limitLines(now func() time.Time, print func(string)) func(string) {
 	var mu sync.Mutex
 	var began time.Time

@@ -52,10 +52,10 @@ func (l *lines) has(line string) bool {
 	return slices.Contains(l.all, line)
 }
 
-// run is an agent beside a host, whose program a shell command starts.
-func run(t *testing.T, start string) (*beside, *lines) {
+// run returns an agent whose program a shell command starts.
+func run(t *testing.T, start string) (*agentProgram, *lines) {
 	t.Helper()
-	b, l := &beside{watching: fox(t, agentFile, start), restarts: restarts{time.Millisecond, 3 * time.Millisecond, time.Hour, 4}}, &lines{}
+	b, l := &agentProgram{watching: fox(t, agentFile, start), restarts: restarts{time.Millisecond, 3 * time.Millisecond, time.Hour, 4}}, &lines{}
 	b.print = l.print
 	return b, l
 }
@@ -159,7 +159,7 @@ func TestAProgramIsStartedAgainThoughItsChildrenLive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, l := run(t, child+` echo began; exit 3`)
-			b.most = 2
+			b.maxShort = 2
 			b.keep(t.Context())
 			want := []string{"began", "ended: exit status 3", "starts again in 1ms", "began", "ended: exit status 3", "ended 2 times soon after its start; it is started again with the host"}
 			if !slices.Equal(l.all, want) {
@@ -191,12 +191,12 @@ print("api_key=abcdef123")
 	if err := os.Rename(w.dir, dir); err != nil {
 		t.Fatal(err)
 	}
-	all, err := readBeside(a, t.Context(), []string{dir}, "")
+	all, err := readAgents(a, t.Context(), []string{dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lines{}
-	stop := startBeside(all, slog.New(slog.NewTextHandler(l, nil)))
+	stop := startAgents(all, slog.New(slog.NewTextHandler(l, nil)))
 	defer stop()
 	for _, want := range []string{`fox | [] of the agent True"`, `fox | signed with [secret]"`, `fox | api_key=[redacted]"`} {
 		until(t, want, func() bool { return l.contains(want) })
@@ -215,8 +215,8 @@ func TestARunHasAPortOfItsOwn(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context()) // the time for the programs of a killed host is over
 	cancel()
-	if _, err := readBeside(w.App, ended, []string{w.dir}, ""); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
-		t.Errorf("readBeside() = %v, want that the port is taken", err)
+	if _, err := readAgents(w.App, ended, []string{w.dir}, ""); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
+		t.Errorf("readAgents() = %v, want that the port is taken", err)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestAFloodOfOutputIsCut(t *testing.T) {
 	at := time.Unix(0, 0)
 	b.start = `head -c 100000 /dev/zero | tr '\0' x; echo; yes y | head -n 50000; echo last >&2`
 	b.print = limitLines(func() time.Time { return at }, l.print)
-	b.most = 1
+	b.maxShort = 1
 	b.keep(t.Context())
 	if len(l.all) != maxLines || len(l.all[0]) > maxLine || !strings.HasPrefix(l.all[0], "xxx") || l.all[1] != "y" {
 		t.Errorf("%d lines, the first of %d bytes, then %q; want %d, and a long line cut", len(l.all), len(l.all[0]), l.all[1], maxLines)
