@@ -61,6 +61,7 @@ func TestAnswersAreMarkdown(t *testing.T) {
 		"See https://example.org/a_b_c. Or (http://x.example)!": "<p>See " + link("https://example.org/a_b_c", "https://example.org/a_b_c", "") + ". Or (" + link("http://x.example/", "http://x.example", "") + ")!</p>",
 		"<mailto:a@example.org>":                                "<p>" + link("mailto:a@example.org", "mailto:a@example.org", host("a@example.org")) + "</p>",
 		"[https://bank.example](https://evil.example)":          "<p>" + link("https://evil.example/", "https://bank.example", host("evil.example")) + "</p>",
+		"[https://bank.example.com](https://bank.example)":      "<p>" + link("https://bank.example/", "https://bank.example.com", host("bank.example")) + "</p>",
 		"https://bank.example@evil.example/":                    "<p>" + link("https://bank.example@evil.example/", "https://bank.example@evil.example/", host("evil.example")) + "</p>",
 		"https://b\u0430nk.example":                             "<p>" + link("https://xn--bnk-6cd.example/", "https://b\u0430nk.example", host("xn--bnk-6cd.example")) + "</p>",
 		"![cat](https://example.org/cat.png)":                   "<p>" + link("https://example.org/cat.png", "Image: cat", host("example.org")) + "</p>",

@@ -247,8 +247,10 @@ class Renderer {
     if (token === "![") a.append("Image: ");
     if (label.trim()) this.inline(label, a, depth + 1, false);
     else a.append(address);
-    // What a link is called need not be where it leads.
-    if (!a.textContent?.toLowerCase().startsWith(`${url.protocol}//${url.host}`)) this.add(to, "span", { class: "muted", dir: "ltr" }).append(` (${url.host || url.pathname})`);
+    // What a link is called need not be where it leads. A name that only begins with the host, such as example.com for
+    // example.co, is another one.
+    const [origin, called] = [`${url.protocol}//${url.host}`, a.textContent?.toLowerCase() ?? ""];
+    if (!called.startsWith(origin) || /^[^/?#]/.test(called.slice(origin.length))) this.add(to, "span", { class: "muted", dir: "ltr" }).append(` (${url.host || url.pathname})`);
     return whole.length;
   }
 }
