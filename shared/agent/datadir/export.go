@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
@@ -12,26 +13,39 @@ import (
 
 // exportLimits are wide, because the file is the person's own: logbook and
 // chains may be long.
-func exportLimits() canon.Limits { return canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20} }
+func exportLimits() canon.Limits {
+	return canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20, Open: true}
+}
 
 // Export is a parsed export file, not verified.
 type Export struct {
-	Format   string
-	Exported string
-	Name     string
-	ID       string
-	Seed     string
-	Card     []byte // the card's JSON, nil if null
-	Manifest []byte // the manifest's JSON, may be nil
-	Agent    []byte // the agent's JSON, may be nil
-	Logbook  [][]byte
-	Chains   []ExportedChain
+	Format   string            `json:"format"`
+	Exported string            `json:"exported"`
+	Name     string            `json:"name"`
+	ID       string            `json:"id"`
+	Seed     string            `json:"seed_hex" canon:"secret"`
+	Card     json.RawMessage   `json:"card" canon:"null"`
+	Manifest json.RawMessage   `json:"manifest" canon:"null"`
+	Agent    json.RawMessage   `json:"agent" canon:"null"`
+	Logbook  []json.RawMessage `json:"logbook"`
+	Chains   exportedChains    `json:"chains"`
 }
 
 // ExportedChain is the state of the calls to one target.
 type ExportedChain struct {
 	Target string
 	State  []byte
+}
+
+type exportedChains []ExportedChain
+
+// UnmarshalCanon implements canon.Unmarshaler.
+func (c *exportedChains) UnmarshalCanon(d *canon.Decoder) error {
+	return d.Object(func(target string) error {
+		state, err := d.Raw()
+		*c = append(*c, ExportedChain{target, state})
+		return err
+	})
 }
 
 // AppendExport appends the export of b under a name.
@@ -52,51 +66,7 @@ func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 // ParseExport parses the form of an export. Check verifies the content.
 func ParseExport(b []byte) (Export, error) {
 	var e Export
-	d := canon.NewDecoder(b, exportLimits())
-	err := d.Object(func(name string) (err error) {
-		switch name {
-		case "format":
-			e.Format, err = d.String()
-		case "exported":
-			e.Exported, err = d.String()
-		case "name":
-			e.Name, err = d.String()
-		case "id":
-			e.ID, err = d.String()
-		case "seed_hex":
-			e.Seed, err = d.String()
-		case "card":
-			if d.Kind() == canon.Null {
-				return d.Null()
-			}
-			e.Card, err = d.Raw()
-		case "manifest":
-			if d.Kind() == canon.Null {
-				return d.Null()
-			}
-			e.Manifest, err = d.Raw()
-		case "agent":
-			e.Agent, err = d.Raw()
-		case "logbook":
-			err = d.Array(func(int) error {
-				line, err := d.Raw()
-				e.Logbook = append(e.Logbook, line)
-				return err
-			})
-		case "chains":
-			err = d.Object(func(target string) error {
-				state, err := d.Raw()
-				e.Chains = append(e.Chains, ExportedChain{target, state})
-				return err
-			})
-		default:
-			err = d.Skip()
-		}
-		return err
-	})
-	if err == nil {
-		err = d.End()
-	}
+	err := canon.Unmarshal(b, &e, exportLimits())
 	if err != nil {
 		return e, problem.Wrap(problem.Damaged, err, "not an export of vacancy")
 	}

@@ -138,7 +138,7 @@ func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if doc.format != "" {
+	if doc.Format != "" {
 		return nil, problem.New(problem.Usage, "%s is an identity of vacancy; export it and import the export", dir)
 	}
 	if seed != "" {
@@ -151,13 +151,13 @@ func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 		if err != nil {
 			return nil, err
 		}
-		doc.seed = hex.EncodeToString(key.Seed())
+		doc.Seed = hex.EncodeToString(key.Seed())
 	}
-	if doc.seed == "" && (doc.storage == storageKeyring || doc.storage == "") {
+	if doc.Seed == "" && (doc.Storage == storageKeyring || doc.Storage == "") {
 		name := filepath.Base(dir)
 		return nil, problem.New(problem.NotFound, "%s keeps its seed in the keyring of the operating system; take it out beside the import: keyring get vacant.cli %s | vacancy init %s --import %s --seed -", path, name, name, dir)
 	}
-	if doc.seed == "" {
+	if doc.Seed == "" {
 		return nil, problem.New(problem.Damaged, "%s has no seed_hex", path)
 	}
 	return doc.key(path)

@@ -29,35 +29,22 @@ func appendKey(dst []byte, k *identity.Key) []byte {
 
 // keyDoc is a key file, ours or the reference's.
 type keyDoc struct {
-	format, storage, public, seed string
+	Format  string `json:"format"`
+	Storage string `json:"key_storage"`
+	Public  string `json:"pubkey_hex"`
+	Seed    string `json:"seed_hex" canon:"secret"`
 }
 
 func parseKeyDoc(path string, b []byte) (keyDoc, error) {
 	var k keyDoc
-	d := canon.NewDecoder(b, canon.DefaultLimits())
-	err := d.Object(func(name string) (err error) {
-		switch name {
-		case "format":
-			k.format, err = d.String()
-		case "key_storage":
-			k.storage, err = d.String()
-		case "pubkey_hex":
-			k.public, err = d.String()
-		case "seed_hex":
-			k.seed, err = d.String()
-		default:
-			err = d.Skip()
-		}
-		return err
-	})
-	if err == nil {
-		err = d.End()
-	}
+	limits := canon.DefaultLimits()
+	limits.Open = true
+	err := canon.Unmarshal(b, &k, limits)
 	if err != nil {
 		return k, problem.Wrap(problem.Damaged, err, "%s is not a key file", path)
 	}
-	if k.format != "" && k.format != keyFormat {
-		return k, problem.New(problem.Damaged, "%s has the form %q; this version reads %q", path, k.format, keyFormat)
+	if k.Format != "" && k.Format != keyFormat {
+		return k, problem.New(problem.Damaged, "%s has the form %q; this version reads %q", path, k.Format, keyFormat)
 	}
 	return k, nil
 }
@@ -68,7 +55,7 @@ func parseKey(path string, b []byte) (*identity.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if doc.seed == "" {
+	if doc.Seed == "" {
 		return nil, problem.New(problem.Damaged, "%s has no seed_hex", path)
 	}
 	return doc.key(path)
@@ -77,7 +64,7 @@ func parseKey(path string, b []byte) (*identity.Key, error) {
 // key makes the key of the document's seed and compares it with the document's
 // id: a seed pasted into the wrong file would sign as another.
 func (k keyDoc) key(path string) (*identity.Key, error) {
-	seed, err := hex.DecodeString(k.seed)
+	seed, err := hex.DecodeString(k.Seed)
 	if err != nil || len(seed) != identity.Size {
 		return nil, problem.New(problem.Damaged, "%s: seed_hex: expected 64 hex digits", path)
 	}
@@ -86,8 +73,8 @@ func (k keyDoc) key(path string) (*identity.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.public != "" {
-		id, err := identity.ParseID(k.public)
+	if k.Public != "" {
+		id, err := identity.ParseID(k.Public)
 		if err != nil {
 			return nil, problem.Wrap(problem.Damaged, err, "%s: pubkey_hex", path)
 		}

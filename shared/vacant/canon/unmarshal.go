@@ -14,7 +14,7 @@ import (
 )
 
 // Unmarshal reads one document into v, a pointer to a struct, by its json tags. It is as
-// strict as Decoder: an unknown or double member, a missing required one, or a value of
+// strict as Decoder: an unknown (see Limits.Open) or double member, a missing required one, or a value of
 // another kind is refused. The error names the path of the member, such as listing.tags[2],
 // what was expected and what came. Only the meaning of the values is left to the caller.
 //
@@ -48,6 +48,40 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	}
 	return u.d.End()
 }
+
+// UnmarshalSigned reads a signed document of at most limit bytes, as Unmarshal does. what names the document in
+// errors, such as "manifest". Unknown members are refused because nobody signed them.
+func UnmarshalSigned(what string, data []byte, v any, limit int) error {
+	if len(data) > limit {
+		return &problem.Error{Kind: problem.TooLarge, Field: what, Want: fmt.Sprintf("at most %d bytes", limit), Got: strconv.Itoa(len(data))}
+	}
+	limits := DefaultLimits()
+	limits.Bytes = limit
+	err := Unmarshal(data, v, limits)
+	if err == nil {
+		return nil
+	}
+	p := *problem.Of(err)
+	switch p.Got {
+	case unknownMember:
+		if strings.HasPrefix(p.Field, `"`) {
+			p.Field, _ = strconv.Unquote(p.Field)
+		}
+		p.Detail = fmt.Sprintf("%.40q is not a member of a %s", p.Field, what)
+	case missingMember:
+		p.Detail = p.Field + ": expected, but missing"
+	}
+	if p.Kind != problem.NotJSON {
+		p.Kind = problem.Malformed
+	}
+	return problem.Within(p.Kind, what, &p)
+}
+
+// The values of Got in the errors of Unmarshal about unknown and missing members.
+const (
+	unknownMember = "another member"
+	missingMember = "nothing"
+)
 
 // Decode reads the next value into v, a pointer, as Unmarshal reads a document. Its errors name
 // members below that value.
@@ -137,8 +171,12 @@ func (u *unmarshaler) object(to reflect.Value) error {
 	err := u.d.Object(func(key string) error {
 		u.path = append(u.path, step{key: key})
 		i, known := fields.byName[key]
+		if !known && u.d.limits.Open {
+			u.path = u.path[:len(u.path)-1]
+			return u.d.Skip()
+		}
 		if !known {
-			return u.fail(fields.names, "another member")
+			return u.fail(fields.names, unknownMember)
 		}
 		f := &fields.all[i]
 		had[i] = true
@@ -155,7 +193,7 @@ func (u *unmarshaler) object(to reflect.Value) error {
 	for i := range fields.all {
 		if f := &fields.all[i]; f.required && !had[i] {
 			u.path = append(u.path, step{key: f.name})
-			return u.fail(wanted(to.FieldByIndex(f.index).Type()), "nothing")
+			return u.fail(wanted(to.FieldByIndex(f.index).Type()), missingMember)
 		}
 	}
 	return nil

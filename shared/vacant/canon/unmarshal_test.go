@@ -182,3 +182,47 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	})
 }
+
+func TestOpenLimitsSkipUnknownMembers(t *testing.T) {
+	var v struct {
+		Name  string `json:"name"`
+		Inner struct {
+			Count int64 `json:"count"`
+		} `json:"inner"`
+	}
+	limits := canon.DefaultLimits()
+	limits.Open = true
+	if err := canon.Unmarshal([]byte(`{"new":[{}],"name":"a","inner":{"new":null,"count":3}}`), &v, limits); err != nil || v.Name != "a" || v.Inner.Count != 3 {
+		t.Errorf("Unmarshal() = %+v, %v, want the known members", v, err)
+	}
+	for _, document := range []string{`{"new":1,"new":2}`, `{"new":{"a":1,"a":1}}`, `{"new":nil}`, `{"new":1,"name":2}`} {
+		if err := canon.Unmarshal([]byte(document), &v, limits); err == nil {
+			t.Errorf("Unmarshal(%s) = nil, want a refusal", document)
+		}
+	}
+}
+
+func TestASignedDocumentHasOnlySignedMembers(t *testing.T) {
+	for document, want := range map[string]problem.Error{
+		`{"name":"ab"}`:                       {},
+		`{"name":"ab","new":1}`:               {Kind: problem.Malformed, Field: "new", Detail: `note: "new" is not a member of a note`},
+		`{"name":"ab","ne w":1}`:              {Kind: problem.Malformed, Field: "ne w", Detail: `note: "ne w" is not a member of a note`},
+		`{}`:                                  {Kind: problem.Malformed, Field: "name", Detail: "note: name: expected, but missing"},
+		`{"name":null}`:                       {Kind: problem.Malformed, Field: "name", Detail: "note: name: expected a string, got null"},
+		`{"name":"ab","name":"ab"}`:           {Kind: problem.Malformed, Field: "name", Detail: "note: name: expected the key once, got it twice"},
+		`[]`:                                  {Kind: problem.NotJSON, Detail: "note: body: expected one JSON object, got an array"},
+		`{"name":"` + strings.Repeat("a", 40): {Kind: problem.TooLarge, Field: "note", Want: "at most 40 bytes", Got: "49"},
+	} {
+		var v struct {
+			Name string `json:"name" canon:"required"`
+		}
+		err := canon.UnmarshalSigned("note", []byte(document), &v, 40)
+		if err == nil && want.Field == "" && v.Name == "ab" {
+			continue
+		}
+		got := problem.Of(err)
+		if got == nil || got.Kind != want.Kind || got.Field != want.Field || got.Text() != want.Text() {
+			t.Errorf("UnmarshalSigned(%s) = %v of %q, want %v of %q", document, got, field(got), want.Text(), want.Field)
+		}
+	}
+}

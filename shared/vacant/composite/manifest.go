@@ -66,15 +66,18 @@ const (
 
 // Manifest binds a child to its parent.
 type Manifest struct {
-	ParentID, ChildID         identity.ID
-	BirthPath                 BirthPath
-	ClosedByDefault           bool
-	Inherited, Added, Removed []string // tools; their order is not signed
-	Reachability              Reachability
-	Outbound                  Outbound
-	Schema                    Schema
-	SignatureParent           []byte
-	SignatureChild            []byte
+	ParentID        identity.ID  `json:"parent_id" canon:"required"`
+	ChildID         identity.ID  `json:"child_id" canon:"required"`
+	BirthPath       BirthPath    `json:"birth_path" canon:"required"`
+	ClosedByDefault bool         `json:"closed_by_default"`
+	Inherited       []string     `json:"tool_whitelist_inherited"` // tools; their order is not signed
+	Added           []string     `json:"tool_whitelist_added"`
+	Removed         []string     `json:"tool_whitelist_removed"`
+	Reachability    Reachability `json:"endpoint_reachability"`
+	Outbound        Outbound     `json:"outbound_policy"`
+	Schema          Schema       `json:"schema_version"`
+	SignatureParent []byte       `json:"-"`
+	SignatureChild  []byte       `json:"-"`
 }
 
 // Check returns nil if m has the form of a manifest, or an error that names the

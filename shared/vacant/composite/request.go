@@ -24,10 +24,11 @@ const (
 // the text of the child's new card (PROTOCOL §13.1). It has neither nonce nor
 // time, so the receiver must remember requests.
 type Request struct {
-	ParentID, ChildID identity.ID
-	CapabilityText    string
-	SignatureParent   []byte
-	SignatureChild    []byte
+	ParentID        identity.ID `json:"parent_id" canon:"required"`
+	ChildID         identity.ID `json:"child_id" canon:"required"`
+	CapabilityText  string      `json:"capability_text" canon:"required"`
+	SignatureParent []byte      `json:"-"`
+	SignatureChild  []byte      `json:"-"`
 }
 
 // Check returns nil if r has the form of a request, or an error that names the
@@ -123,8 +124,13 @@ func (r *Request) Blob() []byte {
 // because nobody signed them. Errors have kind Malformed or TooLarge and name
 // the field.
 func ParseRequest(blob []byte) (Request, error) {
-	var r Request
-	err := parseDocument("graduation request", blob, MaxRequest, []string{"capability_text", "child_id", "intent", "parent_id"}, r.read)
+	var shape struct {
+		Request
+		Intent          string             `json:"intent" canon:"required"`
+		SignatureParent identity.Signature `json:"signature_parent"`
+		SignatureChild  identity.Signature `json:"signature_child"`
+	}
+	err := canon.UnmarshalSigned("graduation request", blob, &shape, MaxRequest)
 	if problem.Is(err, problem.NotJSON) {
 		// A request is part of another document, so its syntax errors are
 		// Malformed.
@@ -133,28 +139,13 @@ func ParseRequest(blob []byte) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	if err := r.Check(); err != nil {
-		return Request{}, within("graduation request", err)
+	r := shape.Request
+	r.SignatureParent, r.SignatureChild = shape.SignatureParent, shape.SignatureChild
+	if err = checkIntent(shape.Intent, graduation); err == nil {
+		err = r.Check()
+	}
+	if err != nil {
+		return Request{}, problem.Within(problem.Malformed, "graduation request", err)
 	}
 	return r, nil
-}
-
-func (r *Request) read(d *canon.Decoder, key string) (err error) {
-	switch key {
-	case "parent_id":
-		r.ParentID, err = readID(d)
-	case "child_id":
-		r.ChildID, err = readID(d)
-	case "capability_text":
-		r.CapabilityText, err = d.String()
-	case "intent":
-		err = readIntent(d, graduation)
-	case "signature_parent":
-		r.SignatureParent, err = readHex(d)
-	case "signature_child":
-		r.SignatureChild, err = readHex(d)
-	default:
-		return unknownMember(key, "a graduation request")
-	}
-	return err
 }

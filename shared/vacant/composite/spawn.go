@@ -20,19 +20,19 @@ const spawning = "vacancy:spawn:v1"
 // host creates the child's key. The nonce and the time let the host refuse
 // repeated and old requests.
 type SpawnRequest struct {
-	ParentID    identity.ID
-	Path        BirthPath
-	Name        string       // of the child; the host appends the start of the parent's id
-	Capability  string       // "" means the parent's
-	Substrate   string       // "" means the parent's; the host decides which other values it allows
-	Tools       []string     // the parent's tools that the child keeps (D2)
-	Rule        string       // added to the child's policy (D1)
-	SecondaryID *identity.ID // the other parent (D4)
-	Reach       Reachability // "" means the path's default
-	Outbound    Outbound     // "" means the path's default
-	Nonce       string       // NonceSize bytes in lowercase hex
-	Time        time.Time    // UTC, whole microseconds
-	Signature   []byte
+	ParentID    identity.ID  `json:"parent_id" canon:"required"`
+	Path        BirthPath    `json:"path" canon:"required"`
+	Name        string       `json:"name" canon:"required"`  // of the child; the host appends the start of the parent's id
+	Capability  string       `json:"capability"`             // "" means the parent's
+	Substrate   string       `json:"substrate"`              // "" means the parent's; the host decides which other values it allows
+	Tools       []string     `json:"tools"`                  // the parent's tools that the child keeps (D2)
+	Rule        string       `json:"rule"`                   // added to the child's policy (D1)
+	SecondaryID *identity.ID `json:"-"`                      // the other parent (D4)
+	Reach       Reachability `json:"reach"`                  // "" means the path's default
+	Outbound    Outbound     `json:"outbound"`               // "" means the path's default
+	Nonce       string       `json:"nonce" canon:"required"` // NonceSize bytes in lowercase hex
+	Time        time.Time    `json:"-"`                      // UTC, whole microseconds
+	Signature   []byte       `json:"-"`
 }
 
 // Check returns nil if r has the form of a request, or an error that names the
@@ -147,66 +147,44 @@ func (r *SpawnRequest) Blob() []byte {
 // nobody signed them. Errors have kind Malformed, NotJSON or TooLarge and name
 // the field.
 func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
-	var r SpawnRequest
-	err := parseDocument("spawn request", blob, MaxRequest, []string{"intent", "name", "nonce", "parent_id", "path", "ts"}, r.read)
-	if err != nil {
+	var shape struct {
+		SpawnRequest
+		With      idOrNone           `json:"with"`
+		Time      signedTime         `json:"ts" canon:"required"`
+		Intent    string             `json:"intent" canon:"required"`
+		Signature identity.Signature `json:"signature"`
+	}
+	if err := canon.UnmarshalSigned("spawn request", blob, &shape, MaxRequest); err != nil {
 		return SpawnRequest{}, err
 	}
-	if err := r.Check(); err != nil {
-		return SpawnRequest{}, within("spawn request", err)
+	r := shape.SpawnRequest
+	r.SecondaryID, r.Time, r.Signature = shape.With.ID, shape.Time.Time, shape.Signature
+	r.Tools = append([]string(nil), r.Tools...) // an empty list equals a missing one
+	err := checkIntent(shape.Intent, spawning)
+	if err == nil {
+		err = r.Check()
+	}
+	if err != nil {
+		return SpawnRequest{}, problem.Within(problem.Malformed, "spawn request", err)
 	}
 	return r, nil
 }
 
-func (r *SpawnRequest) read(d *canon.Decoder, key string) (err error) {
-	switch key {
-	case "parent_id":
-		r.ParentID, err = readID(d)
-	case "path":
-		r.Path, err = readWord[BirthPath](d)
-	case "name":
-		r.Name, err = d.String()
-	case "capability":
-		r.Capability, err = d.String()
-	case "substrate":
-		r.Substrate, err = d.String()
-	case "tools":
-		r.Tools, err = readList(d)
-	case "rule":
-		r.Rule, err = d.String()
-	case "reach":
-		r.Reach, err = readWord[Reachability](d)
-	case "outbound":
-		r.Outbound, err = readWord[Outbound](d)
-	case "with":
-		r.SecondaryID, err = readIDOrNone(d)
-	case "nonce":
-		r.Nonce, err = d.String()
-	case "ts":
-		r.Time, err = readTime(d)
-	case "intent":
-		err = readIntent(d, spawning)
-	case "signature":
-		r.Signature, err = readHex(d)
-	default:
-		return unknownMember(key, "a spawn request")
+// idOrNone is an id, whose text is "" if there is none.
+type idOrNone struct{ *identity.ID }
+
+func (o *idOrNone) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		return nil
 	}
+	o.ID = new(identity.ID)
+	return o.ID.UnmarshalText(b)
+}
+
+// signedTime is a time in its signed form.
+type signedTime struct{ time.Time }
+
+func (t *signedTime) UnmarshalText(b []byte) (err error) {
+	t.Time, err = canon.ParseTime(string(b))
 	return err
-}
-
-func readIDOrNone(d *canon.Decoder) (*identity.ID, error) {
-	s, err := d.String()
-	if err != nil || s == "" {
-		return nil, err
-	}
-	id, err := identity.ParseID(s)
-	return &id, err
-}
-
-func readTime(d *canon.Decoder) (time.Time, error) {
-	s, err := d.String()
-	if err != nil {
-		return time.Time{}, err
-	}
-	return canon.ParseTime(s)
 }

@@ -91,6 +91,17 @@ func (h *Hash) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// Signature is a signature. Its text is hex, or "" for no signature.
+type Signature []byte
+
+// UnmarshalText is ParseHex.
+func (s *Signature) UnmarshalText(b []byte) (err error) {
+	if *s = nil; len(b) > 0 {
+		*s, err = ParseHex(string(b))
+	}
+	return err
+}
+
 // ParseHex parses hex as the reference does: either case, with ASCII white
 // space skipped between pairs and at both ends.
 func ParseHex(s string) ([]byte, error) {

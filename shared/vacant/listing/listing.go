@@ -45,16 +45,16 @@ const (
 
 // Listing is a vacant's search data.
 type Listing struct {
-	VacantID  identity.ID
-	Version   int64 // from 1; a registry accepts only increasing versions
-	Tags      []string
-	Skills    []string
-	Summary   string
-	Family    string // of its model, in the vacant's own words
-	Owner     string
-	Price     int64  // micro-dollars (millionths of a US dollar) a call
-	Venue     *Venue // nil means DefaultVenue
-	Signature []byte // empty if the operator has set the listing
+	VacantID  identity.ID `json:"vacant_id" canon:"required"`
+	Version   int64       `json:"version" canon:"required"` // from 1; a registry accepts only increasing versions
+	Tags      []string    `json:"tags"`
+	Skills    []string    `json:"skills"`
+	Summary   string      `json:"summary"`
+	Family    string      `json:"family"` // of its model, in the vacant's own words
+	Owner     string      `json:"owner"`
+	Price     int64       `json:"price"` // micro-dollars (millionths of a US dollar) a call
+	Venue     *Venue      `json:"-"`     // nil means DefaultVenue
+	Signature []byte      `json:"-"`     // empty if the operator has set the listing
 }
 
 // New returns an unsigned listing.

@@ -13,7 +13,7 @@ import (
 
 // referenceLimits bound the reference's state file, which has a key for each
 // target.
-var referenceLimits = canon.Limits{Bytes: 64 << 20, Depth: 8, Keys: 1 << 20}
+var referenceLimits = canon.Limits{Bytes: 64 << 20, Depth: 8, Keys: 1 << 20, Open: true}
 
 // ParseReference parses the reference's envelope_state.json (PROTOCOL §16), the
 // ends of self's chains with each target, so that the next call continues them.
@@ -26,19 +26,12 @@ func ParseReference(self identity.ID, data []byte) ([]State, error) {
 		if err != nil {
 			return problem.Invalid("envelope_state.json", "ids of targets as keys", fmt.Sprintf("%.70q", key))
 		}
-		s := State{Self: self, Target: target}
-		err = d.Object(func(side string) (err error) {
-			switch side {
-			case "request":
-				s.Request, err = referencePoint(d)
-			case "response":
-				s.Response, err = referencePoint(d)
-			default:
-				err = d.Skip()
-			}
-			return err
-		})
-		states = append(states, s)
+		var sides struct {
+			Request  referencePoint `json:"request"`
+			Response referencePoint `json:"response"`
+		}
+		err = d.Decode(&sides)
+		states = append(states, State{Self: self, Target: target, Request: Point(sides.Request), Response: Point(sides.Response)})
 		return err
 	})
 	if err != nil {
@@ -53,34 +46,30 @@ func ParseReference(self identity.ID, data []byte) ([]State, error) {
 	return states, nil
 }
 
-func referencePoint(d *canon.Decoder) (p Point, err error) {
-	err = d.Object(func(key string) (err error) {
-		switch key {
-		case "last_seq":
-			if p.Seq, err = d.Int64(); err == nil && (p.Seq < 0 || p.Seq > envelope.MaxSeq) {
-				err = problem.Invalid(key, "a sequence number", fmt.Sprint(p.Seq))
-			}
-		case "last_hash_hex":
-			p.Hash, err = referenceHash(d)
-		default:
-			err = d.Skip()
-		}
-		return err
-	})
-	if err == nil && (p.Seq == 0) != p.Hash.IsZero() {
-		err = problem.Invalid("last_hash_hex", "the hash of the last envelope, and zeros or nothing with last_seq 0", p.Hash.String())
-	}
-	return p, err
-}
+// referencePoint is a Point in the reference's form, in which "" and null mean the zero hash.
+type referencePoint Point
 
-// referenceHash reads a hash; "" and null mean none.
-func referenceHash(d *canon.Decoder) (h identity.Hash, err error) {
-	if d.Kind() == canon.Null {
-		return h, d.Null()
+// UnmarshalCanon implements canon.Unmarshaler.
+func (p *referencePoint) UnmarshalCanon(d *canon.Decoder) error {
+	var in struct {
+		Seq  int64  `json:"last_seq"`
+		Hash string `json:"last_hash_hex" canon:"null"`
 	}
-	s, err := d.String()
-	if err != nil || s == "" {
-		return h, err
+	if err := d.Decode(&in); err != nil {
+		return err
 	}
-	return identity.ParseHash(s)
+	p.Seq = in.Seq
+	if p.Seq < 0 || p.Seq > envelope.MaxSeq {
+		return problem.Invalid("last_seq", "a sequence number", fmt.Sprint(p.Seq))
+	}
+	if in.Hash != "" {
+		var err error
+		if p.Hash, err = identity.ParseHash(in.Hash); err != nil {
+			return err
+		}
+	}
+	if (p.Seq == 0) != p.Hash.IsZero() {
+		return problem.Invalid("last_hash_hex", "the hash of the last envelope, and zeros or nothing with last_seq 0", p.Hash.String())
+	}
+	return nil
 }
