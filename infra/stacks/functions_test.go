@@ -3,6 +3,7 @@ package stacks_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -373,6 +374,40 @@ func TestAFunctionURLMayBeCalledByAnybodyAndOnlyAsAURL(t *testing.T) {
 	both := []string{"lambda:InvokeFunction", "lambda:InvokeFunctionUrl"}
 	if diff := cmp.Diff(map[string][]string{"Agent": both, "Message": both, "Admin": both, "Export": both, "Registry": both, "Search": both, "Graduate": both, "Gateway": both, "Web": both}, actions); diff != "" {
 		t.Errorf("what anybody may call (-want +got):\n%s", diff)
+	}
+}
+
+// Statements of policies that name everybody need a condition. Function URLs have permissions instead.
+func TestOnlyTheKeyAtRestHasAPolicyForEverybody(t *testing.T) {
+	found := map[string][]string{} // condition keys by resource
+	var visit func(id string, v any)
+	visit = func(id string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, member := range v {
+				visit(id, member)
+			}
+		case map[string]any:
+			if v["Effect"] == "Allow" && (v["NotPrincipal"] != nil || strings.Contains(string(pretty(t, v["Principal"])), `"*"`)) {
+				equals, _ := at(v, "Condition", "StringEquals").(map[string]any)
+				found[id] = slices.Sorted(maps.Keys(equals))
+			}
+			for _, member := range v {
+				visit(id, member)
+			}
+		}
+	}
+	for _, context := range []map[string]any{standard, full} {
+		a := synth(t, context)
+		for _, stack := range a.stacks() {
+			for id, r := range a.template(t, strings.TrimPrefix(stack, "vacancy-dev-")).Resources {
+				visit(id, r.Properties)
+			}
+		}
+	}
+	want := map[string][]string{"AtRestKey": {"kms:CallerAccount", "kms:ViaService"}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("statements for everybody, by resource (-want +got):\n%s", diff)
 	}
 }
 

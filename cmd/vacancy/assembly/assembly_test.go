@@ -99,6 +99,13 @@ func TestChangesAreListedByResourceAndProperty(t *testing.T) {
 	}
 }
 
+func TestResourcesAreCountedByType(t *testing.T) {
+	want := []assembly.Count{{"AWS::DynamoDB::GlobalTable", 1}, {"AWS::KMS::Key", 2}}
+	if diff := cmp.Diff(want, parse(t, `"A":`+key+`,"B":`+table+`,"C":`+key).Counts()); diff != "" {
+		t.Errorf("Counts() (-want +got):\n%s", diff)
+	}
+}
+
 func TestTheVersionOfASecretIsReadFromATemplate(t *testing.T) {
 	const id = "11111111-2222-3333-4444-555555555555"
 	for name, tc := range map[string]struct {

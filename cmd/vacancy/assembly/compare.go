@@ -268,3 +268,22 @@ func (t Template) Kept(id string) bool {
 	policy, _ := t.resources[id].rest["DeletionPolicy"].(string)
 	return policy == "Retain" || policy == "RetainExceptOnCreate"
 }
+
+// Count is the number of resources of a type.
+type Count struct {
+	Type string
+	N    int
+}
+
+// Counts counts the resources of each type, sorted by type.
+func (t Template) Counts() []Count {
+	n := map[string]int{}
+	for _, r := range t.resources {
+		n[r.Type]++
+	}
+	out := make([]Count, 0, len(n))
+	for _, kind := range slices.Sorted(maps.Keys(n)) {
+		out = append(out, Count{kind, n[kind]})
+	}
+	return out
+}

@@ -43,11 +43,8 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 }
 
 func TestALongListIsWrapped(t *testing.T) {
-	cloudtest.Here(t)
-	d, errs := deploying(t, "", deployFlags{})
-	d.noteWrapped([]string{strings.Repeat("a", 60), strings.Repeat("b", 60), "c"})
-	want := "    " + strings.Repeat("a", 60) + ",\n    " + strings.Repeat("b", 60) + ", c\n"
-	if diff := gocmp.Diff(want, errs.String()); diff != "" {
-		t.Errorf("noteWrapped() (-want +got):\n%s", diff)
+	a, b := strings.Repeat("a", 60), strings.Repeat("b", 60)
+	if diff := gocmp.Diff([]string{a + ",", b + ", c"}, wrap([]string{a, b, "c"})); diff != "" {
+		t.Errorf("wrap() (-want +got):\n%s", diff)
 	}
 }
