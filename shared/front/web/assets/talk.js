@@ -297,8 +297,12 @@ class Talk {
     let reply = "";
     await this.turn(text, "", note, async ({ signal, maxPrice, piece }) => {
       const { ask } = await stoppable(signal, import("./file.js"));
-      reply = await ask(`${this.address}/`, this.vacant, text, file, { most: maxPrice, stopped: signal, piece });
+      const asking = ask(`${this.address}/`, this.vacant, text, file, { most: maxPrice, stopped: signal, piece });
+      const answer = await asking.catch((err) => {
+        throw signal.aborted ? new CallError("file", "You stopped waiting. The message with the file may have been sent.") : err;
+      });
       await this.loadMarkdown();
+      reply = answer;
     });
     if (!reply) return;
     this.add("mine", this.body(text), element("p", { class: "muted" }, note));
