@@ -175,7 +175,7 @@ func gatewayGrants() grants {
 		{[]string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
 		{[]string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.All}},
 		{[]string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
-			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.IssuerKeyDocs, billing.SubjectDocs}},
+			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.SubjectDocs}},
 	}...), opens: []string{paymentKeys, signingKeys}}
 }
 
@@ -199,7 +199,7 @@ func sealed(s settings.Settings, contexts ...string) []string {
 // checkingTokens returns the grants of the functions that check tokens.
 func checkingTokens() []access {
 	return []access{
-		{[]string{"PutItem"}, of{billing.IssuerKeyDocs, billing.SubjectDocs}},
+		{[]string{"PutItem"}, of{billing.SubjectDocs}},
 		{[]string{"Query"}, of{billing.IssuerDocs}},
 	}
 }

@@ -940,12 +940,6 @@ var table = []scenario{
 		points: []point{
 			{before, "Doc v", fresh, inDev},
 			{before, "Docs issuers", fresh, inDev},
-			{before, "Doc issuerkeys", fresh, inDev},
-			{before, "Commit issuerkeys", fresh, inDev},
-			{after, "Commit issuerkeys", fresh, inDev},
-			{before, "Doc issuerkeys 2", fresh, inDev},
-			{before, "Commit issuerkeys 2", fresh, inDev},
-			{after, "Commit issuerkeys 2", fresh, inDev},
 			{before, "Doc subject", fresh, inDev},
 			{before, "Commit subject", fresh, inDev},
 			{after, "Commit subject", fresh, inDev},

@@ -104,11 +104,6 @@ func subjectAgain(s *stage, p process, r request, _ *response, then fate) {
 	for range 2 {
 		got, err := ask(r)
 		s.must(err)
-		if got.status == http.StatusServiceUnavailable { // the host died while it fetched keys, which it does twice a minute
-			ask = p.later(time.Minute)
-			got, err = ask(r)
-			s.must(err)
-		}
 		if got.status != http.StatusOK || !bytes.Contains(got.body, []byte(state)) {
 			s.t.Fatalf("again: %d %s, want a task that is %s", got.status, got.body, state)
 		}

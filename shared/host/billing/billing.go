@@ -74,7 +74,7 @@ type Config struct {
 	// Tokens returns the checker of tokens of issuers (tokens.ForBilling). With nil, no token
 	// counts here.
 	Tokens func(TokensConfig) Tokens
-	// TokensConfig configures the checker. New sets its Store, Now, Rand and Issuers.
+	// TokensConfig configures the checker. New sets its Now and Issuers.
 	TokensConfig TokensConfig
 }
 
@@ -98,7 +98,7 @@ func New(c Config) *Billing {
 	b := &Billing{Config: c, reading: make(chan struct{}, 1), subjects: cache[store.Key, struct{}]{keep: time.Minute}}
 	if c.Tokens != nil {
 		t := c.TokensConfig
-		t.Store, t.Now, t.Rand, t.Issuers = c.Store, c.Now, c.Rand, b.CountingIssuers
+		t.Now, t.Issuers = c.Now, b.CountingIssuers
 		b.tokens = c.Tokens(t)
 	}
 	return b

@@ -90,13 +90,6 @@ var (
 		Codec: store.JSON[Issuer](1),
 		Own:   func(i Issuer) []string { return []string{i.ID} },
 	}
-	// IssuerKeyDocs are the keys of issuers: the mark of the issuer's URL is the star. All
-	// processes of a host use them, so that an issuer is asked rarely and may be away.
-	IssuerKeyDocs = store.Kind[IssuerKeys]{
-		Shape: store.Shape{Name: "keys of an issuer", Partition: "issuerkeys#*", Sort: "keys", Verify: store.Unread},
-		Codec: store.JSON[IssuerKeys](1),
-		Own:   func(k IssuerKeys) []string { return []string{IssuerMark(k.Issuer)} },
-	}
 	PaymentDocs = store.Kind[Payment]{
 		Shape: store.Shape{Name: "payment", Partition: "pay#*", Sort: "payment", Verify: store.Joined},
 		Codec: store.JSON[Payment](1),

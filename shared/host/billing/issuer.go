@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -155,24 +154,6 @@ func IssuerMetadata(issuer string) []string {
 		all = append(all, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+path)
 	}
 	return all
-}
-
-// IssuerKeys are the keys of an issuer, as package tokens fetched them last.
-type IssuerKeys struct {
-	Issuer string            `json:"issuer"`
-	Keys   []json.RawMessage `json:"keys,omitempty"` // JWKs
-	// Fetched is the time of Keys, Tried the time of the last attempt to fetch keys.
-	Fetched time.Time `json:"fetched,omitzero"`
-	Tried   time.Time `json:"tried"`
-	// Unfit says what the issuer's own description has wrong, as of Tried or before. It is "" if
-	// the description fits, or was never read.
-	Unfit string `json:"unfit,omitempty"`
-}
-
-// IssuerMark stands for an issuer's URL in keys of the store.
-func IssuerMark(url string) string {
-	sum := sha256.Sum256([]byte("vacancy issuer v1\x1f" + url))
-	return hex.EncodeToString(sum[:8])
 }
 
 // issuerID is the id of an issuer of an account.

@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
@@ -22,9 +21,7 @@ type Tokens interface {
 
 // TokensConfig configures the checker of tokens.
 type TokensConfig struct {
-	Store  store.Store
 	Now    func() time.Time
-	Rand   io.Reader // safe for concurrent use
 	Client *outbound.Client
 	// Issuers returns the issuers that count.
 	Issuers func(context.Context) ([]Issuer, error)

@@ -42,7 +42,7 @@ import (
 var kinds = []store.AnyKind{
 	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.MoveDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
 	billing.UseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
-	billing.EndingDocs.Any(), billing.IssuerDocs.Any(), billing.IssuerKeyDocs.Any(), billing.SubjectDocs.Any(), billing.ActiveDocs.Any(), billing.DueDocs.Any(),
+	billing.EndingDocs.Any(), billing.IssuerDocs.Any(), billing.SubjectDocs.Any(), billing.ActiveDocs.Any(), billing.DueDocs.Any(),
 	booking.BookingDocs.Any(), booking.DetailsDocs.Any(), booking.EventDocs.Any(), booking.OnceDocs.Any(), booking.SlotDocs.Any(), booking.BreakerDocs.Any(),
 	booking.CounterDocs.Any(), booking.DueDocs.Any(),
 	call.KeptDocs.Any(),

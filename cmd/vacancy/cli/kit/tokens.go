@@ -6,14 +6,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
 // Tokens returns a checker of tokens of a host's issuers, whose keys this machine fetches.
 func (a *App) Tokens(issuers []billing.Issuer) *tokens.Checker {
 	anybody := func(context.Context, outbound.Actor, string) error { return nil }
 	return tokens.New(billing.TokensConfig{
-		Store: memory.New(), Now: a.Now, Rand: a.Rand, Client: outbound.New(outbound.Options{OperatorLoopback: true, Guard: anybody}),
+		Now: a.Now, Client: outbound.New(outbound.Options{OperatorLoopback: true, Guard: anybody}),
 		Issuers: func(context.Context) ([]billing.Issuer, error) { return issuers, nil },
 	})
 }

@@ -21,21 +21,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // Times of key sets.
 const (
-	// fresh is the time for which a set of keys is used without a look at the issuer.
+	// fresh is the time for which keys are used without asking the issuer.
 	fresh = 10 * time.Minute
-	// good is the time for which a set counts if the issuer is away.
+	// good is the time for which keys are used while the issuer does not answer.
 	good = time.Hour
-	// between is the least time between two fetches of an issuer, by all processes together.
+	// between is the shortest time between two fetches of an issuer's keys by a process.
 	between = 30 * time.Second
-	// fetchTime bounds a fetch, which is of two documents, and refreshTime a fetch with what is read
-	// and stored besides.
-	fetchTime   = 5 * time.Second
-	refreshTime = 10 * time.Second
+	// fetchTime bounds a fetch, which is of two documents.
+	fetchTime = 5 * time.Second
 )
 
 // Limits of what an issuer sends.
@@ -45,16 +42,14 @@ const (
 	minRSA   = 2048 // bits
 )
 
-// keySet caches the keys of an issuer in this process.
+// keySet caches the keys of an issuer.
 type keySet struct {
-	mu      sync.Mutex // never held while something is read or fetched
+	mu      sync.Mutex // not held during a fetch
 	keys    []key
-	fetched time.Time
-	tried   time.Time // as stored; the zero time before the first read
-	read    time.Time // of the document
-	unfit   string    // IssuerKeys.Unfit, as stored
-	// busy is closed at the end of the refresh that runs; nil if none runs. Many requests make one
-	// refresh.
+	fetched time.Time // when the fetch of keys began
+	tried   time.Time // when the last fetch began, which may have failed
+	unfit   string    // what is wrong with the issuer's own description; "" if nothing is known
+	// busy is closed when the running fetch ends; nil if none runs.
 	busy chan struct{}
 }
 
@@ -107,76 +102,64 @@ func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h
 
 // keys returns the keys of an issuer that may have signed with a header, and when they were fetched.
 // A header without kid takes the only key that fits. Keys that were fetched at the time failed are
-// refreshed.
-func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed time.Time) (found []key, fetched time.Time, err error) {
-	s := c.set(i.Issuer)
-	found, fetched, mine, err := c.known(ctx, i.Issuer, s, h, failed)
-	if !mine {
-		return found, fetched, err
+// refreshed. While another request refreshes keys, keys that are still good are used.
+func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed time.Time) ([]key, time.Time, error) {
+	c.mu.Lock()
+	s := c.sets[i.Issuer]
+	if s == nil { // the operator added the issuer, so there are few sets
+		s = &keySet{}
+		c.sets[i.Issuer] = s
 	}
-	err = c.refresh(ctx, i, s)
+	c.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, fetched = s.find(h), s.fetched
-	isGood := c.Now().Before(fetched.Add(good))
-	switch {
-	case len(found) > 0 && isGood && (err == nil || !fetched.Equal(failed)):
-		return found, fetched, nil
-	case err != nil:
-	case s.unfit != "":
-		err = refuse("the host cannot use the issuer: %s", s.unfit)
-	case !isGood:
-		err = problem.New(problem.Unavailable, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", i.Issuer)
-	case h.kid == "":
-		err = refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
-	default:
-		err = refuse("the issuer %s has no key %.80q for %s", i.Issuer, h.kid, h.alg)
-	}
-	return nil, fetched, err
-}
-
-// known returns keys without a refresh, or mine if this request has to refresh the set. While
-// another request does, a key that is still good is used, and the lack of one is waited for.
-func (c *Checker) known(ctx context.Context, issuer string, s *keySet, h header, failed time.Time) (found []key, fetched time.Time, mine bool, err error) {
+	var err error // of a fetch by this request
 	for {
-		s.mu.Lock()
-		now := c.Now()
-		found, age, busy := s.find(h), now.Sub(s.fetched), s.busy
-		hasFailed := !failed.IsZero() && s.fetched.Equal(failed)
-		if busy == nil && (len(found) == 0 || hasFailed || age >= fresh || isAhead(s.fetched, now)) {
-			s.busy, mine = make(chan struct{}), true
+		// Lambda may stop the monotonic clock between two requests.
+		now := c.Now().Round(0)
+		if s.tried.After(now) { // the clock was set back: the keys are good, but no longer fresh
+			s.tried = time.Time{}
+			if s.fetched.After(now.Add(-fresh)) {
+				s.fetched = now.Add(-fresh)
+			}
 		}
-		fetched = s.fetched
-		s.mu.Unlock()
+		found, age := s.find(h), now.Sub(s.fetched)
+		isGood := len(found) > 0 && age < good
+		isUsable := isGood && (failed.IsZero() || !s.fetched.Equal(failed))
 		switch {
-		case mine:
-			return nil, fetched, true, nil
-		case len(found) > 0 && !hasFailed && age < good:
-			return found, fetched, false, nil
-		}
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, fetched, false, fetching(issuer)
+		case isUsable && (age < fresh || s.busy != nil):
+			return found, s.fetched, nil
+		case s.busy != nil:
+			busy := s.busy
+			s.mu.Unlock()
+			select {
+			case <-busy:
+			case <-ctx.Done():
+			}
+			s.mu.Lock()
+			if s.busy == busy {
+				return nil, s.fetched, problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", i.Issuer)
+			}
+		case err == nil && !now.Before(s.tried.Add(between)):
+			err = c.refresh(ctx, i, s, now)
+		case isUsable, isGood && err == nil:
+			return found, s.fetched, nil
+		case err != nil:
+			return nil, s.fetched, err
+		case s.unfit != "":
+			return nil, s.fetched, refuse("the host cannot use the issuer: %s", s.unfit)
+		case age >= good:
+			return nil, s.fetched, unreachable(i.Issuer, nil)
+		case h.kid == "":
+			return nil, s.fetched, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
+		default:
+			return nil, s.fetched, refuse("the issuer %s has no key %.80q for %s", i.Issuer, h.kid, h.alg)
 		}
 	}
 }
 
-// fetching is an error for a request that does not wait for keys.
-func fetching(issuer string) error {
-	return problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", issuer)
-}
-
-// set returns the set of an issuer, which the operator added.
-func (c *Checker) set(issuer string) *keySet {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.sets[issuer]
-	if s == nil {
-		s = &keySet{}
-		c.sets[issuer] = s
-	}
-	return s
+func unreachable(issuer string, err error) error {
+	return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", issuer)
 }
 
 func (s *keySet) find(h header) (found []key) {
@@ -191,111 +174,40 @@ func (s *keySet) find(h header) (found []key) {
 	return found
 }
 
-// refresh reads the stored keys, and fetches the issuer's unless somebody did so lately. It is the
-// only one of s, and ends s.busy.
-func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet) error {
+// refresh fetches the keys of an issuer for all requests. The caller holds s.mu, which refresh
+// releases during the fetch.
+func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now time.Time) error {
+	s.tried, s.busy = now, make(chan struct{})
 	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		close(s.busy)
 		s.busy = nil
 	}()
-	ctx, cancel := outlasting(ctx)
-	defer cancel()
-	now := c.Now()
-	s.mu.Lock()
-	tried, read := s.tried, s.read
-	s.mu.Unlock()
-	// Whoever comes with unknown keys again and again costs a read a second.
-	if now.Before(tried.Add(between)) && now.Before(read.Add(time.Second)) && !isAhead(tried, now) {
-		return nil
-	}
-	stored, err := c.claim(ctx, i.Issuer, now)
-	if err != nil {
-		return err
-	}
-	s.take(&stored, now)
-	if !stored.Tried.Equal(stamp(now)) {
-		if stored.Unfit == "" && stored.Fetched.Before(stored.Tried) && now.Before(stored.Tried.Add(fetchTime)) {
-			return fetching(i.Issuer)
+	keys, err := func() ([]key, error) {
+		s.mu.Unlock()
+		defer s.mu.Lock()
+		// The fetch outlasts a sender that hangs up, who would otherwise keep the keys from others.
+		end := time.Now().Add(fetchTime)
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+			end = deadline
 		}
-		return nil
-	}
-	raw, err := c.fetch(ctx, i)
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
+		defer cancel()
+		return c.fetch(ctx, i)
+	}()
 	switch {
 	case problem.Is(err, problem.Malformed):
-		stored.Unfit = problem.Of(err).Text()
+		s.unfit = problem.Of(err).Text()
+		return nil
 	case err != nil:
-		return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", i.Issuer)
-	default:
-		stored.Keys, stored.Fetched, stored.Unfit = raw, stored.Tried, ""
+		return unreachable(i.Issuer, err)
 	}
-	s.take(&stored, now)
-	err = c.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, d, err := billing.IssuerKeyDocs.Get(ctx, tx, billing.IssuerKeyDocs.Key(billing.IssuerMark(i.Issuer)))
-		if err != nil || before.Fetched.After(stored.Fetched) {
-			return err
-		}
-		billing.IssuerKeyDocs.Put(tx, store.Doc{Key: d.Key}, stored)
-		return nil
-	})
-	return store.Problem(err)
+	s.keys, s.fetched, s.unfit = keys, now, ""
+	return nil
 }
-
-// outlasting is a context for what a request does for all others, too: it outlasts the request's
-// sender, because whoever hangs up would keep the keys away from everybody.
-func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(refreshTime)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
-		end = deadline
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), end)
-}
-
-// take takes what is stored, or was fetched.
-func (s *keySet) take(stored *billing.IssuerKeys, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.read, s.tried, s.unfit = now, stored.Tried, stored.Unfit
-	if stored.Fetched.After(s.fetched) || isAhead(s.fetched, now) {
-		s.keys, s.fetched = parseAll(stored.Keys), stored.Fetched
-	}
-}
-
-// isAhead reports whether a time was taken before the clock went back. The clocks of two processes
-// may differ a little.
-func isAhead(at, now time.Time) bool { return at.After(now.Add(between)) }
-
-// stamp is a time in the precision in which it is stored.
-func stamp(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
-
-// claim reads the stored keys of an issuer. If nobody tried to fetch them lately, the answer is
-// stored with Tried set to now, and the caller fetches.
-func (c *Checker) claim(ctx context.Context, issuer string, now time.Time) (s billing.IssuerKeys, err error) {
-	at := billing.IssuerKeyDocs.Key(billing.IssuerMark(issuer))
-	err = c.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		var d store.Doc
-		if s, d, err = billing.IssuerKeyDocs.Get(ctx, tx, at); err != nil {
-			return err
-		}
-		if d.Version > 0 && now.Before(s.Tried.Add(between)) && !isAhead(s.Tried, now) {
-			return nil
-		}
-		s.Issuer, s.Tried = issuer, stamp(now)
-		if isAhead(s.Fetched, now) { // nobody knows when: the keys are good, and not fresh
-			s.Fetched = s.Tried.Add(-fresh)
-		}
-		billing.IssuerKeyDocs.Put(tx, store.Doc{Key: at}, s)
-		return nil
-	})
-	return s, store.Problem(err)
-}
-
-func (c *Checker) updater() store.Updater { return store.Updater{Store: c.Store, Rand: c.Rand} }
 
 // fetch returns the keys that an issuer publishes. The error is Malformed if the issuer does not
 // describe itself as the host needs it.
-func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) ([]json.RawMessage, error) {
+func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	at, err := c.keysURL(ctx, i)
@@ -308,20 +220,26 @@ func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) ([]json.RawMessa
 	if err := c.get(ctx, reader(i, at), at, &set); err != nil {
 		return nil, err
 	}
-	switch {
-	case len(set.Keys) > maxKeys:
+	if len(set.Keys) > maxKeys {
 		return nil, problem.New(problem.TooLarge, "%s: expected at most %d keys, got %d", at, maxKeys, len(set.Keys))
-	case len(parseAll(set.Keys)) == 0:
+	}
+	for _, raw := range set.Keys {
+		// Keys for encryption, of other kinds, or that do not parse are ignored.
+		if k, err := parse(raw); err == nil {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
 		return nil, problem.New(problem.Unavailable, "%s has no key for %v", at, algorithms)
 	}
-	return set.Keys, nil
+	return keys, nil
 }
 
-// Reach fetches the keys of an issuer, and returns how many of them verify signatures. Nothing is
-// stored.
+// Reach fetches the keys of an issuer, and returns how many of them verify signatures. It does not
+// cache them.
 func (c *Checker) Reach(ctx context.Context, i *billing.Issuer) (int, error) {
-	raw, err := c.fetch(ctx, i)
-	return len(parseAll(raw)), err
+	keys, err := c.fetch(ctx, i)
+	return len(keys), err
 }
 
 // keysURL asks an issuer where its keys are.
@@ -384,20 +302,8 @@ func (c *Checker) get(ctx context.Context, as outbound.Actor, at string, into an
 	return nil
 }
 
-// parseAll parses the keys that verify signatures. Others decide nothing: keys for encryption,
-// of other kinds, or that do not parse.
-func parseAll(raw []json.RawMessage) (all []key) {
-	for _, one := range raw {
-		if k, err := parse(one); err == nil {
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
 func parse(raw []byte) (k key, err error) {
 	var about struct {
-		Use string   `json:"use"`
 		Ops []string `json:"key_ops"`
 	}
 	if err := json.Unmarshal(raw, &about); err != nil {
@@ -419,7 +325,7 @@ func parse(raw []byte) (k key, err error) {
 		return k, err
 	}
 	k = key{id: j.KeyID, alg: j.Algorithm, public: j.Key}
-	if about.Use != "" && about.Use != "sig" || len(about.Ops) > 0 && !slices.Contains(about.Ops, "verify") {
+	if j.Use != "" && j.Use != "sig" || len(about.Ops) > 0 && !slices.Contains(about.Ops, "verify") {
 		return k, errors.New("it is not for signatures")
 	}
 	switch public := j.Key.(type) {

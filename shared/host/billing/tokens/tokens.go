@@ -47,7 +47,6 @@ const (
 	maxToken   = 8 << 10
 	maxSubject = 255 // bytes
 	leeway     = time.Minute
-	maxClaims  = 256 // values of a claim that is a list
 )
 
 // algorithms are the algorithms of signatures that count.
@@ -57,8 +56,7 @@ var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, j
 // made for something else, such as a logout.
 var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
-// Checker checks tokens. It is safe for concurrent use, and any number of processes may share a
-// store.
+// Checker checks tokens. It is safe for concurrent use.
 type Checker struct {
 	billing.TokensConfig
 
@@ -173,13 +171,12 @@ type header struct {
 
 // claims are the claims of a token.
 type claims struct {
-	issuer   string
-	audience []string
-	times    map[string]float64 // exp, nbf and iat, in seconds since 1970
-	texts    map[string][]string
+	issuer string
+	times  map[string]float64 // exp, nbf and iat, in seconds since 1970
+	texts  map[string][]string
 }
 
-// read reads a token, without its signature.
+// read parses a token and does not check its signature.
 func read(token string) (h header, c claims, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -191,18 +188,8 @@ func read(token string) (h header, c claims, err error) {
 			return h, c, refuse("part %d of the token is not base64url", i+1)
 		}
 	}
-	if h, err = readHeader(decoded[0]); err != nil {
-		return h, c, refuse("the token's header: %s", problem.Of(err).Text())
-	}
-	if c, err = readClaims(decoded[1]); err != nil {
-		return h, c, refuse("the token's claims: %s", problem.Of(err).Text())
-	}
-	return h, c, nil
-}
-
-func readHeader(b []byte) (h header, err error) {
 	typ := ""
-	d := canon.NewDecoder(b, canon.DefaultLimits())
+	d := canon.NewDecoder(decoded[0], canon.DefaultLimits())
 	err = d.Document(func(key string) (err error) {
 		switch key {
 		case "alg":
@@ -222,69 +209,55 @@ func readHeader(b []byte) (h header, err error) {
 	})
 	switch {
 	case err != nil:
-		return h, err
 	case !slices.Contains(algorithms, h.alg):
-		return h, problem.Invalid("alg", fmt.Sprintf("one of %v", algorithms), fmt.Sprintf("%.40q", string(h.alg)))
+		err = problem.Invalid("alg", fmt.Sprintf("one of %v", algorithms), fmt.Sprintf("%.40q", string(h.alg)))
 	case !slices.Contains(types, strings.ToLower(typ)):
-		return h, problem.Invalid("typ", "JWT, at+jwt or none", fmt.Sprintf("%.40q", typ))
+		err = problem.Invalid("typ", "JWT, at+jwt or none", fmt.Sprintf("%.40q", typ))
 	}
-	return h, nil
-}
-
-func readClaims(b []byte) (c claims, err error) {
+	if err != nil {
+		return h, c, refuse("the token's header: %s", problem.Of(err).Text())
+	}
 	c = claims{times: map[string]float64{}, texts: map[string][]string{}}
-	d := canon.NewDecoder(b, canon.DefaultLimits())
+	d.Reset(decoded[1], canon.DefaultLimits())
 	err = d.Document(func(key string) (err error) {
 		switch key {
 		case "exp", "nbf", "iat":
 			c.times[key], err = d.Float64()
 			return err
 		}
-		switch d.Kind() {
+		v, err := d.Value()
+		switch v.Kind() {
 		case canon.String:
-			var s string
-			s, err = d.String()
-			c.texts[key] = []string{s}
+			c.texts[key] = []string{v.Text()}
 			if key == "scope" || key == "scp" { // a list, in one text (RFC 8693 §4.2)
-				c.texts[key] = strings.Fields(s)
+				c.texts[key] = strings.Fields(v.Text())
 			}
 		case canon.Array:
-			c.texts[key], err = texts(d)
+			c.texts[key] = nil
+			for _, item := range v.Items() {
+				if item.Kind() == canon.String { // other items decide nothing
+					c.texts[key] = append(c.texts[key], item.Text())
+				}
+			}
 		case canon.Bool:
-			var is bool
-			is, err = d.Bool()
-			c.texts[key] = []string{fmt.Sprint(is)}
-		default:
-			err = d.Skip()
+			c.texts[key] = []string{string(v.AppendCJ(nil))}
 		}
 		return err
 	})
+	_, expires := c.times["exp"]
+	switch c.issuer, _ = c.text("iss"); {
+	case err != nil:
+	case c.issuer == "":
+		err = problem.Invalid("iss", "the URL of an issuer", "none")
+	case len(c.texts["aud"]) == 0:
+		err = problem.Invalid("aud", "an audience", "none")
+	case !expires:
+		err = problem.Invalid("exp", "seconds since 1970", "none")
+	}
 	if err != nil {
-		return c, err
+		return h, c, refuse("the token's claims: %s", problem.Of(err).Text())
 	}
-	if c.issuer, _ = c.text("iss"); c.issuer == "" {
-		return c, problem.Invalid("iss", "the URL of an issuer", "none")
-	}
-	if c.audience = c.texts["aud"]; len(c.audience) == 0 {
-		return c, problem.Invalid("aud", "an audience", "none")
-	}
-	if _, ok := c.times["exp"]; !ok {
-		return c, problem.Invalid("exp", "seconds since 1970", "none")
-	}
-	return c, nil
-}
-
-// texts reads the texts of a list. Other items decide nothing.
-func texts(d *canon.Decoder) (all []string, err error) {
-	err = d.Array(func(i int) error {
-		if d.Kind() != canon.String || i >= maxClaims {
-			return d.Skip()
-		}
-		s, err := d.String()
-		all = append(all, s)
-		return err
-	})
-	return all, err
+	return h, c, nil
 }
 
 // text returns a claim that is one text.
@@ -332,7 +305,7 @@ func (c *claims) fit(i *billing.Issuer, called []string) error {
 	accepts := func(aud string) bool {
 		return slices.Contains(i.Audiences, aud) || slices.ContainsFunc(called, func(resource string) bool { return names(aud, resource) })
 	}
-	if !slices.ContainsFunc(c.audience, accepts) {
+	if !slices.ContainsFunc(c.texts["aud"], accepts) {
 		want := i.Audiences
 		if len(called) > 0 { // the others are other spellings
 			want = append([]string{strings.TrimSuffix(called[0], "/")}, want...)

@@ -28,8 +28,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
 func keys() map[string]crypto.Signer { return tokenstest.Keys() }
@@ -48,7 +46,6 @@ type world struct {
 	t testing.TB
 	*tokenstest.Provider
 	checker *tokens.Checker
-	store   store.Store
 	ahead   time.Duration
 	issuers []billing.Issuer
 }
@@ -56,7 +53,7 @@ type world struct {
 const vacant = "https://host.example/v/clerk"
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, Provider: tokenstest.New(), store: memory.New()}
+	w := &world{t: t, Provider: tokenstest.New()}
 	t.Cleanup(w.Close)
 	w.issuers = []billing.Issuer{{ID: "0123456789abcdef", Issuer: w.URL, Account: "aa", Tenant: "acme", IssuerOptions: billing.IssuerOptions{
 		Audiences: []string{"api://vacancy"}, Require: map[string]string{"org": "acme"}, SubjectClaim: "sub", Cap: 1, Most: 1,
@@ -68,7 +65,7 @@ func newWorld(t testing.TB) *world {
 // another is another process of the host.
 func (w *world) another() *tokens.Checker {
 	return tokens.New(billing.TokensConfig{
-		Store: w.store, Now: w.now, Rand: rand.Reader, Client: outbound.New(outbound.Options{OperatorLoopback: true, Timeout: 10 * time.Second}),
+		Now: w.now, Client: outbound.New(outbound.Options{OperatorLoopback: true, Timeout: 10 * time.Second}),
 		Issuers:   func(context.Context) ([]billing.Issuer, error) { return w.issuers, nil },
 		Resources: func(*http.Request) ([]string, error) { return []string{vacant + "/"}, nil },
 	})
@@ -359,14 +356,8 @@ func TestKeysAreRotated(t *testing.T) {
 	if err := old(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("the old key, once the new one is known: %v", err)
 	}
-	// A process that begins reads the keys that others fetched.
-	w.checker, w.Answer = w.another(), func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }
-	fetched := w.Fetches.Load()
-	if err := next(); err != nil || w.Fetches.Load() != fetched {
-		t.Errorf("in another process: %v, %d fetches, want none", err, w.Fetches.Load()-fetched)
-	}
 	// Without a look at unknown keys, a set is read again after ten minutes.
-	w.Set(func() { w.Answer, w.Keys = nil, []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}} })
+	w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}} })
 	w.ahead += 11 * time.Minute
 	if err := next(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a withdrawn key after ten minutes: %v", err)
@@ -470,39 +461,6 @@ func TestScopesOfTokens(t *testing.T) {
 	}
 }
 
-// countingStore counts reads of documents.
-type countingStore struct {
-	store.Store
-	reads atomic.Int64
-}
-
-func (s *countingStore) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
-	s.reads.Add(1)
-	return s.Store.Doc(ctx, k)
-}
-
-// Strangers with unknown keys cost a read of the store in a second.
-func TestUnknownKeysCostFewReads(t *testing.T) {
-	w := newWorld(t)
-	s := &countingStore{Store: w.store}
-	w.store = s
-	w.checker = w.another()
-	stranger := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
-	if _, err := w.check(stranger); !problem.Is(err, problem.Unauthorized) {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	before := s.reads.Load()
-	for range 100 {
-		if _, err := w.check(stranger); !problem.Is(err, problem.Unauthorized) {
-			t.Fatal(err)
-		}
-	}
-	if n, most := s.reads.Load()-before, int64(time.Since(began)/time.Second)+1; n > most {
-		t.Errorf("100 tokens of unknown keys read the store %d times, want at most %d", n, most)
-	}
-}
-
 func TestUnknownKeysCostFewFetches(t *testing.T) {
 	w := newWorld(t)
 	tries := 100_000
@@ -510,16 +468,11 @@ func TestUnknownKeysCostFewFetches(t *testing.T) {
 		tries = 5_000
 	}
 	token := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
-	other := w.another()
 	began, start := w.Fetches.Load(), time.Now()
 	for i := range tries {
 		// The tries take one minute of the host's clock, also on a slow machine.
 		w.ahead = time.Minute*time.Duration(i)/time.Duration(tries) - time.Since(start)
-		c := w.checker
-		if i%2 == 1 {
-			c = other
-		}
-		if _, err := c.CheckFor(t.Context(), token, []string{vacant + "/"}); !problem.Is(err, problem.Unauthorized) {
+		if _, err := w.check(token); !problem.Is(err, problem.Unauthorized) {
 			t.Fatalf("try %d: %v", i, err)
 		}
 	}
@@ -619,10 +572,6 @@ func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 			t.Errorf("%s after the fetch: %v", after, err)
 		}
 	}
-	w.checker = w.another()
-	if err := try(); err != nil {
-		t.Errorf("in another process: %v", err)
-	}
 	w.ahead = 62 * time.Minute
 	if err := try(); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("after an hour: %v", err)
@@ -718,7 +667,6 @@ func TestMembersOfKeysThatDecideNothing(t *testing.T) {
 		w.Set(func() {
 			w.Keys = []any{json.RawMessage(strings.Replace(string(b), "{", `{"`+member+`":`+value+`,`, 1))}
 		})
-		w.store = memory.New()
 		w.checker = w.another()
 		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
 			t.Errorf("a key with %s: %v", member, err)
@@ -728,7 +676,6 @@ func TestMembersOfKeysThatDecideNothing(t *testing.T) {
 		w.Set(func() {
 			w.Keys = []any{json.RawMessage(strings.Replace(string(b), "{", `{"`+member+`":`+value+`,`, 1))}
 		})
-		w.store = memory.New()
 		w.checker = w.another()
 		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err == nil {
 			t.Errorf("a key with %s: it counts", member)
@@ -743,7 +690,6 @@ func TestMembersOfKeysThatDecideNothing(t *testing.T) {
 		`{"kty":"RSA","kid":"RS256"}`, `{"kty":"OKP","crv":"Ed25519","kid":"RS256","x":"AA"}`, `{"kty":"EC","crv":"P-256","kid":"RS256","x":"","y":""}`,
 	} {
 		w.Set(func() { w.Keys = []any{json.RawMessage(odd), json.RawMessage(b)} })
-		w.store = memory.New()
 		w.checker = w.another()
 		for _, alg := range []string{"RS256", "PS256"} {
 			if _, err := w.check(sign(t, alg, "RS256", w.claims(nil), nil)); !problem.Is(err, problem.Unauthorized) {
@@ -761,21 +707,18 @@ func TestClocksThatGoBack(t *testing.T) {
 	if err := old(); err != nil {
 		t.Fatal(err)
 	}
-	// The keys were fetched tomorrow. They are fetched again, by this process and by others.
+	// The keys were fetched tomorrow. They are fetched once more.
 	w.ahead = 0
 	w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
 	if err := old(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a withdrawn key: %v", err)
 	}
 	fetched := w.Fetches.Load()
-	for _, process := range []*tokens.Checker{w.checker, w.another()} {
-		w.checker = process
-		if err := next(); err != nil {
-			t.Errorf("the new key: %v", err)
-		}
-		if err := old(); !problem.Is(err, problem.Unauthorized) {
-			t.Errorf("a withdrawn key: %v", err)
-		}
+	if err := next(); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+	if err := old(); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("a withdrawn key: %v", err)
 	}
 	if n := w.Fetches.Load() - fetched; n != 0 {
 		t.Errorf("%d more fetches, want none", n)
