@@ -180,17 +180,10 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	}
 	r := &request{pair: pair, hash: row.Hash, cut: kept.cut, tools: kept.tools}
 	r.out.Usage = used
-	var hosted bool
-	if r.vacant, hosted, err = h.Directory.Vacant(ctx, pair.Vacant, false); err != nil {
-		return undecided, h.unavailable(err)
-	}
-	if !hosted {
+	if hosted, err := h.fetchSigner(ctx, r); err != nil {
+		return undecided, err
+	} else if !hosted {
 		return h.void(ctx, pair, row, closing{used: used, ran: true, final: true})
-	}
-	if r.vacant.Ready != nil {
-		if err := r.vacant.Ready(ctx); err != nil && !problem.Is(err, problem.BudgetSpent) {
-			return undecided, h.unavailable(err)
-		}
 	}
 	paid := settlement{kept: doc.Version}
 	var unsettled *unsettledError

@@ -43,6 +43,15 @@ func (k RowKind) String() string {
 	return fmt.Sprintf("kind %d", byte(k))
 }
 
+// Bits in the kind of a row. Rows without them have the bytes that they always had.
+const (
+	usedBit    RowKind = 0x80 // response row that has a Usage
+	paidBit    RowKind = 0x40 // call that has a price, or its answer
+	shownBit   RowKind = 0x20 // call with a price whose answer can be read while it comes
+	cutBit     RowKind = 0x20 // answer that has the reason of a Cut
+	subjectBit RowKind = 0x10 // request that a subject of the paying account sent
+)
+
 // RequestRow is an accepted call or reset. Caller and vacant are in the
 // stream's name; texts are sealed.
 type RequestRow struct {
