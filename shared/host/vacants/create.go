@@ -68,11 +68,23 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	if err := v.trusted(ctx, s.Key); err != nil {
 		return Record{}, err
 	}
-	key := s.Key
 	if s.Agent != nil {
-		self, err := v.importing(ctx, &s)
-		if err != nil {
-			return Record{}, err
+		self := Record{Tenant: s.Tenant} // incomplete: r has no record yet
+		if s.Key != nil {
+			self.ID = s.Key.ID()
+			m := s.Manifest
+			if m == nil {
+				d, ok, err := v.Manifest(ctx, self.ID)
+				if err != nil {
+					return Record{}, err
+				}
+				if ok {
+					m = &d.Manifest
+				}
+			}
+			if m != nil {
+				self.Parent = &m.ParentID
+			}
 		}
 		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
 		if err != nil {
@@ -83,76 +95,150 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	if err := v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
 		return Record{}, err
 	}
-	if key == nil {
-		if key, err = identity.NewKey(v.Rand); err != nil {
-			return Record{}, err
-		}
-		defer key.Wipe()
-	}
-	r.ID = key.ID()
-	if r.seed, err = sealed.Vacant.Seal(ctx, v.Vault, key); err != nil {
+	key, wipe, err := v.seal(ctx, &r, s.Key)
+	if err != nil {
 		return Record{}, err
 	}
+	defer wipe()
 	c, err := sign(ctx, &r, base, allowed, key)
 	if err != nil {
 		return Record{}, err
 	}
-	if there, err := v.present(ctx, &r, &s); there != nil || err != nil {
-		return deref(there), err
+	present := func(ctx context.Context) (Record, error) { return v.present(ctx, &r, &s) }
+	if there, err := present(ctx); err != nil || !there.ID.IsZero() {
+		return there, err
 	}
-	first := &entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
+	first := entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
 	if s.Key != nil {
 		began, err := v.importLogbook(ctx, &r, s.Logbook)
 		if err != nil {
 			return Record{}, err
 		}
-		if began == logbook.KindBirth {
-			if err := v.needManifest(ctx, r.ID, s.Manifest); err != nil {
+		if began == logbook.KindBirth && v.Registry != nil && s.Manifest == nil {
+			// Without a manifest a closed child would be open here.
+			_, ok, err := v.Registry.Manifest(ctx, r.ID)
+			if err == nil && !ok {
+				err = problem.Invalid("manifest", "the manifest of the child, whose logbook begins with "+logbook.KindBirth, "none")
+			}
+			if err != nil {
 				return Record{}, err
 			}
 		}
 		if began != "" {
-			first = &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
+			first = entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
 		}
 	}
-	if err := v.keepChains(ctx, &r, s.Chains); err != nil {
+	// An aborted import leaves chains that nobody reads.
+	for target, data := range s.Chains {
+		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(r.ID.String(), target.String()))
+			if err != nil || d.Version > 0 && bytes.Equal(kept, data) {
+				return err
+			}
+			ChainDocs.Put(tx, store.Doc{Key: d.Key}, data)
+			return v.useBytes(ctx, tx, r.Tenant, int64(len(data)-len(kept)))
+		})
+		if err != nil {
+			return Record{}, store.Problem(v.Quotas.Explain(err))
+		}
+		r.Stored += int64(len(data))
+	}
+	return v.found(ctx, s.By, key, base, nil, present, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
+		made := r
+		if v.Registry == nil || s.Key == nil {
+			return made, first, nil
+		}
+		// The parent is the one in the manifest of the import, or else in the registry.
+		if m := s.Manifest; m != nil {
+			added, err := v.Registry.AddManifest(ctx, tx, m)
+			if err != nil {
+				return made, first, err
+			}
+			if added {
+				made.bind(m)
+				return made, first, v.markParent(ctx, tx, m.ParentID)
+			}
+		}
+		// tx conflicts if another manifest is registered first.
+		if err := v.Registry.AddGuard(ctx, tx, made.ID); err != nil {
+			return made, first, err
+		}
+		known, ok, err := v.Registry.Manifest(ctx, made.ID)
+		if err != nil {
+			return made, first, err
+		}
+		if ok {
+			made.bind(&known.Manifest)
+			made.Closed = known.Closed()
+		}
+		children, _, err := v.Registry.Children(ctx, made.ID, "", 1)
+		made.Kin = made.Kin || len(children) > 0
+		return made, first, err
+	})
+}
+
+// seal gives r a key, and its sealed seed. Without a key seal makes one, which wipe destroys.
+func (v *Directory) seal(ctx context.Context, r *Record, given *identity.Key) (key *identity.Key, wipe func(), err error) {
+	if key, wipe = given, func() {}; key == nil {
+		if key, err = identity.NewKey(v.Rand); err != nil {
+			return nil, nil, err
+		}
+		wipe = key.Wipe
+	}
+	r.ID = key.ID()
+	if r.seed, err = sealed.Vacant.Seal(ctx, v.Vault, key); err != nil {
+		wipe()
+	}
+	return key, wipe, err
+}
+
+// found creates a vacant in one commit, while it holds the locks of logbooks. find returns the vacant if
+// another host, or an earlier run of the command, has created it. add returns the vacant and the first
+// entry of its logbook, and adds to tx what is written besides them.
+func (v *Directory) found(ctx context.Context, by Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
+	hasFailed := false
+	attempt := func(ctx context.Context, tx *store.Tx) (err error) {
+		if hasFailed {
+			// Another writer took the name, the id or the next place in a logbook.
+			if r, err = find(ctx); err != nil || !r.ID.IsZero() {
+				return err
+			}
+		}
+		hasFailed = true
+		var first entry
+		if r, first, err = add(ctx, tx); err != nil {
+			return err
+		}
+		if err := v.addEntry(ctx, tx, key, &first); err != nil {
+			return err
+		}
+		r.Changed = v.now()
+		if err := v.useQuotas(ctx, tx, &r); err != nil {
+			return err
+		}
+		if err := r.put(tx); err != nil {
+			return err
+		}
+		return v.claimFree(ctx, tx, by, r.Name, &r)
+	}
+	if err := func() error {
+		done, err := v.logs.Lock(ctx, locks...)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return v.update(ctx, attempt)
+	}(); err != nil {
 		return Record{}, err
 	}
-	if r, err = v.found(ctx, r, first, &s); err != nil || v.URL != "" {
+	if v.URL != "" {
+		return r, nil
+	}
+	// SetURL stores the host's URL before it looks for cards, and may have missed r. After a crash
+	// here, a repeated SetURL finds the card.
+	if now, err := v.base(ctx); err != nil || now == base {
 		return r, err
-	}
-	return v.currentCard(ctx, r, base)
-}
-
-// importing returns the known part of the vacant of s before it has a record: its
-// tenant, and, if it has a key already, its id and its parent.
-func (v *Directory) importing(ctx context.Context, s *Spec) (self Record, err error) {
-	self.Tenant = s.Tenant
-	if s.Key == nil {
-		return self, nil
-	}
-	self.ID = s.Key.ID()
-	m := s.Manifest
-	if m == nil {
-		d, ok, err := v.Manifest(ctx, self.ID)
-		if err != nil || !ok {
-			return self, err
-		}
-		m = &d.Manifest
-	}
-	self.Parent = &m.ParentID
-	return self, nil
-}
-
-// currentCard signs r's card again if the host's URL changed while r was
-// created: SetURL stores the URL before it looks for cards and may have missed
-// r. After a crash here, a repeated SetURL finds the card.
-func (v *Directory) currentCard(ctx context.Context, r Record, signed string) (Record, error) {
-	base, err := v.base(ctx)
-	if err != nil || base == signed {
-		return r, err
-	}
-	if _, err := v.rebase(ctx, r.ID, base); err != nil {
+	} else if _, err := v.rebase(ctx, r.ID, now); err != nil {
 		return Record{}, err
 	}
 	return v.get(ctx, r.ID)
@@ -203,8 +289,16 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 		if err := logbook.VerifyChain(s.Key.ID(), s.Logbook); err != nil {
 			return r, nil, problem.Wrap(problem.Untrusted, err, "the logbook does not verify: %v", err)
 		}
-		if err := checkOwn(s.Manifest, s.Key.ID()); err != nil {
-			return r, nil, err
+		if m := s.Manifest; m != nil {
+			if m.ChildID != s.Key.ID() {
+				return r, nil, problem.Invalid("manifest", "the manifest of "+s.Key.ID().String(), "the manifest of "+m.ChildID.String())
+			}
+			if err := m.Check(); err != nil {
+				return r, nil, err
+			}
+			if err := m.Verify(); err != nil {
+				return r, nil, err
+			}
 		}
 	}
 	r = Record{
@@ -217,138 +311,27 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	return r, cardWords(spec, s.Agent), nil
 }
 
-// present looks for what prevents r: nothing (nil), the requested vacant itself
+// present looks for what prevents r: nothing (the zero Record), the requested vacant itself
 // (returned, if the key was given: a repeated command), another vacant or
 // another's child (Conflict). A vacant of another tenant is refused without a word
 // about it, though who asks holds its key.
-func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
+func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (none Record, err error) {
 	there, ok, err := v.read(ctx, r.ID)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	switch {
 	case ok && there.Tenant != r.Tenant:
-		return nil, problem.New(problem.Conflict, "vacant %s is or was hosted here for another tenant", r.ID.Short())
+		return none, problem.New(problem.Conflict, "vacant %s is or was hosted here for another tenant", r.ID.Short())
 	case ok && there.IsDeleted():
-		return nil, deleted(&there)
+		return none, deleted(&there)
 	case ok && s.Key != nil && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
-		return &there, there.stays(s.Manifest)
+		return there, there.stays(s.Manifest)
 	case ok:
-		return nil, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
+		return none, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
 	}
 	_, err = v.checkName(ctx, v.Store, s.By, r.Name, r)
-	return nil, store.Problem(err)
-}
-
-// found creates r in one commit: record, name, logbook entry and, for an
-// imported child, its kinship.
-func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
-	var there *Record
-	retried := false
-	var made Record
-	err := v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if retried {
-			// Another writer took the name, the id or the next place in the logbook.
-			if there, err = v.present(ctx, &r, s); there != nil || err != nil {
-				return err
-			}
-		}
-		retried = true
-		made = r
-		if err := v.addKinship(ctx, tx, &made, s); err != nil {
-			return err
-		}
-		if err := v.addChange(ctx, tx, &made, first); err != nil {
-			return err
-		}
-		return v.claimFree(ctx, tx, s.By, made.Name, &made)
-	})
-	switch {
-	case err != nil:
-		return Record{}, err
-	case there != nil:
-		return *there, nil
-	}
-	return made, nil
-}
-
-// addKinship makes r, which is imported, the child of the parent in its
-// manifest: the one in the import, or else the one in the registry. tx conflicts
-// if another manifest is registered first.
-func (v *Directory) addKinship(ctx context.Context, tx *store.Tx, r *Record, s *Spec) error {
-	if v.Registry == nil || s.Key == nil {
-		return nil
-	}
-	m := s.Manifest
-	if m != nil {
-		added, err := v.Registry.AddManifest(ctx, tx, m)
-		if err != nil {
-			return err
-		}
-		if added {
-			r.bind(m)
-			return v.markParent(ctx, tx, m.ParentID)
-		}
-	}
-	if err := v.Registry.AddGuard(ctx, tx, r.ID); err != nil {
-		return err
-	}
-	known, ok, err := v.Registry.Manifest(ctx, r.ID)
-	if err != nil {
-		return err
-	}
-	if ok {
-		r.bind(&known.Manifest)
-		r.Closed = known.Closed()
-	}
-	children, _, err := v.Registry.Children(ctx, r.ID, "", 1)
-	r.Kin = r.Kin || len(children) > 0
-	return err
-}
-
-// needManifest refuses a child whose manifest is neither given nor in the
-// registry: without a manifest a closed child would be open here.
-func (v *Directory) needManifest(ctx context.Context, id identity.ID, m *composite.Manifest) error {
-	if v.Registry == nil || m != nil {
-		return nil
-	}
-	_, ok, err := v.Registry.Manifest(ctx, id)
-	if err == nil && !ok {
-		err = problem.Invalid("manifest", "the manifest of the child, whose logbook begins with "+logbook.KindBirth, "none")
-	}
-	return err
-}
-
-// checkOwn checks that m, if not nil, is a manifest of child.
-func checkOwn(m *composite.Manifest, child identity.ID) error {
-	if m == nil {
-		return nil
-	}
-	if m.ChildID != child {
-		return problem.Invalid("manifest", "the manifest of "+child.String(), "the manifest of "+m.ChildID.String())
-	}
-	if err := m.Check(); err != nil {
-		return err
-	}
-	return m.Verify()
-}
-
-// stateOf returns the state at the end of owner's logbook.
-func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error) {
-	state := lifecycle.Local
-	for i := range entries {
-		next, ok, err := entries[i].State(owner)
-		if err != nil {
-			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.Of(err).Text())
-		}
-		if ok {
-			state = next
-		}
-	}
-	if state.Closed() {
-		return "", problem.New(problem.Gone, "the logbook ends in %s; a closed vacant is not hosted again", state)
-	}
-	return state, nil
+	return none, store.Problem(err)
 }
 
 // importLogbook stores the entries of an imported logbook, one commit each. A
@@ -370,15 +353,34 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 	if len(entries) > len(kept) {
 		whole = entries
 	}
-	if r.State, err = stateOf(r.ID, whole); err != nil {
-		return "", err
+	for i := range whole {
+		next, ok, err := whole[i].State(r.ID)
+		if err != nil {
+			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.Of(err).Text())
+		}
+		if ok {
+			r.State = next
+		}
+	}
+	if r.State.Closed() {
+		return "", problem.New(problem.Gone, "the logbook ends in %s; a closed vacant is not hosted again", r.State)
 	}
 	// The children may be hosted elsewhere; then only the logbook shows them.
 	r.Kin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
 	s := store.StreamOf(store.KindLogbook, r.ID)
 	for i := len(kept); i < len(entries); i++ {
-		if err := v.importEntry(ctx, s, uint64(i)+1, &entries[i]); err != nil {
+		writeID, err := v.updater().NewWriteID()
+		if err != nil {
 			return "", err
+		}
+		data, err := entries[i].MarshalBinary()
+		if err != nil {
+			return "", err
+		}
+		err = v.updater().Commit(ctx, store.Append{Stream: s, Position: uint64(i) + 1, WriteID: writeID, Data: data})
+		var taken *store.TakenError
+		if err != nil && !(errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data)) { // the same import may run twice
+			return "", store.Problem(err)
 		}
 	}
 	if len(whole) == 0 {
@@ -399,49 +401,4 @@ func (v *Directory) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, 
 			entries = append(entries, p.Entry)
 		}
 	}
-}
-
-func (v *Directory) importEntry(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
-	writeID, err := v.updater().NewWriteID()
-	if err != nil {
-		return err
-	}
-	data, err := e.MarshalBinary()
-	if err != nil {
-		return err
-	}
-	err = v.updater().Commit(ctx, store.Append{Stream: s, Position: p, WriteID: writeID, Data: data})
-	var taken *store.TakenError
-	if errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data) {
-		return nil // the same import runs twice
-	}
-	return store.Problem(err)
-}
-
-// keepChains stores the caller's chains before the record exists. An aborted
-// import leaves chains that nobody reads.
-func (v *Directory) keepChains(ctx context.Context, r *Record, chains map[identity.ID][]byte) error {
-	for target, data := range chains {
-		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(r.ID.String(), target.String()))
-			if err != nil || d.Version > 0 && bytes.Equal(kept, data) {
-				return err
-			}
-			ChainDocs.Put(tx, store.Doc{Key: d.Key}, data)
-			return v.useBytes(ctx, tx, r.Tenant, int64(len(data)-len(kept)))
-		})
-		if err != nil {
-			return store.Problem(v.Quotas.Explain(err))
-		}
-		r.Stored += int64(len(data))
-	}
-	return nil
-}
-
-// deref returns the value that p points to, or the zero T.
-func deref[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

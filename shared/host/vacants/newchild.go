@@ -15,69 +15,106 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// newChild is one attempt to make a child.
-type newChild struct {
-	spec SpawnSpec
-	key  *identity.Key
-	box  []byte // the child's sealed seed
-	base string // the host's URL
-
-	parent   Record
-	above    *composite.Manifest // the parent's own manifest, or nil
-	child    Record
-	manifest composite.Manifest
-	consent  *composite.Consent // only for path D4
-	agent    *definition.Agent  // nil makes an agent of defaults
-}
-
-// makeChild adds the child to tx. Errors of the store are returned unchanged.
-func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, b *newChild) error {
-	if err := v.readParent(ctx, b); err != nil {
-		return err
-	}
-	allowed, err := v.planChild(b)
-	if err == nil {
-		err = v.Resources.CheckTenant(ctx, b.child.Tenant, b.child.Substrate, b.agent)
-	}
+// makeChild fills in r, the child that s describes, whose key is sealed. It signs the child's manifest
+// as parent and child, and adds to tx what is written besides the child's record and name. It returns
+// the child's first entry. Errors of the store are returned unchanged.
+func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, first entry, err error) {
+	parent, err := v.canSpawn(ctx, s.Parent)
 	if err != nil {
-		return err
+		return m, first, err
 	}
-	if _, err := sign(ctx, &b.child, b.base, allowed, b.key); err != nil {
-		return err
-	}
-	if err := v.signManifest(ctx, b); err != nil {
-		return err
-	}
-	return v.addBirth(ctx, tx, b)
-}
-
-// readParent reads the parent, its agent if the child has it too, and its manifest.
-func (v *Directory) readParent(ctx context.Context, b *newChild) (err error) {
-	if b.parent, err = v.canSpawn(ctx, b.spec.Parent); err != nil {
-		return err
-	}
-	if b.agent = b.spec.Agent; b.spec.Substrate == "" && b.parent.Agent > 0 {
-		a, err := v.agentVersion(ctx, b.parent.ID, b.parent.Agent)
+	r.next = s.Agent
+	if s.Substrate == "" && parent.Agent > 0 {
+		a, err := v.agentVersion(ctx, parent.ID, parent.Agent)
 		if err != nil {
-			return err
+			return m, first, err
 		}
-		b.agent = &a
+		r.next = &a
 	}
-	if b.parent.Parent == nil {
-		return nil
+	var above *composite.Manifest // the parent's own
+	if parent.Parent != nil {
+		d, ok, err := v.Registry.Manifest(ctx, parent.ID)
+		switch {
+		case err != nil:
+			return m, first, err
+		case !ok:
+			return m, first, problem.New(problem.Damaged, "vacant %s has a parent and no manifest", parent.Name)
+		case parent.Closed && s.Path != closedPath:
+			return m, first, problem.New(problem.Forbidden, "vacant %s is a closed child: until it has graduated its own children are closed, of path %s", parent.Name, closedPath)
+		}
+		above = &d.Manifest
 	}
-	d, ok, err := v.Registry.Manifest(ctx, b.parent.ID)
-	if err == nil && !ok {
-		err = problem.New(problem.Damaged, "vacant %s has a parent and no manifest", b.parent.Name)
+	if s.Substrate == "" && parent.Substrate == plan.Kind {
+		return m, first, problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
 	}
+	spec, err := v.Resources.ParseSubstrate(orElse(s.Substrate, parent.Substrate))
 	if err != nil {
-		return err
+		return m, first, err
 	}
-	b.above = &d.Manifest
-	if b.parent.Closed && b.spec.Path != closedPath {
-		return problem.New(problem.Forbidden, "vacant %s is a closed child: until it has graduated its own children are closed, of path %s", b.parent.Name, closedPath)
+	r.Name, r.Capability, r.Substrate = s.Name, orElse(s.Capability, parent.Capability), spec.String()
+	switch {
+	case s.Path == "D3" && r.Capability == parent.Capability:
+		return m, first, problem.Invalid("capability", "a text other than the parent's, for path D3", "the parent's")
+	case s.Path == "D5" && r.Substrate == parent.Substrate:
+		return m, first, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "the parent's")
 	}
-	return nil
+	if m, err = planManifest(s, r, spec, &parent, above); err != nil {
+		return m, first, err
+	}
+	r.Tenant, r.Created = orElse(s.Tenant, parent.Tenant), v.now()
+	r.By = ChooserOf(r.Tenant, s.By.chooser())
+	if s.Agent == nil && r.Substrate == parent.Substrate {
+		r.By = ChooserOf(r.Tenant, parent.By)
+	}
+	if r.bind(&m); r.Closed {
+		r.State = lifecycle.Local
+	} else {
+		r.State = lifecycle.Active
+	}
+	if err := v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
+		return m, first, err
+	}
+	if _, err := sign(ctx, r, base, cardWords(spec, r.next), key); err != nil {
+		return m, first, err
+	}
+	signer, err := v.signers.Signer(ctx, parent.ID, parent.seed)
+	if err != nil {
+		return m, first, err
+	}
+	if err := m.SignParent(ctx, signer); err != nil {
+		return m, first, err
+	}
+	if err := m.SignChild(ctx, key); err != nil {
+		return m, first, err
+	}
+	birth := logbook.Birth{
+		Parent: parent.ID, Path: string(s.Path), Rule: s.Rule, Tools: m.Tools(), Capability: r.Capability,
+		NewSubstrates: []string{r.Substrate}, OldSubstrates: []string{parent.Substrate},
+	}
+	if s.With != nil { // the second parent of path D4 consents
+		other, err := v.canSpawn(ctx, *s.With)
+		if err != nil {
+			return m, first, err
+		}
+		nonce, err := composite.NewNonce(v.Rand)
+		if err != nil {
+			return m, first, err
+		}
+		c := composite.Consent{ParentID: parent.ID, SecondaryID: other.ID, ChildID: r.ID, Nonce: nonce}
+		if signer, err = v.signers.Signer(ctx, other.ID, other.seed); err != nil {
+			return m, first, err
+		}
+		if err := c.Sign(ctx, signer); err != nil {
+			return m, first, err
+		}
+		birth.Secondary, birth.Consent, birth.ChildConsent, birth.ConsentNonce = &c.SecondaryID, c.Reference, c.Signature, c.Nonce
+	}
+	if _, err := v.Registry.AddManifest(ctx, tx, &m); err != nil {
+		return m, first, err
+	}
+	parent.Kin = true
+	spawned := logbook.Spawn{Child: r.ID, Path: string(s.Path), Secondary: s.With}
+	return m, entry{logbook.KindBirth, birth.Payload()}, v.addChange(ctx, tx, &parent, &entry{logbook.KindSpawn, spawned.Payload()})
 }
 
 // canSpawn reads the record of a vacant and checks that it may have children.
@@ -98,43 +135,6 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 	return r, err
 }
 
-// planChild makes the child's record and its unsigned manifest.
-func (v *Directory) planChild(b *newChild) (allowed []string, err error) {
-	s := &b.spec
-	if s.Substrate == "" && b.parent.Substrate == plan.Kind {
-		return nil, problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
-	}
-	spec, err := v.Resources.ParseSubstrate(orElse(s.Substrate, b.parent.Substrate))
-	if err != nil {
-		return nil, err
-	}
-	capability := orElse(s.Capability, b.parent.Capability)
-	switch {
-	case s.Path == "D3" && capability == b.parent.Capability:
-		return nil, problem.Invalid("capability", "a text other than the parent's, for path D3", "the parent's")
-	case s.Path == "D5" && spec.String() == b.parent.Substrate:
-		return nil, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "the parent's")
-	}
-	if err := b.planManifest(spec); err != nil {
-		return nil, err
-	}
-	state := lifecycle.Active
-	if b.manifest.ClosedByDefault {
-		state = lifecycle.Local
-	}
-	b.child = Record{
-		ID: b.key.ID(), Name: s.Name, State: state, Capability: capability, Substrate: spec.String(),
-		Tenant: orElse(s.Tenant, b.parent.Tenant), Created: v.now(), seed: b.box,
-	}
-	b.child.By = ChooserOf(b.child.Tenant, s.By.chooser())
-	if s.Agent == nil && b.child.Substrate == b.parent.Substrate {
-		b.child.By = ChooserOf(b.child.Tenant, b.parent.By)
-	}
-	b.child.Changed, b.child.next = b.child.Created, b.agent
-	b.child.bind(&b.manifest)
-	return cardWords(spec, b.agent), nil
-}
-
 // bind makes r the child that m describes.
 func (r *Record) bind(m *composite.Manifest) {
 	parent := m.ParentID
@@ -151,79 +151,55 @@ func orElse(s, other string) string {
 	return other
 }
 
-// planManifest fills in the manifest for both to sign.
-func (b *newChild) planManifest(spec substrate.Spec) error {
-	s := &b.spec
+// planManifest returns the manifest of r for both to sign. The tools of the parent's own manifest are
+// inherited. No tool is added to a child of path D2, or if the parent itself is limited to its tools:
+// the parent would reach the added tool through its child.
+func planManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, own *composite.Manifest) (composite.Manifest, error) {
 	closed := s.Path == closedPath
 	m := composite.Manifest{
-		ParentID: s.Parent, ChildID: b.key.ID(), BirthPath: s.Path, ClosedByDefault: closed,
+		ParentID: s.Parent, ChildID: r.ID, BirthPath: s.Path, ClosedByDefault: closed,
 		Reachability: composite.Reachability(orElse(string(s.Reach), string(composite.PublicA2A))), Outbound: s.Outbound, Schema: composite.V2,
 	}
-	tools := slices.Clone(s.Tools)
 	if closed {
 		m.Reachability = composite.Reachability(orElse(string(s.Reach), string(composite.ParentOnly)))
 	}
-	if m.Outbound == "" {
-		m.Outbound = composite.Unrestricted
-		if closed {
-			m.Outbound = composite.NoExternal
-		}
-		if closed {
-			for _, at := range endpoints(spec, b.agent) {
-				m.Outbound = composite.ParentPermitted
-				tools = appendOnce(tools, at)
+	var above []string
+	limit := composite.Outbound("") // of the parent by its own manifest; "" for none
+	if own != nil {
+		above, limit = own.Tools(), own.Outbound
+		if own.Schema != composite.V2 { // a version 1 manifest signs no policy, but closes nevertheless
+			if limit = ""; own.ClosedByDefault {
+				limit = composite.NoExternal
 			}
 		}
-		if !closed && b.limit() != "" {
-			m.Outbound = b.limit()
+	}
+	tools := slices.Clone(s.Tools)
+	switch {
+	case m.Outbound != "":
+	case closed:
+		m.Outbound = composite.NoExternal
+		for _, at := range endpoints(spec, r.next) {
+			m.Outbound = composite.ParentPermitted
+			tools = appendOnce(tools, at)
 		}
+	default:
+		m.Outbound = composite.Outbound(orElse(string(limit), string(composite.Unrestricted)))
 	}
-	if limit := b.limit(); limit != "" && noExternal(m.Outbound) > noExternal(limit) {
-		return problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", limit, b.parent.Name, m.Outbound)
-	}
-	if err := b.planTools(&m, tools); err != nil {
-		return err
-	}
-	b.manifest = m
-	return m.Check()
-}
-
-// planTools fills in the three lists of tools. The tools of the parent's own
-// manifest are inherited. No tool is added to a child of path D2, or if the
-// parent itself is limited to its tools: the parent would reach the added tool
-// through its child.
-func (b *newChild) planTools(m *composite.Manifest, tools []string) error {
-	var above []string
-	if b.above != nil {
-		above = b.above.Tools()
+	if limit != "" && noExternal(m.Outbound) > noExternal(limit) {
+		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", limit, parent.Name, m.Outbound)
 	}
 	more := without(tools, above)
-	bound := b.above != nil && m.ClosedByDefault || b.limit() == composite.ParentPermitted
-	switch {
+	switch bound := own != nil && closed || limit == composite.ParentPermitted; {
 	case bound && len(more) > 0:
-		return problem.New(problem.Forbidden, "tools: expected some of the parent's tools %s, got %s", b.parent.Name, clip(more[0]))
-	case !m.ClosedByDefault:
+		return m, problem.New(problem.Forbidden, "tools: expected some of the parent's tools %s, got %s", parent.Name, clip(more[0]))
+	case !closed:
 		m.Inherited, m.Added = above, more
-	case b.above == nil:
+	case own == nil:
 		m.Inherited = tools
 	default:
 		m.Inherited, m.Removed = above, without(above, tools)
 	}
-	return nil
-}
-
-// limit is the outbound policy of the parent by its own manifest, "" for no
-// limit. A version 1 manifest signs no policy, but closes nevertheless.
-func (b *newChild) limit() composite.Outbound {
-	switch {
-	case b.above == nil:
-		return ""
-	case b.above.Schema == composite.V2:
-		return b.above.Outbound
-	case b.above.ClosedByDefault:
-		return composite.NoExternal
-	}
-	return ""
+	return m, m.Check()
 }
 
 // noExternal orders policies from the strictest.
@@ -253,67 +229,4 @@ func appendOnce(list []string, one string) []string {
 // without returns the elements of list that are not in others.
 func without(list, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(others, one) })
-}
-
-// signManifest signs the manifest as parent and child. For path D4 the second
-// parent signs its consent.
-func (v *Directory) signManifest(ctx context.Context, b *newChild) error {
-	signer, err := v.signers.Signer(ctx, b.parent.ID, b.parent.seed)
-	if err != nil {
-		return err
-	}
-	if err := b.manifest.SignParent(ctx, signer); err != nil {
-		return err
-	}
-	if err := b.manifest.SignChild(ctx, b.key); err != nil || b.spec.With == nil {
-		return err
-	}
-	other, err := v.canSpawn(ctx, *b.spec.With)
-	if err != nil {
-		return err
-	}
-	nonce, err := composite.NewNonce(v.Rand)
-	if err != nil {
-		return err
-	}
-	b.consent = &composite.Consent{ParentID: b.parent.ID, SecondaryID: other.ID, ChildID: b.child.ID, Nonce: nonce}
-	if signer, err = v.signers.Signer(ctx, other.ID, other.seed); err != nil {
-		return err
-	}
-	return b.consent.Sign(ctx, signer)
-}
-
-// addBirth adds all writes of a birth to tx.
-func (v *Directory) addBirth(ctx context.Context, tx *store.Tx, b *newChild) error {
-	if _, err := v.Registry.AddManifest(ctx, tx, &b.manifest); err != nil {
-		return err
-	}
-	b.parent.Kin = true
-	if err := v.addChange(ctx, tx, &b.parent, &entry{logbook.KindSpawn, logbook.Spawn{
-		Child: b.child.ID, Path: string(b.spec.Path), Secondary: b.spec.With,
-	}.Payload()}); err != nil {
-		return err
-	}
-	if err := v.addEntry(ctx, tx, b.key, &entry{logbook.KindBirth, b.payload().Payload()}); err != nil {
-		return err
-	}
-	if err := v.claimFree(ctx, tx, b.spec.By, b.child.Name, &b.child); err != nil {
-		return err
-	}
-	if err := v.useQuotas(ctx, tx, &b.child); err != nil {
-		return err
-	}
-	return b.child.put(tx)
-}
-
-// payload is the child's first logbook entry.
-func (b *newChild) payload() logbook.Birth {
-	entry := logbook.Birth{
-		Parent: b.parent.ID, Path: string(b.spec.Path), Rule: b.spec.Rule, Tools: b.manifest.Tools(), Capability: b.child.Capability,
-		NewSubstrates: []string{b.child.Substrate}, OldSubstrates: []string{b.parent.Substrate},
-	}
-	if c := b.consent; c != nil {
-		entry.Secondary, entry.Consent, entry.ChildConsent, entry.ConsentNonce = &c.SecondaryID, c.Reference, c.Signature, c.Nonce
-	}
-	return entry
 }

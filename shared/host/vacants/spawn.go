@@ -1,11 +1,11 @@
 package vacants
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -57,99 +57,24 @@ const closedPath composite.BirthPath = "D2"
 // be LOCAL or ACTIVE, with a key that is not revoked. A closed parent can only
 // have closed children, because an open child would bypass the gate. Repeating
 // the call returns the same child.
-func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.Manifest, error) {
+func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composite.Manifest, err error) {
 	none := composite.Manifest{}
 	if v.Registry == nil {
-		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
+		return r, none, problem.New(problem.Conflict, "this host keeps no registry")
 	}
-	var err error
 	if s.Substrate, err = v.substrateText(s.Substrate, s.Agent); err != nil {
-		return Record{}, none, err
+		return r, none, err
 	}
-	if err := s.check(); err != nil {
-		return Record{}, none, err
-	}
-	if s.Agent != nil {
-		parent, err := v.get(ctx, s.Parent)
-		if err != nil {
-			return Record{}, none, err
-		}
-		self := Record{Tenant: orElse(s.Tenant, parent.Tenant), Parent: &s.Parent}
-		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
-		if err != nil {
-			return Record{}, none, err
-		}
-		s.Agent = &next
-	}
-	base, err := v.base(ctx)
-	if err != nil {
-		return Record{}, none, err
-	}
-	ctx, cancel := store.WithPatience(ctx)
-	defer cancel()
-	// Another host with this store, or an earlier run of this command, may have
-	// created the child.
-	if r, m, err := v.birthEntry(ctx, &s); err != nil || !r.ID.IsZero() {
-		return r, m, err
-	}
-	key, err := identity.NewKey(v.Rand)
-	if err != nil {
-		return Record{}, none, err
-	}
-	defer key.Wipe()
-	box, err := sealed.Vacant.Seal(ctx, v.Vault, key)
-	if err != nil {
-		return Record{}, none, err
-	}
-	r, m, err := v.spawn(ctx, newChild{spec: s, key: key, box: box, base: base})
-	if err == nil && v.URL == "" {
-		r, err = v.currentCard(ctx, r, base)
-	}
-	return r, m, err
-}
-
-// spawn attempts the commit until it succeeds or ctx ends.
-func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composite.Manifest, error) {
-	none := composite.Manifest{}
-	done, err := v.logs.Lock(ctx, first.spec.Parent)
-	if err != nil {
-		return Record{}, none, err
-	}
-	defer done()
-	var r Record
-	var m composite.Manifest
-	retried := false
-	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if retried { // another host may have made this child meanwhile
-			if r, m, err = v.birthEntry(ctx, &first.spec); err != nil || !r.ID.IsZero() {
-				return err
-			}
-		}
-		retried = true
-		b := first
-		if err = v.makeChild(ctx, tx, &b); err == nil {
-			r, m = b.child, b.manifest
-		}
-		return err
-	})
-	if err != nil {
-		return Record{}, none, err
-	}
-	return r, m, nil
-}
-
-// check makes the checks that need no store.
-func (s *SpawnSpec) check() error {
 	if err := registry.CheckNewName(s.Name); err != nil {
-		return err
+		return r, none, err
 	}
 	if s.Capability != "" || s.Path == "D3" {
 		if err := checkCapability(s.Capability); err != nil {
-			return err
+			return r, none, err
 		}
 	}
 	if !slices.Contains(composite.BirthPaths(), s.Path) {
-		return problem.Invalid("path", "D1 to D5", clip(string(s.Path)))
+		return r, none, problem.Invalid("path", "D1 to D5", clip(string(s.Path)))
 	}
 	with := ""
 	if s.With != nil {
@@ -158,25 +83,69 @@ func (s *SpawnSpec) check() error {
 	for _, only := range []struct{ field, path, given string }{{"rule", "D1", s.Rule}, {"with", "D4", with}} {
 		switch needed := string(s.Path) == only.path; {
 		case needed && only.given == "":
-			return problem.Invalid(only.field, "one for path "+only.path, "none")
+			return r, none, problem.Invalid(only.field, "one for path "+only.path, "none")
 		case !needed && only.given != "":
-			return problem.Invalid(only.field, fmt.Sprintf("none for path %s", s.Path), clip(only.given))
+			return r, none, problem.Invalid(only.field, fmt.Sprintf("none for path %s", s.Path), clip(only.given))
 		}
 	}
 	if s.Path == "D5" && s.Substrate == "" {
-		return problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "none")
+		return r, none, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "none")
 	}
 	if s.With != nil && *s.With == s.Parent {
-		return problem.Invalid("with", "a vacant other than the parent", "the parent")
+		return r, none, problem.Invalid("with", "a vacant other than the parent", "the parent")
 	}
 	if s.Path == closedPath && s.Reach == composite.PublicA2A {
-		return problem.Invalid("endpoint_reachability", "parent-only or parent-bridged, for a closed child", string(s.Reach))
+		return r, none, problem.Invalid("endpoint_reachability", "parent-only or parent-bridged, for a closed child", string(s.Reach))
 	}
-	return tenant.Check(s.Tenant)
+	if err := tenant.Check(s.Tenant); err != nil {
+		return r, none, err
+	}
+	if s.Agent != nil {
+		parent, err := v.get(ctx, s.Parent)
+		if err != nil {
+			return r, none, err
+		}
+		self := Record{Tenant: orElse(s.Tenant, parent.Tenant), Parent: &s.Parent}
+		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
+		if err != nil {
+			return r, none, err
+		}
+		s.Agent = &next
+	}
+	base, err := v.base(ctx)
+	if err != nil {
+		return r, none, err
+	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	find := func(ctx context.Context) (r Record, err error) {
+		r, m, err = v.birthEntry(ctx, &s)
+		return r, err
+	}
+	if r, err = find(ctx); err != nil || !r.ID.IsZero() {
+		return r, m, err
+	}
+	var sealed Record // has the id and the seed
+	key, wipe, err := v.seal(ctx, &sealed, nil)
+	if err != nil {
+		return Record{}, none, err
+	}
+	defer wipe()
+	r, err = v.found(ctx, s.By, key, base, []identity.ID{s.Parent}, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
+		child := sealed
+		var first entry
+		var err error
+		m, first, err = v.makeChild(ctx, tx, &s, &child, key, base)
+		return child, first, err
+	})
+	if err != nil {
+		return Record{}, none, err
+	}
+	return r, m, nil
 }
 
-// birthEntry returns the child that s describes if it exists, or the zero
-// Record if its name is free for it.
+// birthEntry returns the child that s describes and its current manifest, if the child exists, or the
+// zero Record if its name is free for it. What changed since the birth is not compared.
 func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	parent, err := v.get(ctx, s.Parent)
@@ -192,78 +161,53 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 	if err != nil {
 		return Record{}, none, err
 	}
-	same, m, err := v.isThat(ctx, &r, s)
-	switch {
-	case err != nil:
-		return Record{}, none, err
-	case !same:
-		return Record{}, none, registry.NameTaken(r.Name)
-	}
-	return r, m, nil
-}
-
-// isThat reports whether r is the child that s describes, and returns its
-// current manifest. What changed since the birth is not compared.
-func (v *Directory) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same bool, m composite.Manifest, err error) {
-	if r.Parent == nil || *r.Parent != s.Parent {
-		return false, m, nil
-	}
-	if parent, err := v.get(ctx, s.Parent); err != nil || r.Tenant != orElse(s.Tenant, parent.Tenant) {
-		return false, m, err
+	other := registry.NameTaken(r.Name)
+	if r.Parent == nil || *r.Parent != s.Parent || r.Tenant != orElse(s.Tenant, parent.Tenant) {
+		return Record{}, none, other
 	}
 	d, ok, err := v.Registry.Manifest(ctx, r.ID)
 	if err != nil || !ok {
-		return false, m, err
+		return Record{}, none, cmp.Or(err, error(other))
 	}
-	birthEntry := d.Born()
 	first, err := v.Logbook(ctx, r.ID, 1, 1)
 	if err != nil || len(first) == 0 || first[0].Entry.Kind != logbook.KindBirth {
-		return false, m, err
+		return Record{}, none, cmp.Or(err, error(other))
 	}
 	b, err := logbook.ParseBirth(first[0].Entry.Payload)
 	if err != nil {
-		return false, m, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its birth is not readable", r.ID.Short())
+		return Record{}, none, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its birth is not readable", r.ID.Short())
 	}
-	reached, err := v.reachedAtBirth(ctx, r)
-	if err != nil {
-		return false, m, err
-	}
-	same = birthEntry.BirthPath == s.Path && b.Path == string(s.Path) && b.Rule == s.Rule &&
-		(s.Capability == "" || d.Graduated || s.Capability == r.Capability) &&
-		(s.Substrate == "" || isSubstrate(r.Substrate, s.Substrate)) &&
-		(s.Reach == "" || s.Reach == birthEntry.Reachability) && (s.Outbound == "" || s.Outbound == birthEntry.Outbound) &&
-		(s.With == nil || b.Secondary != nil && *b.Secondary == *s.With) && s.hasTools(birthEntry, reached)
-	return same, d.Manifest, nil
-}
-
-// reachedAtBirth are the endpoints of r's first agent, or of its substrate.
-func (v *Directory) reachedAtBirth(ctx context.Context, r *Record) ([]string, error) {
 	spec, err := substrate.Parse(r.Substrate)
-	if err != nil || r.Agent == 0 {
-		return endpoints(spec, nil), err
+	reached := endpoints(spec, nil) // by the first agent, or the substrate
+	if err == nil && r.Agent > 0 {
+		var a definition.Agent
+		a, err = v.agentVersion(ctx, r.ID, 1)
+		reached = endpoints(spec, &a)
 	}
-	a, err := v.agentVersion(ctx, r.ID, 1)
-	return endpoints(spec, &a), err
-}
-
-// hasTools reports whether m lists exactly the tools that s describes, and those that
-// the child reaches.
-func (s *SpawnSpec) hasTools(m *composite.Manifest, reached []string) bool {
-	asked, got := s.Tools, m.Added
-	if s.Path == closedPath {
-		got = m.Tools()
+	if err != nil {
+		return Record{}, none, err
+	}
+	born := d.Born()
+	asked, got := s.Tools, born.Added
+	if s.Path != closedPath {
+		asked = without(asked, born.Inherited)
+	} else if got = born.Tools(); s.Outbound == "" {
+		asked = slices.Clone(asked)
 		for _, at := range reached {
-			if s.Outbound == "" {
-				asked = appendOnce(slices.Clone(asked), at)
-			}
+			asked = appendOnce(asked, at)
 		}
-	} else {
-		asked = without(asked, m.Inherited)
 	}
-	return len(without(asked, got)) == 0 && len(without(got, asked)) == 0
-}
-
-func isSubstrate(kept, asked string) bool {
-	spec, err := substrate.Parse(asked)
-	return err == nil && spec.String() == kept
+	if s.Substrate != "" {
+		wanted, err := substrate.Parse(s.Substrate)
+		if err != nil || wanted.String() != r.Substrate {
+			return Record{}, none, other
+		}
+	}
+	if born.BirthPath != s.Path || b.Path != string(s.Path) || b.Rule != s.Rule ||
+		s.Capability != "" && !d.Graduated && s.Capability != r.Capability ||
+		s.Reach != "" && s.Reach != born.Reachability || s.Outbound != "" && s.Outbound != born.Outbound ||
+		s.With != nil && (b.Secondary == nil || *b.Secondary != *s.With) || len(without(asked, got)) > 0 || len(without(got, asked)) > 0 {
+		return Record{}, none, other
+	}
+	return r, d.Manifest, nil
 }

@@ -91,7 +91,11 @@ func (v *Directory) checkChanges(c *Changes) error {
 		}
 	}
 	if c.Agent != nil {
-		_, err := v.substrateText(deref(c.Substrate), c.Agent)
+		text := ""
+		if c.Substrate != nil {
+			text = *c.Substrate
+		}
+		_, err := v.substrateText(text, c.Agent)
 		return err
 	}
 	if c.Substrate == nil {
