@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -18,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/tests/estimates"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
@@ -88,10 +88,10 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	handler.ServeHTTP(w, q)
 	confirm := counter.WriteUnits()
 	must(t, agents.Work(ctx, "booking#"+bookingID.FindStringSubmatch(w.Body.String())[1]))
-	model := cost.DefaultBooking()
+	model := estimates.Booking
 	t.Logf("with its dispatch: %v write units, %v of the confirm, %v read units", counter.WriteUnits(), confirm, counter.ReadUnits())
 	if counter.WriteUnits() != model.WriteUnits || counter.ReadUnits() > model.ReadUnits {
-		t.Errorf("a booking consumed %v write and %v read units, the cost model says %v and %v", counter.WriteUnits(), counter.ReadUnits(), model.WriteUnits, model.ReadUnits)
+		t.Errorf("a booking consumed %v write and %v read units, the estimate is %v and %v", counter.WriteUnits(), counter.ReadUnits(), model.WriteUnits, model.ReadUnits)
 	}
 }
 

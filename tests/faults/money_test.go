@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -22,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/estimates"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
@@ -116,7 +116,7 @@ func TestPricedCallsConsumeFewWriteUnits(t *testing.T) {
 		status          int
 		units           float64
 	}{
-		{"flat", "counting", price.Price{Flat: 2000}, 0, 200, cost.DefaultPriced().WriteUnits},
+		{"flat", "counting", price.Price{Flat: 2000}, 0, 200, estimates.PricedCall.WriteUnits},
 		{"by tokens", "counting", price.Price{Flat: 5, In: money.Dollar, Most: 2000}, 0, 200, 11},
 		{"a void", "failing", price.Price{Flat: 2000}, 0, 500, 11},
 		{"a free call", "counting", price.Price{Flat: 2000, Free: 5, FreeAddress: 5, FreeAll: 80}, 0, 200, 9},
@@ -132,8 +132,8 @@ func TestPricedCallsConsumeFewWriteUnits(t *testing.T) {
 		}
 		units := counter.WriteUnits() + h.swept(still.Add(3*time.Minute))
 		t.Logf("%s: %v write units, %v read units", tt.name, units, counter.ReadUnits())
-		if tt.name == "flat" && counter.ReadUnits() > cost.DefaultPriced().ReadUnits {
-			t.Errorf("%s consumed %v read units, the cost model says %v", tt.name, counter.ReadUnits(), cost.DefaultPriced().ReadUnits)
+		if tt.name == "flat" && counter.ReadUnits() > estimates.PricedCall.ReadUnits {
+			t.Errorf("%s consumed %v read units, the estimate is %v", tt.name, counter.ReadUnits(), estimates.PricedCall.ReadUnits)
 		}
 		if units != tt.units {
 			t.Errorf("%s consumed %v write units, want %v", tt.name, units, tt.units)

@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/estimates"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
@@ -50,7 +51,7 @@ func TestATaskConsumesFewWriteUnits(t *testing.T) {
 		method string
 		most   float64
 	}{
-		{"SendMessage", cost.DefaultTask().WriteUnits},
+		{"SendMessage", estimates.Task.WriteUnits},
 		// Accept with head, index and event; the piece of the answer; the end.
 		{"SendStreamingMessage", 9 + 1 + 9},
 	} {
@@ -100,9 +101,9 @@ func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
 	if err := agents.Tasks.Work(t.Context(), (*queue)[0]); err != nil {
 		t.Fatal(err)
 	}
-	model := cost.DefaultTask()
-	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != model.QueuedWrites || r > model.QueuedReads || r < model.QueuedReads/2 {
-		t.Errorf("a task in the background consumes %v write and %v read units, the estimate is %v and %v", w, r, model.QueuedWrites, model.QueuedReads)
+	model := estimates.BackgroundTask
+	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != model.WriteUnits || r > model.ReadUnits || r < model.ReadUnits/2 {
+		t.Errorf("a task in the background consumes %v write and %v read units, the estimate is %v and %v", w, r, model.WriteUnits, model.ReadUnits)
 	}
 }
 
@@ -137,14 +138,13 @@ func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
 	if err := worker.Tasks.Work(t.Context(), (*queue)[0]); err != nil {
 		t.Fatal(err)
 	}
-	model := cost.DefaultSlow()
-	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != model.WriteUnits || r > model.ReadUnits || r < model.ReadUnits/2 {
-		t.Errorf("a slow call consumes %v write and %v read units, the estimate is %v and %v", w, r, model.WriteUnits, model.ReadUnits)
+	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != estimates.SlowWrites || r > estimates.SlowReads || r < estimates.SlowReads/2. {
+		t.Errorf("a slow call consumes %v write and %v read units, the estimate is %v and %v", w, r, estimates.SlowWrites, estimates.SlowReads)
 	}
 	counter.Reset()
 	send("answered")
-	if r := counter.ReadUnits(); r > model.ResendReads || r < model.ResendReads/2 || counter.WriteUnits() != 0 {
-		t.Errorf("a resend consumes %v read and %v write units, the estimate is %v and none", r, counter.WriteUnits(), model.ResendReads)
+	if r := counter.ReadUnits(); r > estimates.ResendReads || r < estimates.ResendReads/2. || counter.WriteUnits() != 0 {
+		t.Errorf("a resend consumes %v read and %v write units, the estimate is %v and none", r, counter.WriteUnits(), estimates.ResendReads)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -20,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/awshost"
+	"github.com/vacancy-host/vacancy/tests/estimates"
 )
 
 // kin is a host with a parent, and children with another substrate.
@@ -196,7 +196,7 @@ func (k *kin) units(t *testing.T, handler *Function, all *steps) {
 		}
 	}
 	add(lines(t, handler)[0])
-	model := cost.DefaultGraduation()
+	model := estimates.Graduation
 	t.Logf("a graduation: %v write units as DynamoDB Local counts them, %v read units; the estimate says %v and %v", writes, reads, model.WriteUnits, model.ReadUnits)
 	if reads > model.ReadUnits {
 		t.Errorf("a graduation takes %v read units, the estimate says %v", reads, model.ReadUnits)

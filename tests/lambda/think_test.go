@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/estimates"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
 
@@ -164,7 +165,7 @@ func TestAModelAnswersThroughThink(t *testing.T) {
 	}
 	// The estimate for a call of one turn equals the units that this call takes
 	// beyond an echo's.
-	model, echo := cost.DefaultThinking(), cost.DefaultModel()
+	model, echo := estimates.Turn, cost.DefaultModel()
 	calls, turns := pick(lines(t, f), "send", "wcu", "rcu"), pick(told, "think", "rcu")
 	last := calls[len(calls)-1]
 	if writes := last[0].(float64) + 8 - echo.WriteUnits; writes != model.WriteUnits {

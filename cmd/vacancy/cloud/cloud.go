@@ -11,7 +11,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -110,10 +109,6 @@ type Cloud interface {
 	Groups(ctx context.Context, prefix string) ([]string, error)
 	// Tail reads the lines of log groups since from.
 	Tail(groups []string, from time.Time) Tail
-	// CallLines reads the log lines of a stage's calls since a time, at most most
-	// lines, and reports whether there were more. A stage without the log has no
-	// calls.
-	CallLines(ctx context.Context, stage string, since time.Time, most int) (r cost.Real, more bool, err error)
 
 	// Simulate asks AWS to decide the calls in infra/policies/calls.txt by the policies of this release. It deploys nothing,
 	// and needs no stage.

@@ -151,13 +151,6 @@ func TestTheFunctionOfModelsHasItsPartOfTheWorstDay(t *testing.T) {
 	if !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, "at most $5 more (context value modelBudget)") }) {
 		t.Errorf("WorstDay() does not say what models cost: %v", d.Unbounded)
 	}
-	lines := cost.DefaultThinking().Calls(s, cost.ListPrices(), 1000)
-	if want := fmt.Sprintf("%.4f", 3000*(0.25+0.125)*0.0000133334); usd(lines)["compute"] != want {
-		t.Errorf("1,000 calls of models: compute %s, want %s", usd(lines)["compute"], want)
-	}
-	if lines := cost.DefaultThinking().Calls(shape(), cost.ListPrices(), 1000); lines != nil {
-		t.Errorf("a stage without think has %v", lines)
-	}
 }
 
 func TestUnboundedCostsAreListed(t *testing.T) {
@@ -275,39 +268,6 @@ func TestEveryPriceSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-func TestRealCallsStandBesideTheModel(t *testing.T) {
-	var r cost.Real
-	for range 3 {
-		r.Add([]byte(`{"calls":1,"trips":2,"wcu":2,"rcu":1,"ms":10}`))
-	}
-	r.Add([]byte(`{"calls":1,"trips":3,"wcu":4,"rcu":5,"ms":30,"cold":true,"kms":2}`))
-	r.Add([]byte(`{"calls":1,"trips":1,"rcu":3,"refused":1}`))
-	r.Add([]byte(`{"calls":1,"trips":-1,"wcu":2}`))
-	got := map[string][2]float64{}
-	for _, c := range r.Compare(easy) {
-		got[c.What] = [2]float64{c.Real, c.Diff}
-	}
-	for what, want := range map[string][2]float64{
-		"write units": {2.5, 0.5}, "read units": {2, -2}, "round trips": {2.25, -0.75}, "milliseconds": {15, 5}, "cold share": {0.25, 0.24},
-	} {
-		if math.Abs(got[what][0]-want[0]) > 1e-9 || math.Abs(got[what][1]-want[1]) > 1e-9 {
-			t.Errorf("Compare(): %s = %v, want %v", what, got[what], want)
-		}
-	}
-	if r.Calls != 4 || r.Others != 1 || r.Skipped != 1 {
-		t.Errorf("Add() counted %+v, want 4 calls, 1 other, 1 skipped", r)
-	}
-	if m := r.Adjusted(easy); m.WriteUnits != 2.5 || m.ReadUnits != 2 || m.ColdKMS != 2 {
-		t.Errorf("Adjusted() = %+v, want the units of real calls", m)
-	}
-	if r := cost.Estimate(shape(), cost.ListPrices(), 1e6, &r); r.RealUSD <= r.Model.WriteUnits || len(r.Compared) == 0 {
-		t.Errorf("Estimate() with real calls = %v for them, %d compared", r.RealUSD, len(r.Compared))
-	}
-	if (cost.Real{}).Compare(easy) != nil {
-		t.Error("Compare() without calls, want nil")
-	}
-}
-
 func FuzzReadTemplates(f *testing.F) {
 	f.Add([]byte(template))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -315,7 +275,7 @@ func FuzzReadTemplates(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := cost.Estimate(s, cost.ListPrices(), 1, nil)
+		r := cost.Estimate(s, cost.ListPrices(), 1)
 		if _, err := json.Marshal(r); err != nil {
 			t.Errorf("Estimate() of what was read cannot be written: %v", err)
 		}
@@ -331,21 +291,6 @@ func FuzzReadPrices(f *testing.F) {
 		}
 		if d := cost.WorstDay(shape(), l, cost.DefaultBounds()); !(d.USD >= 0) || math.IsInf(d.USD, 0) {
 			t.Errorf("WorstDay() by what was read = %v", d.USD)
-		}
-	})
-}
-
-func FuzzLogLine(f *testing.F) {
-	f.Add([]byte(`{"calls":1,"trips":2,"wcu":2,"rcu":1,"ms":10}`))
-	f.Add([]byte(`{"calls":7,"rcu":1,"ms":10,"refused":7}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var r cost.Real
-		r.Add(b)
-		if r.Calls+min(r.Others, 1)+r.Skipped != 1 {
-			t.Errorf("Add() of one line counted %+v", r)
-		}
-		if _, err := json.Marshal(r.Compare(easy)); err != nil {
-			t.Errorf("Compare() cannot be written: %v", err)
 		}
 	})
 }

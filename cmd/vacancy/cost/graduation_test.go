@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 )
@@ -23,28 +21,6 @@ func gated() cost.Shape {
 	s.Functions = append(s.Functions, cost.Function{Name: "graduate", MemoryMB: 256, Arm: true, Reserved: number(1), URL: true})
 	s.Transitions = 4
 	return s
-}
-
-func TestEachLineOfAGraduationIsUnitsTimesPrice(t *testing.T) {
-	m := cost.GraduationModel{WriteUnits: 10, ReadUnits: 20, Lines: 2, HandlerMS: 100, StepMS: 200, Looks: 1, KMS: 1}
-	want := map[string]float64{
-		"transitions": 4e6 / 1e6 * 25,
-		"invocations": 4 * 0.2, // the handler twice, and two steps
-		"compute":     1e6 * (2*0.25*0.1 + 2*0.125*0.2) * 0.0000133334,
-		"written":     10 * 0.625, "read": 20 * 0.125,
-		"log lines":    1e6 * 2 * 500 / float64(1<<30) * 0.5,
-		"opening keys": 100 * 0.03,
-	}
-	rounded := map[string]string{}
-	for what, usd := range want {
-		rounded[what] = fmt.Sprintf("%.4f", usd)
-	}
-	if diff := cmp.Diff(rounded, usd(m.Graduations(gated(), cost.ListPrices(), 1e6))); diff != "" {
-		t.Errorf("Graduations() (-want +got):\n%s", diff)
-	}
-	if lines := m.Graduations(shape(), cost.ListPrices(), 1e6); lines != nil {
-		t.Errorf("Graduations() of a stage without a gate = %v, want nothing", lines)
-	}
 }
 
 func TestTheWorstDayHasAllAttemptsThatTheGateTakes(t *testing.T) {
@@ -73,15 +49,5 @@ func TestTheWorstDayHasAllAttemptsThatTheGateTakes(t *testing.T) {
 	}
 	if math.Abs(d.USD-cost.Sum(d.Lines)) > 1e-9 {
 		t.Errorf("WorstDay().USD = %v, its lines come to %v", d.USD, cost.Sum(d.Lines))
-	}
-}
-
-// The cost of one graduation on a deployed stage.
-func TestAGraduationCostsNoMoreThanPromised(t *testing.T) {
-	const promised = 0.0005
-	lines := cost.DefaultGraduation().Graduations(deployed(t), cost.ListPrices(), 1)
-	t.Logf("a graduation costs $%.6f", cost.Sum(lines))
-	if usd := cost.Sum(lines); usd > promised {
-		t.Errorf("a graduation costs $%.6f, want at most $%.4f", usd, promised)
 	}
 }

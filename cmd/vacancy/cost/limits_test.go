@@ -2,7 +2,6 @@ package cost_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -119,33 +118,6 @@ func TestTheChoiceIsReadFromTheContext(t *testing.T) {
 	for _, bad := range []map[string]string{{"worstDay": "much"}, {"limits": "search"}, {"limits": "rowsReads:40001"}} {
 		if _, err := cost.ReadChoice(bad, "eu-west-1"); !problem.Is(err, problem.Malformed) {
 			t.Errorf("ReadChoice(%v) = %v, want Malformed", bad, err)
-		}
-	}
-}
-
-// The prices of single limits add up to what the day costs beside its fixed
-// part.
-func TestEachLimitSaysWhatItCosts(t *testing.T) {
-	s := deployed(t)
-	got := cost.Buys(s, cost.ListPrices(), cost.DefaultBounds())
-	if got.Calls < 19 {
-		t.Errorf("Buys() = %.1f calls a second, want at least 19", got.Calls)
-	}
-	sum, seen := 0.0, map[string]int{}
-	for _, b := range got.Bought {
-		sum += b.USD
-		seen[strings.TrimPrefix(b.Name, "")] = b.Limit
-		if b.Limit < 1 || b.USD <= 0 || math.Abs(b.PerUSD*b.USD-float64(b.Limit)) > 1e-6 {
-			t.Errorf("Buys() has %+v", b)
-		}
-	}
-	day := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds()).USD
-	if sum > day || sum < day*0.9 {
-		t.Errorf("the limits cost $%.2f together, of $%.2f", sum, day)
-	}
-	for _, name := range []string{"message", "admin", "Rows: writes", "Docs/listed: reads"} {
-		if seen[name] == 0 {
-			t.Errorf("Buys() lacks %s: %v", name, seen)
 		}
 	}
 }

@@ -27,20 +27,6 @@ func DefaultModel() Model {
 	}
 }
 
-// ColdTrips are the successive requests to DynamoDB of a cold call.
-const ColdTrips = 3
-
-// Transfer besides the bodies: HTTP headers, request and trace ids, and a share
-// of the TLS handshake.
-const (
-	AskHeaders    = 450
-	AnswerHeaders = 330
-)
-
-// TextBytes is the length of the default model's texts. Up to about eight times
-// that, two units are written.
-const TextBytes = 64
-
 // logOverhead is the number of bytes that CloudWatch Logs adds to each event.
 const logOverhead = 26
 
@@ -134,6 +120,29 @@ func Month(s Shape, l List) []Line {
 	if n := len(s.Functions); n > 0 {
 		lines = append(lines, l.line("zips of a deploy", BlobStorage, float64(n)*zipBytes/gib, "in the CDK's bucket, which never deletes them: each deploy of changed code adds as much",
 			"%d x %s bytes / 2^30", n, number(zipBytes)))
+	}
+	return lines
+}
+
+// Scheduled returns a month's lines for the functions that a schedule starts often enough to count. WorstDay leaves
+// these lines out, because it counts the limits of those functions and of the tables.
+func Scheduled(s Shape, l List) (lines []Line) {
+	for _, row := range functions.All() {
+		f, ok := s.Function(row.Name)
+		if !ok || f.Runs == 0 || row.Idle == (functions.Idle{}) {
+			continue
+		}
+		runs := float64(f.Runs) * aMonth
+		const of = "%s a day x %v days"
+		units, ms, stream := float64(row.Idle.ReadUnits), float64(row.Idle.Milliseconds), float64(row.Idle.StreamRequests)
+		lines = append(lines,
+			l.line(f.Name+": runs", LambdaRequests, runs, "", of, number(float64(f.Runs)), aMonth),
+			l.line(f.Name+": compute", compute(f), runs*ms/1000*gigabytes(f), "nothing is due", of+" x %s ms x %d MB", number(float64(f.Runs)), aMonth, number(ms), f.MemoryMB),
+			l.line(f.Name+": reads", ReadUnits, runs*units, "", of+" x %s units", number(float64(f.Runs)), aMonth, number(units)))
+		lines = append(lines, keyRequests(s, l, f.Name, min(float64(f.Runs), keyPeriods)*aMonth))
+		if stream > 0 {
+			lines = append(lines, l.line(f.Name+": requests to the stream", StreamRequests, runs*stream, "", of+" x %s", number(float64(f.Runs)), aMonth, number(stream)))
+		}
 	}
 	return lines
 }

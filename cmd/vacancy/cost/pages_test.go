@@ -13,18 +13,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/awshost"
+	"github.com/vacancy-host/vacancy/tests/estimates"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
-
-// promisedPages are the costs of a million views of a vacant's page that CloudFront has not kept, in dollars.
-const promisedPages = 3.50
 
 // A view of the page of a published vacant, over real tables.
 func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
@@ -63,30 +60,19 @@ func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
 	}
 	view() // signs the agent card, which an instance keeps
 	page := view()
-	m := cost.DefaultPage()
 	slices.Sort(read)
-	if diff := cmp.Diff([]string{"agent", "registry", "registry", "registry", "registry"}, read); diff != "" || float64(len(read)) != m.Reads {
-		t.Errorf("a page makes %d reads, the model says %v (-want +got):\n%s", len(read), m.Reads, diff)
+	if diff := cmp.Diff([]string{"agent", "registry", "registry", "registry", "registry"}, read); diff != "" || len(read) != estimates.PageReads {
+		t.Errorf("a page makes %d reads, the estimate is %v (-want +got):\n%s", len(read), estimates.PageReads, diff)
 	}
-	if counter.ReadUnits() != m.ReadUnits || counter.WriteUnits() != 0 {
-		t.Errorf("a page takes %v read units and writes %v, the model says %v and none", counter.ReadUnits(), counter.WriteUnits(), m.ReadUnits)
+	if counter.ReadUnits() != estimates.Page.ReadUnits || counter.WriteUnits() != 0 {
+		t.Errorf("a page takes %v read units and writes %v, the estimate is %v and none", counter.ReadUnits(), counter.WriteUnits(), estimates.Page.ReadUnits)
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, _ = z.Write(page)
 	_ = z.Close()
-	if n := float64(packed.Len() + cost.AnswerHeaders); n > m.AnswerBytes || n < m.AnswerBytes*0.7 {
-		t.Errorf("a page has %d bytes, compressed and with its header %v; the model says %v", len(page), n, m.AnswerBytes)
+	if n := float64(packed.Len() + answerHeaders); n > estimates.PageBytes || n < estimates.PageBytes*0.7 {
+		t.Errorf("a page has %d bytes, compressed and with its header %v; the estimate is %v", len(page), n, estimates.PageBytes)
 	}
 	t.Logf("%d bytes, %d compressed; %v read units by %v", len(page), packed.Len(), counter.ReadUnits(), counter.Operations())
-}
-
-func TestAMillionPagesCostNoMoreThanPromised(t *testing.T) {
-	r := cost.Estimate(deployed(t), cost.ListPrices(), 1e6, nil)
-	if r.Pages.USD > promisedPages || r.Pages.USD == 0 {
-		t.Errorf("a million pages cost $%.3f, want at most $%.2f", r.Pages.USD, promisedPages)
-	}
-	if lines := cost.DefaultPage().Views(cost.Shape{}, cost.ListPrices(), 1); lines != nil {
-		t.Errorf("a stage without web has %v", lines)
-	}
 }

@@ -38,7 +38,7 @@ func deployed(t *testing.T) cost.Shape {
 }
 
 func TestCallsAndAnIdleMonthCostNoMoreThanPromised(t *testing.T) {
-	r := cost.Estimate(deployed(t), cost.ListPrices(), 1e6, nil)
+	r := cost.Estimate(deployed(t), cost.ListPrices(), 1e6)
 	t.Logf("by Function URL $%.3f, $%.3f before transfer out; through CloudFront $%.3f; rows kept $%.2f a month",
 		r.Direct.USD, r.Before, r.Edge.USD, r.Kept.USD)
 	if r.Before > promisedDirect {

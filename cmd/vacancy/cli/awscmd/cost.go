@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,7 +29,6 @@ type costFlags struct {
 	calls     int64
 	prices    string
 	templates string
-	since     time.Duration
 }
 
 func costCommand(a *kit.App) *cobra.Command {
@@ -41,12 +39,11 @@ func costCommand(a *kit.App) *cobra.Command {
 		Long: `List the prices by which AWS charges a stage, in us-east-1 without free tiers. A host on
 this machine costs nothing at AWS. For a stage in another Region its surcharge is added.
 
-With --host aws it estimates the cost of a stage's calls, line by line, by Function URL and
-through CloudFront; the cost of a graduation, and of a month in which nobody calls; and the
-worst day: the most that one day can cost by the stage's limits, and the costs that no
-limit bounds. It reads the templates of the deployed stage. If the stage has answered calls,
-the units counted in its log are shown beside the estimated units. With --templates it reads
-templates that "cdk synth" wrote, and needs no account.`,
+With --host aws it estimates, line by line, the cost of a stage's calls by Function URL and
+through CloudFront, of a month without calls, and of the worst day: the most that one day can
+cost by the stage's limits. It lists the costs that no limit bounds. It reads the templates of
+the deployed stage. With --templates it reads templates that "cdk synth" wrote, and needs no
+account. infra/README.md lists the costs of tasks, bookings, pages and other features.`,
 		Example: `  vacancy cost
   vacancy cost --host aws --stage prod --calls 50000000
   vacancy cost --templates cdk.out --json`,
@@ -68,11 +65,7 @@ func (f *costFlags) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.calls, "calls", 1_000_000, "number of calls")
 	flags.StringVar(&f.prices, "price-list", "", "JSON file with prices of your own: {\"region\", \"taken\", \"prices\": {ITEM: {\"usd\", \"per\"}}}")
 	flags.StringVar(&f.templates, "templates", "", "folder with synthesized templates (*.template.json), in place of the deployed ones")
-	flags.DurationVar(&f.since, "since", 24*time.Hour, "how far back real calls are read in the log of the deployed stage")
 }
-
-// mostLines bounds the log lines that are read for the real units.
-const mostLines = 50_000
 
 // costs returns the prices of the list, or the estimate of a stage.
 func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
@@ -86,10 +79,8 @@ func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
 	case onAWS:
 		return estimate(a, cmd.Context(), f)
 	}
-	for _, name := range []string{"calls", "since"} {
-		if cmd.Flags().Changed(name) {
-			return nil, kit.WithHint(problem.New(problem.Usage, "--%s goes with --host aws or --templates", name), "%s", a.AgainWith("--host", kit.HostAWS))
-		}
+	if cmd.Flags().Changed("calls") {
+		return nil, kit.WithHint(problem.New(problem.Usage, "--calls goes with --host aws or --templates"), "%s", a.AgainWith("--host", kit.HostAWS))
 	}
 	list, err := f.priceList("")
 	return pricesResult(list), err
@@ -130,15 +121,13 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 	if err != nil {
 		return costResult{}, err
 	}
-	r := costResult{}
 	region := cmp.Or(rec.Region, a.Env["AWS_REGION"])
-	templates, real := [][]byte(nil), (*cost.Real)(nil)
-	if f.templates != "" {
-		r.From = f.templates
-		templates, err = readTemplates(f.templates, rec.Stage)
+	templates, from := [][]byte(nil), f.templates
+	if from != "" {
+		templates, err = readTemplates(from, rec.Stage)
 	} else {
-		r.From = "the deployed templates"
-		templates, real, r.More, region, err = deployed(a, ctx, rec, f.since)
+		from = "the deployed templates"
+		templates, region, err = deployed(a, ctx, rec)
 	}
 	if err != nil {
 		return costResult{}, err
@@ -151,8 +140,7 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 	if err != nil {
 		return costResult{}, err
 	}
-	from := r.From
-	r.Report = cost.Estimate(shape, list, float64(f.calls), real)
+	r := costResult(cost.Estimate(shape, list, float64(f.calls)))
 	r.Stage, r.From = rec.Stage, from
 	return r, nil
 }
@@ -183,26 +171,21 @@ func synthesis(name string) string {
 	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
 }
 
-// deployed reads templates and real calls from AWS, and returns the stage's Region.
-func deployed(a *kit.App, ctx context.Context, rec stage.Record, since time.Duration) (templates [][]byte, real *cost.Real, more bool, region string, err error) {
+// deployed reads templates from AWS, and returns the stage's Region.
+func deployed(a *kit.App, ctx context.Context, rec stage.Record) (templates [][]byte, region string, err error) {
 	c, err := a.OpenCloud(ctx, rec.Region)
 	if err != nil {
-		return nil, nil, false, "", err
+		return nil, "", err
 	}
-	if templates, err = cloud.Templates(ctx, c, rec.Stage); err != nil {
-		if problem.Is(err, problem.NotFound) {
-			err = kit.WithHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
-		}
-		return nil, nil, false, "", err
+	templates, err = cloud.Templates(ctx, c, rec.Stage)
+	if problem.Is(err, problem.NotFound) {
+		err = kit.WithHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
 	}
-	read, more, err := c.CallLines(ctx, rec.Stage, a.Now().Add(-since), mostLines)
-	return templates, &read, more, c.Region(), err
+	return templates, c.Region(), err
 }
 
-type costResult struct {
-	cost.Report
-	More bool `json:"more_lines,omitempty"` // more log lines exist than were read
-}
+// costResult is the cost of a stage.
+type costResult cost.Report
 
 func (r costResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "stage %s, by %s; list prices of %s, %s, without free tiers\n", r.Stage, kit.Printable(r.From), kit.Printable(r.Region), kit.Printable(r.Taken))
@@ -217,61 +200,21 @@ func (r costResult) Print(w io.Writer) {
 		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.Before)},
 		{fmt.Sprintf("%s through CloudFront", plural(r.CallCount)), r.Edge, ""},
 		{"their rows, each month after", r.Kept, ""},
-		{fmt.Sprintf("%s by A2A, each a task", plural(r.CallCount)), r.Tasks, " before transfer out"},
-		{"the same in the background", r.Queued, " before transfer out, without reading or pushing their ends"},
-		{"1,000 signed calls of a vacant that takes a minute", r.Slow, " before transfer out"},
-		{fmt.Sprintf("%s of a page that CloudFront has not kept", views(r.CallCount)), r.Pages, ""},
-		{fmt.Sprintf("%s with a price by Function URL", plural(r.CallCount)), r.Priced, " before transfer out"},
-		{"1,000 bookings by AGP", r.Booked, " before transfer out"},
-		{"what a paid model adds to 1,000 calls of one turn", r.Thinking, ", and the provider's price of their tokens"},
-		{"a child that graduates", r.Graduated, ""},
 		{"a month in which nobody calls", r.Month, ""},
 		{"what a month costs more if every handler is used in every hour", r.EveryHour, ""},
 		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
 	} {
 		if len(part.lines.Lines) == 0 {
-			continue // a stage without a gate
+			continue // a stage without handlers
 		}
 		fmt.Fprintf(w, "\n%s: $%s%s\n", part.title, inDollars(part.lines.USD), part.note)
 		for _, l := range part.lines.Lines {
 			fmt.Fprintf(w, "  %9s  %s: %s, %s%s\n", fmt.Sprintf("$%.4f", l.USD), l.What, l.Formula, l.Price, assumed(l.Assumes))
 		}
 	}
-	r.capacityText(w)
 	fmt.Fprint(w, "\nnot bounded by any limit\n")
 	for _, s := range r.WorstDay.Unbounded {
 		fmt.Fprintf(w, "  %s\n", s)
-	}
-	r.realText(w)
-}
-
-// capacityText tells what the worst day buys.
-func (r costResult) capacityText(w io.Writer) {
-	if len(r.Capacity.Bought) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\nwhat the worst day buys: %.4g calls a second, or %.4g with a price\n", r.Capacity.Calls, r.Capacity.PricedCalls)
-	for _, b := range r.Capacity.Bought {
-		fmt.Fprintf(w, "  %9s  %s: %d %s; a dollar more buys %.3g\n", fmt.Sprintf("$%.4f", b.USD), b.Name, b.Limit, b.Unit, b.PerUSD)
-	}
-}
-
-func (r costResult) realText(w io.Writer) {
-	if r.Real == nil {
-		return
-	}
-	if r.Real.Calls == 0 {
-		fmt.Fprint(w, "\nno calls in the log to compare with\n")
-		return
-	}
-	more := ""
-	if r.More {
-		more = ", the first ones of the time"
-	}
-	fmt.Fprintf(w, "\nper call, as %d calls%s took: $%.2f for %s\n", r.Real.Calls, more, r.RealUSD, plural(r.CallCount))
-	fmt.Fprintf(w, "  %-14s %10s %10s %11s\n", "", "estimated", "real", "difference")
-	for _, c := range r.Compared {
-		fmt.Fprintf(w, "  %-14s %10.3f %10.3f %+11.3f\n", c.What, c.Model, c.Real, c.Diff)
 	}
 }
 
@@ -293,10 +236,6 @@ func assumed(s string) string {
 // plural is a number of calls with its noun.
 func plural(n float64) string {
 	return grouped(n) + map[bool]string{true: " call", false: " calls"}[n == 1]
-}
-
-func views(n float64) string {
-	return grouped(n) + map[bool]string{true: " view", false: " views"}[n == 1]
 }
 
 // grouped is a whole number with commas.

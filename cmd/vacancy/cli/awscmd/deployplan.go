@@ -151,7 +151,7 @@ func (r *planResult) read(built *assembly.Assembly) error {
 	if err != nil {
 		return err
 	}
-	costs := cost.Estimate(shape, cost.PricesIn(r.Region), 1_000_000, nil)
+	costs := cost.Estimate(shape, cost.PricesIn(r.Region), 1_000_000)
 	r.Functions, r.edge = shape.Functions, shape.Edge
 	for _, f := range r.Functions {
 		if f.Reserved != nil {

@@ -407,20 +407,3 @@ func TestOnAWSDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 		}
 	}
 }
-
-func TestOnAWSCostReadsRealCallsFromTheLog(t *testing.T) {
-	l := newLab(t)
-	call := `{"msg":"send","verdict":"ok","status":200,"calls":1,"trips":3,"wcu":2,"rcu":4,"ms":12.5,"cold":true}`
-	l.log("message", call, `{"msg":"send","verdict":"gap","calls":1,"trips":1,"wcu":0,"rcu":3,"refused":1,"ms":3}`, call, "no json with wcu", call)
-	r, more, err := l.cloud.CallLines(t.Context(), l.stage, time.Now().Add(-time.Hour), 100)
-	if err != nil || more || r.Calls != 3 || r.Others != 1 || r.Skipped != 1 || r.Writes != 6 || r.Reads != 12 {
-		t.Errorf("CallLines() = %+v, more %v, %v; want 3 calls of 2 and 4 units, 1 other, 1 skipped", r, more, err)
-	}
-	if r, more, err = l.cloud.CallLines(t.Context(), l.stage, time.Now().Add(-time.Hour), 2); err != nil || !more || r.Calls != 1 {
-		t.Errorf("CallLines() of 2 lines = %+v, more %v, %v; want 1 call and more", r, more, err)
-	}
-	l.stage += "x"
-	if r, _, err = l.cloud.CallLines(t.Context(), l.stage, time.Now(), 2); err != nil || r.Calls != 0 {
-		t.Errorf("CallLines() without a log = %+v, %v; want no calls", r, err)
-	}
-}
