@@ -1,0 +1,43 @@
+package layers
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxLines limits the production lines of each part of the project. A limit may fall. A feature that
+// needs more lines raises it in a commit of its own that says why.
+var maxLines = map[string]int{
+	"cmd/":          31_200,
+	"shared/front/": 29_200,
+	"shared/host/":  71_950,
+	"":              32_600, // the rest
+}
+
+func TestTheProjectDoesNotGrow(t *testing.T) {
+	lines := map[string]int{}
+	for _, f := range source(t) {
+		if f.test {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(f.path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := ""
+		for name := range maxLines {
+			if strings.HasPrefix(f.path, name) && len(name) > len(part) {
+				part = name
+			}
+		}
+		lines[part] += bytes.Count(b, []byte("\n"))
+	}
+	for part, limit := range maxLines {
+		if lines[part] > limit {
+			t.Errorf("%q has %d production lines, want at most %d", part, lines[part], limit)
+		}
+	}
+}
