@@ -65,7 +65,12 @@ var beginsWithCommand = regexp.MustCompile(`^([A-Z_]+=\S+ |env -u \S+ )*` + prog
 
 // typedFlags returns the flags that were typed for from, and that line, a line of the command to, lacks.
 func typedFlags(from, to *cobra.Command, line string) (flags string) {
-	has := func(name string) bool { return strings.Contains(line, "--"+name) }
+	has := func(name string) bool {
+		return slices.ContainsFunc(strings.Fields(line), func(word string) bool {
+			flag, _, _ := strings.Cut(word, "=")
+			return flag == "--"+name
+		})
+	}
 	hasHost := has("host") || has("stage") || has("data")
 	for _, flag := range []struct {
 		name string

@@ -88,6 +88,13 @@ func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
 	if !strings.HasPrefix(l.all[0], "not started, because another program listens at port 9321") || len(l.all) != 8 {
 		t.Errorf("lines = %q, want that the port is taken", l.all)
 	}
+
+	b, l = run(t, "exit 3")
+	b.dir = filepath.Join(t.TempDir(), "missing")
+	b.keep(t.Context())
+	if len(l.all) != 8 {
+		t.Errorf("lines = %q, want four starts that fail", l.all)
+	}
 }
 
 func TestAProgramThatRanSteadilyIsStartedAlways(t *testing.T) {

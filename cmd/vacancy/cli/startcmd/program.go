@@ -50,7 +50,7 @@ type child struct {
 func (w *watching) begin() *child {
 	command := w.command()
 	if command == "" {
-		return &child{}
+		return &child{began: w.Now()}
 	}
 	cmd := inShell(command)
 	cmd.Dir = w.dir
@@ -71,7 +71,7 @@ func (w *watching) begin() *child {
 	}
 	if err != nil {
 		w.print(kit.Printable(command) + ": " + kit.Printable(err.Error()))
-		return &child{}
+		return &child{began: w.Now()}
 	}
 	c := &child{cmd: cmd, began: w.Now(), exited: make(chan struct{}), done: make(chan struct{})}
 	go c.follow(lines, w.print)
