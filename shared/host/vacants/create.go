@@ -95,7 +95,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	if err := v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
 		return Record{}, err
 	}
-	key, wipe, err := v.seal(ctx, &r, s.Key)
+	key, wipe, err := v.sealKey(ctx, &r, s.Key)
 	if err != nil {
 		return Record{}, err
 	}
@@ -104,9 +104,9 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	present := func(ctx context.Context) (Record, error) { return v.present(ctx, &r, &s) }
-	if there, err := present(ctx); err != nil || !there.ID.IsZero() {
-		return there, err
+	find := func(ctx context.Context) (Record, error) { return v.findExisting(ctx, &r, &s) }
+	if existing, err := find(ctx); err != nil || !existing.ID.IsZero() {
+		return existing, err
 	}
 	first := entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
 	if s.Key != nil {
@@ -128,7 +128,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 			first = entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
 		}
 	}
-	// An aborted import leaves chains that nobody reads.
+	// The chains of an aborted import stay stored but are unused.
 	for target, data := range s.Chains {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(r.ID.String(), target.String()))
@@ -143,7 +143,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		}
 		r.Stored += int64(len(data))
 	}
-	return v.found(ctx, s.By, key, base, nil, present, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
+	return v.commitNew(ctx, s.By, key, base, nil, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
 		made := r
 		if v.Registry == nil || s.Key == nil {
 			return made, first, nil
@@ -177,8 +177,8 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	})
 }
 
-// seal gives r a key, and its sealed seed. Without a key seal makes one, which wipe destroys.
-func (v *Directory) seal(ctx context.Context, r *Record, given *identity.Key) (key *identity.Key, wipe func(), err error) {
+// sealKey sets r's id and sealed seed. If given is nil, sealKey creates a key, and wipe destroys it.
+func (v *Directory) sealKey(ctx context.Context, r *Record, given *identity.Key) (key *identity.Key, wipe func(), err error) {
 	if key, wipe = given, func() {}; key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
 			return nil, nil, err
@@ -192,19 +192,19 @@ func (v *Directory) seal(ctx context.Context, r *Record, given *identity.Key) (k
 	return key, wipe, err
 }
 
-// found creates a vacant in one commit, while it holds the locks of logbooks. find returns the vacant if
-// another host, or an earlier run of the command, has created it. add returns the vacant and the first
-// entry of its logbook, and adds to tx what is written besides them.
-func (v *Directory) found(ctx context.Context, by Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
-	hasFailed := false
+// commitNew creates a vacant in one commit, while it holds the locks of logbooks. add returns the vacant
+// and its first logbook entry, and adds the other writes to tx. Before a retry, find returns the vacant if
+// another host, or an earlier run of the command, has created it.
+func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
+	isRetry := false
 	attempt := func(ctx context.Context, tx *store.Tx) (err error) {
-		if hasFailed {
+		if isRetry {
 			// Another writer took the name, the id or the next place in a logbook.
 			if r, err = find(ctx); err != nil || !r.ID.IsZero() {
 				return err
 			}
 		}
-		hasFailed = true
+		isRetry = true
 		var first entry
 		if r, first, err = add(ctx, tx); err != nil {
 			return err
@@ -311,27 +311,26 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	return r, cardWords(spec, s.Agent), nil
 }
 
-// present looks for what prevents r: nothing (the zero Record), the requested vacant itself
-// (returned, if the key was given: a repeated command), another vacant or
-// another's child (Conflict). A vacant of another tenant is refused without a word
-// about it, though who asks holds its key.
-func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (none Record, err error) {
-	there, ok, err := v.read(ctx, r.ID)
+// findExisting returns the vacant that an earlier run of the command created with the same key, or the
+// zero Record if r can be created. Otherwise the error says what prevents r. For a vacant of another
+// tenant it names only the id, although the caller holds the key.
+func (v *Directory) findExisting(ctx context.Context, r *Record, s *Spec) (existing Record, err error) {
+	stored, ok, err := v.read(ctx, r.ID)
 	if err != nil {
-		return none, err
+		return Record{}, err
 	}
 	switch {
-	case ok && there.Tenant != r.Tenant:
-		return none, problem.New(problem.Conflict, "vacant %s is or was hosted here for another tenant", r.ID.Short())
-	case ok && there.IsDeleted():
-		return none, deleted(&there)
-	case ok && s.Key != nil && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
-		return there, there.stays(s.Manifest)
+	case ok && stored.Tenant != r.Tenant:
+		return Record{}, problem.New(problem.Conflict, "vacant %s is or was hosted here for another tenant", r.ID.Short())
+	case ok && stored.IsDeleted():
+		return Record{}, deleted(&stored)
+	case ok && s.Key != nil && stored.Name == r.Name && stored.Capability == r.Capability && stored.Substrate == r.Substrate:
+		return stored, stored.stays(s.Manifest)
 	case ok:
-		return none, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
+		return Record{}, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), stored.Name)
 	}
 	_, err = v.checkName(ctx, v.Store, s.By, r.Name, r)
-	return none, store.Problem(err)
+	return Record{}, store.Problem(err)
 }
 
 // importLogbook stores the entries of an imported logbook, one commit each. A

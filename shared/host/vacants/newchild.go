@@ -15,10 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// makeChild fills in r, the child that s describes, whose key is sealed. It signs the child's manifest
-// as parent and child, and adds to tx what is written besides the child's record and name. It returns
+// prepareChild fills in r as the child that s describes; its key is sealed. It signs the child's manifest
+// as parent and child, and adds to tx the manifest and the parent's record and SPAWN entry. It returns
 // the child's first entry. Errors of the store are returned unchanged.
-func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, first entry, err error) {
+func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, first entry, err error) {
 	parent, err := v.canSpawn(ctx, s.Parent)
 	if err != nil {
 		return m, first, err
@@ -31,7 +31,7 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r
 		}
 		r.next = &a
 	}
-	var above *composite.Manifest // the parent's own
+	var parentManifest *composite.Manifest // nil if the parent is not a child
 	if parent.Parent != nil {
 		d, ok, err := v.Registry.Manifest(ctx, parent.ID)
 		switch {
@@ -42,7 +42,7 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r
 		case parent.Closed && s.Path != closedPath:
 			return m, first, problem.New(problem.Forbidden, "vacant %s is a closed child: until it has graduated its own children are closed, of path %s", parent.Name, closedPath)
 		}
-		above = &d.Manifest
+		parentManifest = &d.Manifest
 	}
 	if s.Substrate == "" && parent.Substrate == plan.Kind {
 		return m, first, problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
@@ -58,7 +58,7 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r
 	case s.Path == "D5" && r.Substrate == parent.Substrate:
 		return m, first, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "the parent's")
 	}
-	if m, err = planManifest(s, r, spec, &parent, above); err != nil {
+	if m, err = buildManifest(s, r, spec, &parent, parentManifest); err != nil {
 		return m, first, err
 	}
 	r.Tenant, r.Created = orElse(s.Tenant, parent.Tenant), v.now()
@@ -151,10 +151,10 @@ func orElse(s, other string) string {
 	return other
 }
 
-// planManifest returns the manifest of r for both to sign. The tools of the parent's own manifest are
-// inherited. No tool is added to a child of path D2, or if the parent itself is limited to its tools:
-// the parent would reach the added tool through its child.
-func planManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, own *composite.Manifest) (composite.Manifest, error) {
+// buildManifest returns the unsigned manifest of r. The tools of the parent's manifest are inherited. No
+// tool is added to a child of path D2, or if the parent itself is limited to its tools, because the
+// parent would reach the added tool through its child.
+func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, parentManifest *composite.Manifest) (composite.Manifest, error) {
 	closed := s.Path == closedPath
 	m := composite.Manifest{
 		ParentID: s.Parent, ChildID: r.ID, BirthPath: s.Path, ClosedByDefault: closed,
@@ -163,13 +163,13 @@ func planManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, 
 	if closed {
 		m.Reachability = composite.Reachability(orElse(string(s.Reach), string(composite.ParentOnly)))
 	}
-	var above []string
-	limit := composite.Outbound("") // of the parent by its own manifest; "" for none
-	if own != nil {
-		above, limit = own.Tools(), own.Outbound
-		if own.Schema != composite.V2 { // a version 1 manifest signs no policy, but closes nevertheless
-			if limit = ""; own.ClosedByDefault {
-				limit = composite.NoExternal
+	var parentTools []string
+	parentLimit := composite.Outbound("") // outbound policy in the parent's manifest, or ""
+	if parentManifest != nil {
+		parentTools, parentLimit = parentManifest.Tools(), parentManifest.Outbound
+		if parentManifest.Schema != composite.V2 { // a version 1 manifest signs no policy, but closes nevertheless
+			if parentLimit = ""; parentManifest.ClosedByDefault {
+				parentLimit = composite.NoExternal
 			}
 		}
 	}
@@ -183,21 +183,21 @@ func planManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, 
 			tools = appendOnce(tools, at)
 		}
 	default:
-		m.Outbound = composite.Outbound(orElse(string(limit), string(composite.Unrestricted)))
+		m.Outbound = composite.Outbound(orElse(string(parentLimit), string(composite.Unrestricted)))
 	}
-	if limit != "" && noExternal(m.Outbound) > noExternal(limit) {
-		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", limit, parent.Name, m.Outbound)
+	if parentLimit != "" && noExternal(m.Outbound) > noExternal(parentLimit) {
+		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", parentLimit, parent.Name, m.Outbound)
 	}
-	more := without(tools, above)
-	switch bound := own != nil && closed || limit == composite.ParentPermitted; {
+	more := without(tools, parentTools)
+	switch bound := parentManifest != nil && closed || parentLimit == composite.ParentPermitted; {
 	case bound && len(more) > 0:
 		return m, problem.New(problem.Forbidden, "tools: expected some of the parent's tools %s, got %s", parent.Name, clip(more[0]))
 	case !closed:
-		m.Inherited, m.Added = above, more
-	case own == nil:
+		m.Inherited, m.Added = parentTools, more
+	case parentManifest == nil:
 		m.Inherited = tools
 	default:
-		m.Inherited, m.Removed = above, without(above, tools)
+		m.Inherited, m.Removed = parentTools, without(parentTools, tools)
 	}
 	return m, m.Check()
 }

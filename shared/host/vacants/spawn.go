@@ -119,23 +119,23 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
 	find := func(ctx context.Context) (r Record, err error) {
-		r, m, err = v.birthEntry(ctx, &s)
+		r, m, err = v.findChild(ctx, &s)
 		return r, err
 	}
 	if r, err = find(ctx); err != nil || !r.ID.IsZero() {
 		return r, m, err
 	}
-	var sealed Record // has the id and the seed
-	key, wipe, err := v.seal(ctx, &sealed, nil)
+	var keyed Record // record with only the id and the sealed seed
+	key, wipe, err := v.sealKey(ctx, &keyed, nil)
 	if err != nil {
 		return Record{}, none, err
 	}
 	defer wipe()
-	r, err = v.found(ctx, s.By, key, base, []identity.ID{s.Parent}, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
-		child := sealed
+	r, err = v.commitNew(ctx, s.By, key, base, []identity.ID{s.Parent}, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
+		child := keyed
 		var first entry
 		var err error
-		m, first, err = v.makeChild(ctx, tx, &s, &child, key, base)
+		m, first, err = v.prepareChild(ctx, tx, &s, &child, key, base)
 		return child, first, err
 	})
 	if err != nil {
@@ -144,9 +144,9 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	return r, m, nil
 }
 
-// birthEntry returns the child that s describes and its current manifest, if the child exists, or the
-// zero Record if its name is free for it. What changed since the birth is not compared.
-func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
+// findChild returns the child that s describes and its current manifest if the child exists, or the zero
+// Record if the child can have its name. It does not compare what has changed since the birth.
+func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	parent, err := v.get(ctx, s.Parent)
 	if err != nil {
@@ -161,28 +161,28 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 	if err != nil {
 		return Record{}, none, err
 	}
-	other := registry.NameTaken(r.Name)
+	nameTaken := registry.NameTaken(r.Name)
 	if r.Parent == nil || *r.Parent != s.Parent || r.Tenant != orElse(s.Tenant, parent.Tenant) {
-		return Record{}, none, other
+		return Record{}, none, nameTaken
 	}
 	d, ok, err := v.Registry.Manifest(ctx, r.ID)
 	if err != nil || !ok {
-		return Record{}, none, cmp.Or(err, error(other))
+		return Record{}, none, cmp.Or(err, error(nameTaken))
 	}
 	first, err := v.Logbook(ctx, r.ID, 1, 1)
 	if err != nil || len(first) == 0 || first[0].Entry.Kind != logbook.KindBirth {
-		return Record{}, none, cmp.Or(err, error(other))
+		return Record{}, none, cmp.Or(err, error(nameTaken))
 	}
 	b, err := logbook.ParseBirth(first[0].Entry.Payload)
 	if err != nil {
 		return Record{}, none, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its birth is not readable", r.ID.Short())
 	}
 	spec, err := substrate.Parse(r.Substrate)
-	reached := endpoints(spec, nil) // by the first agent, or the substrate
+	firstEndpoints := endpoints(spec, nil) // endpoints of the first agent, or of the substrate
 	if err == nil && r.Agent > 0 {
 		var a definition.Agent
 		a, err = v.agentVersion(ctx, r.ID, 1)
-		reached = endpoints(spec, &a)
+		firstEndpoints = endpoints(spec, &a)
 	}
 	if err != nil {
 		return Record{}, none, err
@@ -193,21 +193,21 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 		asked = without(asked, born.Inherited)
 	} else if got = born.Tools(); s.Outbound == "" {
 		asked = slices.Clone(asked)
-		for _, at := range reached {
+		for _, at := range firstEndpoints {
 			asked = appendOnce(asked, at)
 		}
 	}
 	if s.Substrate != "" {
 		wanted, err := substrate.Parse(s.Substrate)
 		if err != nil || wanted.String() != r.Substrate {
-			return Record{}, none, other
+			return Record{}, none, nameTaken
 		}
 	}
 	if born.BirthPath != s.Path || b.Path != string(s.Path) || b.Rule != s.Rule ||
 		s.Capability != "" && !d.Graduated && s.Capability != r.Capability ||
 		s.Reach != "" && s.Reach != born.Reachability || s.Outbound != "" && s.Outbound != born.Outbound ||
 		s.With != nil && (b.Secondary == nil || *b.Secondary != *s.With) || len(without(asked, got)) > 0 || len(without(got, asked)) > 0 {
-		return Record{}, none, other
+		return Record{}, none, nameTaken
 	}
 	return r, d.Manifest, nil
 }
