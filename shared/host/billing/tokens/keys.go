@@ -25,12 +25,12 @@ import (
 
 // Times of key sets.
 const (
-	// fresh is the time for which keys are used without asking the issuer.
-	fresh = 10 * time.Minute
-	// good is the time for which keys are used while the issuer does not answer.
-	good = time.Hour
-	// between is the shortest time between two fetches of an issuer's keys by a process.
-	between = 30 * time.Second
+	// refreshAge is the age at which keys are refreshed.
+	refreshAge = 10 * time.Minute
+	// maxAge limits the age of the keys that are used while the issuer does not answer.
+	maxAge = time.Hour
+	// fetchInterval is the shortest time between two fetches of an issuer's keys by a process.
+	fetchInterval = 30 * time.Second
 	// fetchTime bounds a fetch, which is of two documents.
 	fetchTime = 5 * time.Second
 )
@@ -46,10 +46,10 @@ const (
 type keySet struct {
 	mu      sync.Mutex // not held during a fetch
 	keys    []key
-	fetched time.Time // when the fetch of keys began
-	tried   time.Time // when the last fetch began, which may have failed
-	unfit   string    // what is wrong with the issuer's own description; "" if nothing is known
-	// busy is closed when the running fetch ends; nil if none runs.
+	fetched time.Time // start of the fetch of keys
+	tried   time.Time // start of the last fetch, failed or not
+	unfit   string    // error in the issuer's metadata, or ""
+	// busy is closed when the running fetch ends. If no fetch runs, busy is nil.
 	busy chan struct{}
 }
 
@@ -101,8 +101,9 @@ func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h
 }
 
 // keys returns the keys of an issuer that may have signed with a header, and when they were fetched.
-// A header without kid takes the only key that fits. Keys that were fetched at the time failed are
-// refreshed. While another request refreshes keys, keys that are still good are used.
+// A header without kid takes the only key that fits. If the keys were fetched at failed, keys refreshes
+// them, unless this process began a fetch less than fetchInterval ago. While another request refreshes the
+// keys, keys returns keys younger than maxAge, unless they were fetched at failed.
 func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed time.Time) ([]key, time.Time, error) {
 	c.mu.Lock()
 	s := c.sets[i.Issuer]
@@ -113,21 +114,21 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 	c.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var err error // of a fetch by this request
+	var err error // error of this request's fetch
 	for {
 		// Lambda may stop the monotonic clock between two requests.
 		now := c.Now().Round(0)
-		if s.tried.After(now) { // the clock was set back: the keys are good, but no longer fresh
+		if s.tried.After(now) { // the clock was set back: the keys stay usable, but are refreshed
 			s.tried = time.Time{}
-			if s.fetched.After(now.Add(-fresh)) {
-				s.fetched = now.Add(-fresh)
+			if s.fetched.After(now.Add(-refreshAge)) {
+				s.fetched = now.Add(-refreshAge)
 			}
 		}
 		found, age := s.find(h), now.Sub(s.fetched)
-		isGood := len(found) > 0 && age < good
+		isGood := len(found) > 0 && age < maxAge
 		isUsable := isGood && (failed.IsZero() || !s.fetched.Equal(failed))
 		switch {
-		case isUsable && (age < fresh || s.busy != nil):
+		case isUsable && (age < refreshAge || s.busy != nil):
 			return found, s.fetched, nil
 		case s.busy != nil:
 			busy := s.busy
@@ -140,7 +141,7 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 			if s.busy == busy {
 				return nil, s.fetched, problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", i.Issuer)
 			}
-		case err == nil && !now.Before(s.tried.Add(between)):
+		case err == nil && !now.Before(s.tried.Add(fetchInterval)):
 			err = c.refresh(ctx, i, s, now)
 		case isUsable, isGood && err == nil:
 			return found, s.fetched, nil
@@ -148,7 +149,7 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 			return nil, s.fetched, err
 		case s.unfit != "":
 			return nil, s.fetched, refuse("the host cannot use the issuer: %s", s.unfit)
-		case age >= good:
+		case age >= maxAge:
 			return nil, s.fetched, unreachable(i.Issuer, nil)
 		case h.kid == "":
 			return nil, s.fetched, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)
