@@ -121,7 +121,7 @@ file.`,
 func create(a *kit.App, ctx context.Context, c *kit.AdminAPI, body admin.Creation, warnings []string, noCheck bool) error {
 	made, err := admin.CreateVacant.Call(ctx, c, op.Of(body))
 	if err != nil {
-		return withSecretHint(err, body.Agent, body.Substrate, body.Tenant)
+		return hintMissingSecret(err, body.Agent, body.Substrate, body.Tenant)
 	}
 	WarnOf(a, made.Name, warnings)
 	if made.Substrate == plan.Kind {

@@ -52,15 +52,15 @@ provider is bound to the provider's server.`
 	c.API = kit.TenantAPI(secretTenant)
 	c.Explain = func(q kit.Asked, err error) error {
 		if problem.Of(err).Field == "hosts" {
-			return setSecret(err, q.Args[0], q.Tenant, "HOST")
+			return hintSetSecret(err, q.Args[0], q.Tenant, "HOST")
 		}
 		return err
 	}
 	return c.Command(a)
 }
 
-// setSecret adds the command that sets a secret to err.
-func setSecret(err error, name, tenant string, hosts ...string) error {
+// hintSetSecret adds a hint to err: the command that sets the secret.
+func hintSetSecret(err error, name, tenant string, hosts ...string) error {
 	flags := ""
 	for _, host := range hosts {
 		flags += " --for " + kit.ShellWord(host)
@@ -71,9 +71,10 @@ func setSecret(err error, name, tenant string, hosts ...string) error {
 	return kit.WithHint(err, "vacancy secret set %s%s < FILE", kit.ShellWord(name), flags)
 }
 
-// withSecretHint adds the command that sets the secret of an agent, if err says that it is missing.
-// The agent is a definition in JSON, or if there is none, the default agent of a substrate.
-func withSecretHint(err error, agent json.RawMessage, spec, tenant string) error {
+// hintMissingSecret adds a hint to err if err says that the agent's secret is missing: the command that
+// sets the secret. The agent is a definition in JSON. If agent is nil, it is the default agent of the
+// substrate spec.
+func hintMissingSecret(err error, agent json.RawMessage, spec, tenant string) error {
 	if p := problem.Of(err); err == nil || p.Field != "secret" || !strings.Contains(p.Text(), " has no secret ") {
 		return err
 	}
@@ -90,7 +91,7 @@ func withSecretHint(err error, agent json.RawMessage, spec, tenant string) error
 			hosts = append(hosts, u.Host)
 		}
 	}
-	return setSecret(err, name, tenant, hosts...)
+	return hintSetSecret(err, name, tenant, hosts...)
 }
 
 // SetSecret declares the command that sets a secret of a kind. The caller adds its texts.

@@ -101,7 +101,7 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	after, err := admin.UpdateVacant.Call(ctx, c, admin.About(before.ID.String(), u))
 	if err != nil {
 		if u.Substrate != nil {
-			err = withSecretHint(err, nil, *u.Substrate, before.Tenant)
+			err = hintMissingSecret(err, nil, *u.Substrate, before.Tenant)
 		}
 		return err
 	}
@@ -130,7 +130,7 @@ func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string
 	}
 	after, err := admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, next))
 	if err != nil {
-		return withSecretHint(err, next, "", now.Vacant.Tenant)
+		return hintMissingSecret(err, next, "", now.Vacant.Tenant)
 	}
 	WarnOfVersion(a, &after.Vacant, file)
 	return a.Show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Checked: CheckAgent(a, ctx, c, &after.Vacant, noCheck), warned: true})
