@@ -70,14 +70,15 @@ the same bytes again and gets the one answer. An identity calls a target once at
 second call waits for the first, and with --as OTHER it does not. A vacant may take up to 14
 minutes: without --timeout the command waits until the host has the answer.
 
-An agent with memory remembers the calls of a thread. Its first call prints how to go on:
---context - continues the thread of your last signed call to TARGET, --context C another one.
+An agent with memory remembers the calls of a thread. The first call of a thread prints how to
+continue it: --context - continues the thread of your last signed call to TARGET, --context C
+the thread C.
 
 TARGET may also be the URL of any other agent of A2A 1.0 or 0.3. The agent is called without
 a signature, and its answer is not verified. --file, --no-wait, --task, --tasks, --cancel and
---push make such calls; with them a vacant is called like any agent. --stream signs a call of a
-vacant, and verifies the streamed text by the answer at the end. Without these flags, a URL with
-a vacant's id gets only signed calls.
+--push also call a vacant without a signature. --stream signs a call of a vacant, and verifies
+the streamed text by the answer at the end. Without --stream and these flags, a URL with a
+vacant's id gets only signed calls.
 
 --max-price refuses a call that may cost more: before it is sent, if the vacant's card says
 so, and otherwise at the host. It also bounds what the account pays when the vacant calls

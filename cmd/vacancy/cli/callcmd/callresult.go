@@ -39,7 +39,7 @@ type CallResult struct {
 	Late        []lateResult    `json:"late,omitempty"`
 	Unknown     []string        `json:"unknown,omitempty"`
 
-	thread bool // whether the call began a thread
+	hasNewThread bool // the call began a thread and was answered
 
 	// For a call to a match of a search.
 	Chosen  *matchResult        `json:"chosen,omitempty"`
@@ -91,9 +91,8 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	return r
 }
 
-// recordThread records whether the call began a thread and was answered.
 func (r *CallResult) recordThread(t dispatch.Thread) {
-	r.thread = t == dispatch.NewThread && r.Text != nil
+	r.hasNewThread = t == dispatch.NewThread && r.Text != nil
 }
 
 func newLateResult(l dispatch.Late) lateResult {
@@ -185,10 +184,10 @@ func showCall(a *kit.App, r kit.Result, known CallResult, err error) error {
 	if err != nil {
 		return &callError{err, known}
 	}
-	if err := a.Show(r); err != nil || !known.thread {
+	if err := a.Show(r); err != nil || !known.hasNewThread {
 		return err
 	}
-	a.Note("it remembers this conversation; to go on: --context -, or after another one: --context %s", known.Context)
+	a.Note("the agent remembers this thread; continue it with --context -, or later with --context %s", known.Context)
 	return nil
 }
 
