@@ -25,8 +25,8 @@ type agentProgram struct {
 // restarts limits the starts of a program that ends.
 type restarts struct {
 	first, longest time.Duration // pauses before a start; each pause is twice the last one
-	steady         time.Duration // running time after which the next pause is first again
-	maxShort       int           // starts in a row that were followed by an end before steady
+	steady         time.Duration // running time after which pauses start at first again
+	maxShort       int           // limit of runs in a row that are shorter than steady
 }
 
 var defaultRestarts = restarts{first: time.Second, longest: time.Minute, steady: time.Minute, maxShort: 10}
@@ -46,7 +46,7 @@ func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (al
 		if w.command() == "" {
 			return nil, kit.WithHint(problem.New(problem.Usage, "--run: expected a folder with an agent's program, %s has none", dir), "vacancy create NAME --from %s", kit.ShellWord(dir))
 		}
-		if slices.ContainsFunc(all, func(b *agentProgram) bool { return b.name == w.name || b.port == w.port && w.port != 0 }) {
+		if slices.ContainsFunc(all, func(p *agentProgram) bool { return p.name == w.name || p.port == w.port && w.port != 0 }) {
 			return nil, problem.New(problem.Usage, "--run: expected folders with names and ports of their own, %s has the name or port of another folder", dir)
 		}
 		for w.port != 0 && w.taken(w.port) {
@@ -63,13 +63,14 @@ func readAgents(a *kit.App, ctx context.Context, dirs []string, data string) (al
 func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, b := range all {
-		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + b.name}) // so that its lines get only a share of the journal
-		secret := substrate.NewSecret(b.secret)
-		b.print = limitLines(b.Now, func(line string) {
-			log.InfoContext(from, b.name+" | "+substrate.Redact(string(secret.Hide([]byte(line))), maxLine))
+	for _, p := range all {
+		// The sender's share limits the lines in the journal.
+		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + p.name})
+		secret := substrate.NewSecret(p.secret)
+		p.print = lineLimiter(p.Now, func(line string) {
+			log.InfoContext(from, p.name+" | "+substrate.Redact(string(secret.Hide([]byte(line))), maxLine))
 		})
-		running.Go(func() { b.keep(ctx) })
+		running.Go(func() { p.supervise(ctx) })
 	}
 	return func() {
 		cancel()
@@ -77,14 +78,15 @@ func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 	}
 }
 
-// keep runs the program until ctx ends, and starts it again when it ends.
-func (b *agentProgram) keep(ctx context.Context) {
-	for short := 1; ; short++ {
-		program := &child{began: b.Now()}
-		if b.port != 0 && b.taken(b.port) {
-			b.print(fmt.Sprintf("not started, because another program listens at port %d", b.port))
+// supervise runs the program until ctx ends. It restarts a program that ends, but not after maxShort short runs in
+// a row.
+func (p *agentProgram) supervise(ctx context.Context) {
+	for shortRuns := 1; ; shortRuns++ {
+		program := &process{began: p.Now()}
+		if p.port != 0 && p.taken(p.port) {
+			p.print(fmt.Sprintf("not started, because another program listens at port %d", p.port))
 		} else {
-			program = b.begin()
+			program = p.begin()
 			if program.cmd != nil {
 				select {
 				case <-program.exited:
@@ -93,35 +95,34 @@ func (b *agentProgram) keep(ctx context.Context) {
 				program.stop()
 			}
 		}
-		if b.Now().Sub(program.began) >= b.steady {
-			short = 1
+		if p.Now().Sub(program.began) >= p.steady {
+			shortRuns = 1
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		if short == b.maxShort {
-			b.print(fmt.Sprintf("ended %d times soon after its start; it is started again with the host", short))
+		if shortRuns == p.maxShort {
+			p.print(fmt.Sprintf("ended %d times soon after its start; restart the host to start it again", shortRuns))
 			return
 		}
-		pause := b.longest
-		if short < 16 { // a longer shift could overflow
-			pause = min(b.first<<(short-1), b.longest)
+		pause := p.longest
+		if shortRuns < 16 { // a longer shift could overflow
+			pause = min(p.first<<(shortRuns-1), p.longest)
 		}
-		b.print(fmt.Sprintf("starts again in %s", pause))
+		p.print(fmt.Sprintf("starts again in %s", pause))
 		if cloud.Wait(ctx, pause) != nil {
 			return
 		}
 	}
 }
 
-// hostAgents hosts each agent when its program listens, or after startTime.
+// hostAgents hosts each agent once its program listens, and waits at most startTime for all programs.
 func hostAgents(ctx context.Context, all []*agentProgram) error {
 	waiting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	for _, b := range all {
-		for b.port != 0 && !b.taken(b.port) && cloud.Wait(waiting, watchPause) == nil {
-		}
-		if err := b.set(ctx); err != nil {
+	for _, p := range all {
+		p.waitForPort(waiting, func() bool { return false })
+		if err := p.set(ctx); err != nil {
 			return err
 		}
 	}
@@ -131,8 +132,9 @@ func hostAgents(ctx context.Context, all []*agentProgram) error {
 // maxLines limits the printed lines of a program in a second.
 const maxLines = 100
 
-// limitLines returns a function that prints at most maxLines lines in a second and reports the number of the others.
-func limitLines(now func() time.Time, print func(string)) func(string) {
+// lineLimiter returns a function that prints at most maxLines lines in a second, and later the number of omitted
+// lines.
+func lineLimiter(now func() time.Time, print func(string)) func(string) {
 	var mu sync.Mutex
 	var began time.Time
 	count := 0

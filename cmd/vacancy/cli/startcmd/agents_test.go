@@ -72,11 +72,11 @@ func until(t *testing.T, what string, holds func() bool) {
 
 func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
 	b, l := run(t, "echo hello; exit 3")
-	b.keep(t.Context())
+	b.supervise(t.Context())
 	want := []string{
 		"hello", "ended: exit status 3", "starts again in 1ms", "hello", "ended: exit status 3", "starts again in 2ms",
 		"hello", "ended: exit status 3", "starts again in 3ms", "hello", "ended: exit status 3",
-		"ended 4 times soon after its start; it is started again with the host",
+		"ended 4 times soon after its start; restart the host to start it again",
 	}
 	if !slices.Equal(l.all, want) {
 		t.Errorf("lines = %q, want %q", l.all, want)
@@ -84,14 +84,14 @@ func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
 
 	b, l = run(t, "exit 3")
 	b.taken = func(int) bool { return true }
-	b.keep(t.Context())
+	b.supervise(t.Context())
 	if !strings.HasPrefix(l.all[0], "not started, because another program listens at port 9321") || len(l.all) != 8 {
 		t.Errorf("lines = %q, want that the port is taken", l.all)
 	}
 
 	b, l = run(t, "exit 3")
 	b.dir = filepath.Join(t.TempDir(), "missing")
-	b.keep(t.Context())
+	b.supervise(t.Context())
 	if len(l.all) != 8 {
 		t.Errorf("lines = %q, want four starts that fail", l.all)
 	}
@@ -110,7 +110,7 @@ func TestAProgramThatRanSteadilyIsStartedAlways(t *testing.T) {
 			}
 		}
 	}
-	if b.keep(ctx); starts != 20 {
+	if b.supervise(ctx); starts != 20 {
 		t.Errorf("started again %d times, want 20 with the first pause: %q", starts, l.all)
 	}
 }
@@ -129,7 +129,7 @@ func TestAProgramIsEndedWithTheHost(t *testing.T) {
 			b, l := run(t, start)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() { defer close(ended); b.keep(ctx) }()
+			go func() { defer close(ended); b.supervise(ctx) }()
 			until(t, "ready", func() bool { return l.has("ready") })
 			pids := filepath.Join(b.dir, "pids")
 			if name != "another group" {
@@ -139,7 +139,7 @@ func TestAProgramIsEndedWithTheHost(t *testing.T) {
 			select {
 			case <-ended:
 			case <-time.After(await.Limit):
-				t.Fatal("keep() did not end")
+				t.Fatal("supervise() did not end")
 			}
 			text, _ := os.ReadFile(pids)
 			for _, field := range strings.Fields(string(text)) {
@@ -167,8 +167,8 @@ func TestAProgramIsStartedAgainThoughItsChildrenLive(t *testing.T) {
 			t.Parallel()
 			b, l := run(t, child+` echo began; exit 3`)
 			b.maxShort = 2
-			b.keep(t.Context())
-			want := []string{"began", "ended: exit status 3", "starts again in 1ms", "began", "ended: exit status 3", "ended 2 times soon after its start; it is started again with the host"}
+			b.supervise(t.Context())
+			want := []string{"began", "ended: exit status 3", "starts again in 1ms", "began", "ended: exit status 3", "ended 2 times soon after its start; restart the host to start it again"}
 			if !slices.Equal(l.all, want) {
 				t.Errorf("lines = %q, want %q", l.all, want)
 			}
@@ -231,9 +231,9 @@ func TestAFloodOfOutputIsCut(t *testing.T) {
 	b, l := run(t, "")
 	at := time.Unix(0, 0)
 	b.start = `head -c 100000 /dev/zero | tr '\0' x; echo; yes y | head -n 50000; echo last >&2`
-	b.print = limitLines(func() time.Time { return at }, l.print)
+	b.print = lineLimiter(func() time.Time { return at }, l.print)
 	b.maxShort = 1
-	b.keep(t.Context())
+	b.supervise(t.Context())
 	if len(l.all) != maxLines || len(l.all[0]) > maxLine || !strings.HasPrefix(l.all[0], "xxx") || l.all[1] != "y" {
 		t.Errorf("%d lines, the first of %d bytes, then %q; want %d, and a long line cut", len(l.all), len(l.all[0]), l.all[1], maxLines)
 	}

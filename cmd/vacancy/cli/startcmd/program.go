@@ -24,7 +24,7 @@ func (w *watching) command() string {
 		return w.start
 	}
 	if w.file != agentFile && w.port == 0 {
-		return "" // a program in the folder of many agents is not of each one
+		return "" // a folder with many agents does not say whose program this is
 	}
 	_, start := scaffold.Find(w.has)
 	return start
@@ -36,8 +36,8 @@ func (w *watching) has(name string) bool {
 	return err == nil
 }
 
-// child is a running program.
-type child struct {
+// process is a running program.
+type process struct {
 	cmd      *exec.Cmd
 	began    time.Time
 	exited   chan struct{} // closed when the program itself has ended
@@ -46,11 +46,11 @@ type child struct {
 	killed   atomic.Bool
 }
 
-// begin starts the program. Without a program, the child has no cmd.
-func (w *watching) begin() *child {
+// begin starts the program. If the agent has no program, or its start fails, the process has no cmd.
+func (w *watching) begin() *process {
 	command := w.command()
 	if command == "" {
-		return &child{began: w.Now()}
+		return &process{began: w.Now()}
 	}
 	cmd := inShell(command)
 	cmd.Dir = w.dir
@@ -71,11 +71,11 @@ func (w *watching) begin() *child {
 	}
 	if err != nil {
 		w.print(kit.Printable(command) + ": " + kit.Printable(err.Error()))
-		return &child{began: w.Now()}
+		return &process{began: w.Now()}
 	}
-	c := &child{cmd: cmd, began: w.Now(), exited: make(chan struct{}), done: make(chan struct{})}
-	go c.follow(lines, w.print)
-	return c
+	p := &process{cmd: cmd, began: w.Now(), exited: make(chan struct{}), done: make(chan struct{})}
+	go p.follow(lines, w.print)
+	return p
 }
 
 // outputTime limits the wait for the end of a program's output after its group has ended, because a process that
@@ -83,15 +83,15 @@ func (w *watching) begin() *child {
 const outputTime = time.Second
 
 // follow prints the output of the program and waits for the end of its group.
-func (c *child) follow(lines *os.File, print func(string)) {
-	defer close(c.done)
-	release := guardGroup(c.cmd)
+func (p *process) follow(lines *os.File, print func(string)) {
+	defer close(p.done)
+	release := guardGroup(p.cmd)
 	printed := make(chan struct{})
 	go func() { defer close(printed); printLines(lines, print) }()
-	err := c.cmd.Wait()
-	stopping := c.stopping.Load()
-	close(c.exited)
-	for !c.killed.Load() && groupLives(c.cmd) {
+	err := p.cmd.Wait()
+	stopping := p.stopping.Load()
+	close(p.exited)
+	for !p.killed.Load() && groupLives(p.cmd) {
 		time.Sleep(groupPause)
 	}
 	release()
@@ -128,48 +128,52 @@ func printLines(r io.Reader, print func(string)) {
 const startTime = 5 * time.Second
 
 // await waits until the program listens or ends.
-func (w *watching) await(ctx context.Context, program *child) {
+func (w *watching) await(ctx context.Context, program *process) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	for program.cmd != nil && w.port != 0 && !program.gone() && !w.taken(w.port) {
-		if cloud.Wait(ctx, watchPause) != nil {
-			return
-		}
+	if program.cmd != nil {
+		w.waitForPort(ctx, program.hasEnded)
 	}
 }
 
-// gone reports whether a program has ended with all that it started.
-func (c *child) gone() bool {
-	if c.cmd == nil {
+// waitForPort waits until a program listens at the agent's port, hasEnded returns true or ctx ends.
+func (w *watching) waitForPort(ctx context.Context, hasEnded func() bool) {
+	for w.port != 0 && !hasEnded() && !w.taken(w.port) && cloud.Wait(ctx, watchPause) == nil {
+	}
+}
+
+// hasEnded reports whether a program has ended, together with all that it started.
+func (p *process) hasEnded() bool {
+	if p.cmd == nil {
 		return false
 	}
 	select {
-	case <-c.done:
+	case <-p.done:
 		return true
 	default:
 		return false
 	}
 }
 
-// stopTime is the time between asking a program to end and killing it, and groupPause the pause between two looks
-// at whether its group has ended.
+// stopTime is the time between asking a program to end and killing it. groupPause is the time between two checks
+// of its group.
 const (
 	stopTime   = 3 * time.Second
 	groupPause = 50 * time.Millisecond
 )
 
 // stop ends the program and all that it started.
-func (c *child) stop() {
-	if c.cmd == nil || c.gone() {
+func (p *process) stop() {
+	if p.cmd == nil || p.hasEnded() {
 		return
 	}
-	c.stopping.Store(true)
-	endGroup(c.cmd, false)
+	p.stopping.Store(true)
+	endGroup(p.cmd, false)
 	select {
-	case <-c.done:
+	case <-p.done:
 	case <-time.After(stopTime):
-		endGroup(c.cmd, true)
-		c.killed.Store(true) // follow stops waiting, because the group may keep zombies
-		<-c.done
+		endGroup(p.cmd, true)
+		p.killed.Store(true) // follow stops waiting, because the group may keep zombies
+		<-p.done
 	}
 }

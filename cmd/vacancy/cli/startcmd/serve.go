@@ -60,12 +60,12 @@ from a caller, a tenant or another host is never called if it leads to this mach
 operator's API is a socket in the data directory.
 
 --run DIR hosts the agent of DIR/agent.md and starts its program, as vacancy watch does, without
-watching for changes; it means --allow-loopback-agents. The program gets no variables whose names
-begin with VACANCY_. At most 100 of its lines per second go to the log, without what looks like
-a secret. A program that ends is started again: after 1 s, then 2 s, at most a minute, and not any
-more after 10 ends in a row within a minute of a start. What it started ends with it. Requests
-wait until the programs listen, but at most 5 s. The programs end with the host, after its last
-call; one that ignores SIGTERM is killed after 3 s.
+watching for changes. --run implies --allow-loopback-agents. The program gets no variables whose
+names begin with VACANCY_. At most 100 of its lines per second go to the log, without what looks
+like a secret. A program that ends is restarted after 1 s, then 2 s, up to a minute. After 10 runs
+in a row of less than a minute it is not restarted. The processes that it started end with it.
+Requests wait until the programs listen, but at most 5 s. The programs end with the host, after
+its last call; a program that ignores SIGTERM is killed after 3 s.
 
 Web pages of other sites send nothing and read nothing but public documents. --allow-origin
 names origins whose pages may, such as a web app's https://chat.example.com or a desktop

@@ -56,8 +56,8 @@ agent of DIR/agent.md under the folder's name. FILE is an agent's file with anot
 is the name of the vacant. A changed program starts again. A changed agent's file becomes the
 agent's next version. Each call is shown with its usage. Ctrl-C ends the program, and the host
 if this command started it. If the host of another command ends, the watch waits until it runs
-again; with --join it waits for one at its start, too, and starts none. A host of "vacancy serve"
-calls an agent on this machine only with --allow-loopback-agents.
+again. With --join the watch also waits for a host when it starts, and never starts one. A host
+of "vacancy serve" calls an agent on this machine only with --allow-loopback-agents.
 
 The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
 start" if it has a package.json, and by "python3 agent.py" if it has an agent.py; packages of a
@@ -78,7 +78,7 @@ requests to the program with it ("vacancy help agent-contract").`,
 	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the name of the folder or FILE)")
 	fs.StringVar(&o.start, "start", "", "the shell `COMMAND` that runs the program")
 	fs.StringVar(&o.listen, "listen", kit.DefaultListen, "the loopback address and port, if this command starts the host")
-	fs.BoolVar(&o.join, "join", false, "start no host, but wait for the one of another command")
+	fs.BoolVar(&o.join, "join", false, "wait for the host of another command instead of starting one")
 	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
 	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in the agent's file")
 	kit.DataFlag(fs, &o.data)
@@ -102,7 +102,7 @@ type watching struct {
 	environ []string          // variables of the program
 	secret  string            // the program's AGENT_SECRET, by which the host signs; "" if the agent's file names a secret
 	bound   string            // the host to which the secret is bound
-	told    told              // since the program's last start
+	told    told              // last line since the program's start
 	print   func(line string) // prints a line about the program, or of its output
 
 	joined bool          // another command runs the host
@@ -120,8 +120,8 @@ const (
 	settled      // it answers, or why it does not
 )
 
-// newWatching returns a folder, or a file, with the agent that its file describes. rename is a command for a folder
-// whose name cannot be a vacant's.
+// newWatching returns the watch of a folder or an agent's file. rename is the command to suggest if the folder's
+// name cannot be a vacant's name.
 func newWatching(a *kit.App, what string, o watchOptions, rename string) (w *watching, err error) {
 	w = &watching{App: a, watchOptions: o, file: agentFile, taken: listens, environ: os.Environ()}
 	w.print = func(line string) { w.say("%s | %s", w.name, line) }
@@ -207,10 +207,10 @@ func (w *watching) ends() string {
 }
 
 // tell says after each start of the program whether the agent answers calls.
-func (w *watching) tell(ctx context.Context, program *child) {
+func (w *watching) tell(ctx context.Context, program *process) {
 	switch {
 	case w.told == settled || ctx.Err() != nil:
-	case program.gone():
+	case program.hasEnded():
 		w.told = settled
 		w.say("%s answers no calls, because its program ended. It is started again when you save a file", w.name)
 	case w.port != 0 && !w.taken(w.port):
@@ -333,15 +333,16 @@ func (w *watching) setSecret(ctx context.Context, c *kit.AdminAPI, a *definition
 	return err
 }
 
-// host starts a host in this process, unless one runs over the data directory. ended
-// gets the error with which the host ended, and is closed then; it is nil if another command runs the host.
+// host waits for the host of another command if --join is set. Otherwise it starts a host in this process,
+// unless one runs in the data directory. ended receives the error with which the host in this process
+// ended, and is then closed. If another command runs the host, ended is nil.
 func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
 	if err != nil {
 		return nil, err
 	}
-	for told := false; ; told = true {
+	for hasSaid := false; ; hasSaid = true {
 		_, _, err := serve.DialAdmin(dir)
 		if err == nil {
 			w.joined = true
@@ -353,8 +354,8 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 		if !errors.Is(err, serve.ErrNoHost) {
 			return nil, err
 		}
-		if !told {
-			w.say("%s waits for a host over %s", w.name, kit.Printable(dir))
+		if !hasSaid {
+			w.say("%s waits for a host in %s", w.name, kit.Printable(dir))
 		}
 		if err := cloud.Wait(ctx, joinedPause); err != nil {
 			return nil, err
@@ -433,14 +434,14 @@ func (w *watching) rejoin(ctx context.Context) {
 	switch {
 	case errors.Is(err, serve.ErrNoHost) && !w.away:
 		w.away, w.pause, w.bound = true, joinedPause, "" // the next host may have other data
-		w.say("the host over %s has ended, so %s answers no calls until it runs again", kit.Printable(dir), w.name)
+		w.say("the host in %s has ended; %s answers no calls until the host runs again", kit.Printable(dir), w.name)
 	case err == nil && w.away:
 		err := w.set(ctx)
 		if problem.Is(err, problem.Unavailable) {
 			break // the host is still starting
 		}
 		w.away, w.pause, w.told = false, joinedPause, nothing
-		w.say("the host over %s runs again", kit.Printable(dir))
+		w.say("the host in %s runs again", kit.Printable(dir))
 		if err != nil && ctx.Err() == nil {
 			w.sayUnchanged(err)
 		}
@@ -453,7 +454,7 @@ func (w *watching) rejoin(ctx context.Context) {
 
 // sayUnchanged reports why a change of the agent's file has no effect.
 func (w *watching) sayUnchanged(err error) {
-	w.say("%s stays as it was: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
+	w.say("%s is unchanged: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
 }
 
 // First and longest pause between two checks for the host of another command.
@@ -467,7 +468,7 @@ const watchPause = 150 * time.Millisecond
 
 // run shows calls until ctx ends or the host does, and ends the program. It starts the
 // program again if the folder is not as seen.
-func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *child) error {
+func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {
 		select {
@@ -475,7 +476,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			return err
 		default:
 		}
-		if program.gone() && w.port != 0 && w.taken(w.port) {
+		if program.hasEnded() && w.port != 0 && w.taken(w.port) {
 			return w.portTaken() // by whoever was quicker than the program
 		}
 		if w.rejoin(ctx); !w.away {

@@ -84,7 +84,7 @@ func TestWatchLooksForItsHostWithBackoff(t *testing.T) {
 		}
 		now = next
 	}
-	if line := "has ended, so fox answers no calls until it runs again"; strings.Count(said.String(), line) != 1 || w.bound != "" {
+	if line := "has ended; fox answers no calls until the host runs again"; strings.Count(said.String(), line) != 1 || w.bound != "" {
 		t.Errorf("said %q once, want %q; the secret is bound to %q", said.String(), line, w.bound)
 	}
 }
