@@ -97,6 +97,7 @@ func TestLargeMarkdownIsShownWhole(t *testing.T) {
 		"letters": strings.Repeat("x", 1<<20), "words": strings.Repeat("word ", 1<<20/5), "lines": strings.Repeat("x\n", 1<<19), "blank lines": strings.Repeat("\n", 1<<20) + "x",
 		"items": strings.Repeat("- x\n", 1<<18), "stars": strings.Repeat("*", 1<<20) + "x", "openers": strings.Repeat("**x ", 1<<18), "nested emphasis": strings.Repeat("*x **y ", 1<<17),
 		"brackets": strings.Repeat("[", 1<<20) + "x", "labels": strings.Repeat("[x](", 1<<18), "images": strings.Repeat("![x](http://a)", 1<<16), "addresses": strings.Repeat("http://x.example ", 1<<16),
+		"bad addresses": strings.Repeat("http://[", 1<<17), "long address": "http://a" + strings.Repeat(")", 1<<20),
 		"ticks": strings.Repeat("`x``", 1<<18), "fence": "```\n" + strings.Repeat("x\n", 1<<19), "escapes": strings.Repeat(`\*`, 1<<19) + "x", "spaces": "x" + strings.Repeat(" ", 1<<20) + "x",
 		"spaced rule": strings.Repeat("- ", 1<<19) + "x", "hashes": "# " + strings.Repeat("# ", 1<<19) + "x", "angles": strings.Repeat("<http://x", 1<<17), "long label": "[" + strings.Repeat("x", 1<<20), "tables": strings.Repeat("|x|\n\n", 1<<17),
 	} {

@@ -29,8 +29,10 @@ export async function ask(url, vacant, text, file, options) {
   if (size > maxBytes) throw new Error(`The message with the file ${file.name} has ${size} bytes. At most ${maxBytes} are allowed. Choose a smaller file.`);
   const id = crypto.randomUUID();
   const parts = [{ text }, { raw: await base64(file), filename: file.name, mediaType: file.type || "application/octet-stream" }];
-  const { answer, detail } = await streamMessage(url, { messageId: id, role: "ROLE_USER", parts }, { id, ...options });
-  if (!answer) throw new Error(`The vacant did not answer: ${detail || "no reason given"}`);
+  const { answer, detail } = await streamMessage(url, { messageId: id, role: "ROLE_USER", parts }, { id, ...options }).catch((err) => {
+    throw new Error(`No answer came, and the message with the file may have been sent: ${err instanceof Error ? err.message : err}`);
+  });
+  if (!answer) throw new Error(`The vacant did not answer: ${detail || "no reason given, and the message may have been sent"}`);
   const result = /** @type {any} */ (parseJSON(answer, ANSWER_LIMITS)).get("result");
   const reply = parseMessage(canonical(result.get("message")));
   if (!(await verifyEnvelope(reply, vacant))) throw new Error("The answer is refused: the vacant did not sign it.");

@@ -24,7 +24,7 @@ const special = /\\[!-/:-@[-`{-~]|`+|\*{1,3}|_{1,2}|~~|!?\[|<|\bhttps?:\/\//g;
 // The lengths are bounded, so that each try is short.
 const linkForm = /!?\[((?:[^[\]\\\n]|\\.|\[[^[\]\n]{0,500}\]){0,2000})\]\(<?([^\s()<>]{1,4000}(?:\([^\s()<>]{0,500}\)[^\s()<>]{0,500}){0,9})>?(?: {1,9}"[^"\n]{0,500}")? {0,9}\)/y;
 const angleForm = /<((?:https?:\/\/|mailto:)[^\s<>]{1,4000})>/y;
-const addressForm = /https?:\/\/[^\s<>"\x60]+/y;
+const addressForm = /https?:\/\/[^\s<>"\x60]{1,2000}(?![^\s<>"\x60])/y; // a longer address is text
 
 /** @param {RegExp} form sticky or global @param {string} text @param {number} at @returns {RegExpExecArray | null} */
 function matchAt(form, text, at) {
@@ -237,7 +237,8 @@ class Renderer {
     if (form === addressForm) {
       // A sentence goes on after an address.
       let end = whole.length;
-      while (".,:;!?'*_~]".includes(whole[end - 1]) || (whole[end - 1] === ")" && !whole.includes("("))) end--;
+      const after = `.,:;!?'*_~]${whole.includes("(") ? "" : ")"}`;
+      while (after.includes(whole[end - 1])) end--;
       whole = address = whole.slice(0, end);
     }
     const url = URL.canParse(address) ? new URL(address) : null;
