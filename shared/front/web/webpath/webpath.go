@@ -119,7 +119,7 @@ func (l *leading) WriteHeader(status int) {
 		return
 	}
 	for name := range h {
-		if name != "Vary" {
+		if name != "Vary" && name != "X-Request-Id" && !strings.HasPrefix(name, "Access-Control-") {
 			h.Del(name)
 		}
 	}
