@@ -118,6 +118,9 @@ func agentURL(a *kit.App, ctx context.Context, web *dispatch.HTTP, f callFlags, 
 // callAgent calls an agent of A2A that need not be a vacant, without a key; but the
 // stream of a vacant is a signed call.
 func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words []string) error {
+	if f.ask || f.reset || f.print || f.accept != "" {
+		return problem.New(problem.Usage, "--ask, --reset, --print and --accept are for signed calls of a vacant, and do not go with --stream, --file, --no-wait, --task, --tasks, --cancel and --push")
+	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	web := a.HTTP(f.timeout)
