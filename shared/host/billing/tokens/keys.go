@@ -149,7 +149,7 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 			return nil, s.fetched, err
 		case s.unfit != "":
 			return nil, s.fetched, refuse("the host cannot use the issuer: %s", s.unfit)
-		case age >= maxAge:
+		case age >= maxAge, s.tried.After(s.fetched): // the last fetch failed, so the issuer may have the key
 			return nil, s.fetched, unreachable(i.Issuer, nil)
 		case h.kid == "":
 			return nil, s.fetched, refuse("the token's header names no key (kid), and the issuer %s has not exactly one for %s", i.Issuer, h.alg)

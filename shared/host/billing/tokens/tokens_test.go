@@ -572,6 +572,12 @@ func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 			t.Errorf("%s after the fetch: %v", after, err)
 		}
 	}
+	// The issuer may have a new key, which cannot be fetched.
+	for range 2 {
+		if _, err := w.check(sign(t, "ES256", "new", w.claims(nil), nil)); !problem.Is(err, problem.Unavailable) {
+			t.Errorf("a token of an unknown key: %v", err)
+		}
+	}
 	w.ahead = 62 * time.Minute
 	if err := try(); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("after an hour: %v", err)
