@@ -1,6 +1,7 @@
 package startcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -66,7 +67,7 @@ func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 	for _, p := range all {
 		// The sender's share limits the lines in the journal.
 		from := obs.WithSender(ctx, obs.Sender{ID: "the program of " + p.name})
-		secret := substrate.NewSecret(p.secret)
+		secret := substrate.NewSecret(cmp.Or(p.secret, p.Env[secretEnv]))
 		p.print = lineLimiter(p.Now, func(line string) {
 			log.InfoContext(from, p.name+" | "+substrate.Redact(string(secret.Hide([]byte(line))), maxLine))
 		})
@@ -82,21 +83,24 @@ func startAgents(all []*agentProgram, log *slog.Logger) (stop func()) {
 // a row.
 func (p *agentProgram) supervise(ctx context.Context) {
 	for shortRuns := 1; ; shortRuns++ {
-		program := &process{began: p.Now()}
 		if p.port != 0 && p.taken(p.port) {
-			p.print(fmt.Sprintf("not started, because another program listens at port %d", p.port))
-		} else {
-			program = p.begin()
-			if program.cmd != nil {
-				select {
-				case <-program.exited:
-				case <-ctx.Done():
-				}
-				program.stop()
+			p.print(fmt.Sprintf("not started, because another program listens at port %d and gets the agent's calls", p.port))
+			if cloud.Wait(ctx, p.longest) != nil {
+				return
 			}
+			shortRuns--
+			continue
+		}
+		program := p.begin()
+		if program.cmd != nil {
+			select {
+			case <-program.exited:
+			case <-ctx.Done():
+			}
+			program.stop()
 		}
 		if p.Now().Sub(program.began) >= p.steady {
-			shortRuns = 1
+			shortRuns = 0
 		}
 		if ctx.Err() != nil {
 			return
@@ -107,7 +111,7 @@ func (p *agentProgram) supervise(ctx context.Context) {
 		}
 		pause := p.longest
 		if shortRuns < 16 { // a longer shift could overflow
-			pause = min(p.first<<(shortRuns-1), p.longest)
+			pause = min(p.first<<max(shortRuns-1, 0), p.longest)
 		}
 		p.print(fmt.Sprintf("starts again in %s", pause))
 		if cloud.Wait(ctx, pause) != nil {

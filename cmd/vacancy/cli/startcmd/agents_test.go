@@ -83,10 +83,11 @@ func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
 	}
 
 	b, l = run(t, "exit 3")
-	b.taken = func(int) bool { return true }
+	looks := 0
+	b.taken = func(int) bool { looks++; return looks <= 20 }
 	b.supervise(t.Context())
-	if !strings.HasPrefix(l.all[0], "not started, because another program listens at port 9321") || len(l.all) != 8 {
-		t.Errorf("lines = %q, want that the port is taken", l.all)
+	if !strings.HasPrefix(l.all[19], "not started, because another program listens at port 9321") || l.all[20] != "ended: exit status 3" || len(l.all) != 28 {
+		t.Errorf("lines = %q, want 20 times that the port is taken, and then four starts", l.all)
 	}
 
 	b, l = run(t, "exit 3")

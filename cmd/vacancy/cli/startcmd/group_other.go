@@ -2,7 +2,10 @@
 
 package startcmd
 
-import "os/exec"
+import (
+	"os/exec"
+	"strconv"
+)
 
 // inShell is a command of a person for a shell.
 func inShell(command string) *exec.Cmd { return exec.Command("cmd", "/c", command) }
@@ -13,8 +16,11 @@ func ownGroup(*exec.Cmd) {}
 // groupLives is false: a program that has ended is all that is known here.
 func groupLives(*exec.Cmd) bool { return false }
 
-// endGroup ends a program at once.
-func endGroup(cmd *exec.Cmd, _ bool) { _ = cmd.Process.Kill() }
+// endGroup ends a program and its descendants at once. The program itself is only a shell.
+func endGroup(cmd *exec.Cmd, _ bool) {
+	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
+	_ = cmd.Process.Kill()
+}
 
 // guardGroup does nothing: see ownGroup.
 func guardGroup(*exec.Cmd) (release func()) { return func() {} }
