@@ -63,7 +63,7 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	if probe := (envelope.Envelope{Payload: *msg}); probe.IsReset() {
 		return r.newStuck(RemedyReset, problem.Usage, "%s is a chain reset, not a call", envelope.ResetText)
 	}
-	if e := r.st.anyJobEnvelope(); e != nil && (sameMessage(e.Payload, *msg) || sameMessage(e.Payload, r.withThread(*msg, e.IdempotencyKey))) {
+	if e := r.st.anyJobEnvelope(); e != nil && (sameMessage(e.Payload, *msg) || sameMessage(e.Payload, r.withThread(*msg, e.IdempotencyKey)) || beganThread(e, *msg)) {
 		*msg = e.Payload
 		r.res.Resumed = true
 		r.hold(*e)
@@ -94,6 +94,17 @@ func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
 		msg.ContextID = &r.st.Thread
 	}
 	return msg
+}
+
+// beganThread reports whether e is msg in a thread that e began. The target's card may not say that the
+// agent remembers, so a caller that repeats msg may ask for no thread.
+func beganThread(e *envelope.Envelope, msg envelope.Message) bool {
+	id := "c-" + e.IdempotencyKey
+	if msg.ContextID != nil {
+		return false
+	}
+	msg.ContextID = &id
+	return sameMessage(e.Payload, msg)
 }
 
 // checkResumed refuses to send a kept call that Check refuses, unless the target accepted it

@@ -62,4 +62,12 @@ func TestThreads(t *testing.T) {
 			t.Errorf("thread %v: the same call = %q resumed %v, %v, want %q", thread, got, resumed, err, lost)
 		}
 	}
+
+	// A caller that does not know that the agent remembers finds the call, too.
+	w.wire.Fault = once("reply lost", dispatch.DefaultTries)
+	lost, _, err := say(dispatch.NewThread, "lost again", "")
+	dispatchtest.WantKind(t, err, problem.Pending)
+	if got, resumed, err := say(dispatch.AnyThread, "lost again", ""); err != nil || !resumed || got != lost {
+		t.Errorf("the same call without a thread = %q resumed %v, %v, want %q", got, resumed, err, lost)
+	}
 }
