@@ -151,7 +151,7 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 	}
 	parts := []task.Part{{Kind: task.Text, Text: q.Text}}
 	for i, f := range q.Files {
-		if !r.vacant.Takes(&f) {
+		if !r.vacant.Takes(&f) && (r.payer == nil || q.ID == "") { // turn finds the answer of a message that comes again
 			return t, problem.Invalid(fmt.Sprintf("files[%d].mime_type", i), "a type that this agent reads: "+readable(&r.vacant), httpapi.Clip(f.MediaType))
 		}
 		parts = append(parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
