@@ -52,6 +52,8 @@ func (a *App) OwnNames() Names {
 // If c is not the operator's, HostNames reads the agent cards of vacants.
 func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []identity.ID) Names {
 	names := a.OwnNames()
+	ctx, cancel := context.WithTimeout(ctx, nameCardsTime)
+	defer cancel()
 	if operator, ok := c.(*AdminAPI); ok {
 		for v, err := range operator.All(ctx, true) {
 			if err != nil {
@@ -65,8 +67,6 @@ func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []ide
 	if err != nil {
 		return names
 	}
-	ctx, cancel := context.WithTimeout(ctx, nameCardsTime)
-	defer cancel()
 	web := a.HTTP(nameCardsTime)
 	for _, id := range vacants[:min(len(vacants), maxNameCards)] {
 		if card, err := agents.FetchCard(ctx, web, base+"/v/"+id.String()); err == nil && card.VacantID == id {
