@@ -21,7 +21,7 @@ type Limits struct {
 	// number such as 1.0 is an integer, and Unmarshal takes null for an optional member as
 	// absent. Signed bytes and what is stored are decoded by strict decoders.
 	Lenient bool
-	// Open has Unmarshal skip unknown members, which newer programs may have written.
+	// If Open is true, Unmarshal skips unknown members, which newer programs may have written.
 	Open bool
 }
 

@@ -49,11 +49,11 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return u.d.End()
 }
 
-// UnmarshalSigned reads a signed document of at most limit bytes, as Unmarshal does. what names the document in
-// errors, such as "manifest". Unknown members are refused because nobody signed them.
-func UnmarshalSigned(what string, data []byte, v any, limit int) error {
+// UnmarshalSigned reads a signed document of at most limit bytes, as Unmarshal does. Errors name it as document, for
+// example "manifest". Unknown members are refused because the signature does not cover them.
+func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	if len(data) > limit {
-		return &problem.Error{Kind: problem.TooLarge, Field: what, Want: fmt.Sprintf("at most %d bytes", limit), Got: strconv.Itoa(len(data))}
+		return &problem.Error{Kind: problem.TooLarge, Field: document, Want: fmt.Sprintf("at most %d bytes", limit), Got: strconv.Itoa(len(data))}
 	}
 	limits := DefaultLimits()
 	limits.Bytes = limit
@@ -67,14 +67,14 @@ func UnmarshalSigned(what string, data []byte, v any, limit int) error {
 		if strings.HasPrefix(p.Field, `"`) {
 			p.Field, _ = strconv.Unquote(p.Field)
 		}
-		p.Detail = fmt.Sprintf("%.40q is not a member of a %s", p.Field, what)
+		p.Detail = fmt.Sprintf("%.40q is not a member of a %s", p.Field, document)
 	case missingMember:
 		p.Detail = p.Field + ": expected, but missing"
 	}
 	if p.Kind != problem.NotJSON {
 		p.Kind = problem.Malformed
 	}
-	return problem.Within(p.Kind, what, &p)
+	return problem.Within(p.Kind, document, &p)
 }
 
 // The values of Got in the errors of Unmarshal about unknown and missing members.

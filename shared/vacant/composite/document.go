@@ -13,10 +13,23 @@ func inMember(field string, err error) error {
 	return p
 }
 
-// checkIntent checks the word that distinguishes this kind of signed bytes from all others.
-func checkIntent(got, want string) error {
+// checkSigned returns an error of kind Malformed unless the intent is the wanted one and check accepts the document. The
+// intent distinguishes this kind of signed bytes from all others.
+func checkSigned(document, got, want string, check func() error) error {
+	err := check()
 	if got != want {
-		return problem.Invalid("intent", want, fmt.Sprintf("%.40q", got))
+		err = problem.Invalid("intent", want, fmt.Sprintf("%.40q", got))
+	}
+	if err != nil {
+		return problem.Within(problem.Malformed, document, err)
 	}
 	return nil
+}
+
+// nilIfEmpty returns list, or nil if list is empty, because an empty list equals a missing one.
+func nilIfEmpty(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }

@@ -19,8 +19,8 @@ func (m *Manifest) Blob() []byte {
 
 // Parse parses a serialised manifest and checks its form, not its signatures.
 // Missing members have the defaults of PROTOCOL §12; both ids and the birth
-// path are required. Unknown members are refused, because nobody signed them. A
-// manifest of version 1 gets the default reachability and outbound policy
+// path are required. Unknown members are refused because the signatures do not
+// cover them. A manifest of version 1 gets the default reachability and outbound policy
 // whatever it contains, because version 1 does not sign them (PROTOCOL §23 D7).
 // Errors have kind Malformed, NotJSON or TooLarge and name the field.
 func Parse(blob []byte) (Manifest, error) {
@@ -31,7 +31,7 @@ func Parse(blob []byte) (Manifest, error) {
 	m := shape.Manifest
 	m.SignatureParent, m.SignatureChild = shape.SignatureParent, shape.SignatureChild
 	for _, tools := range []*[]string{&m.Inherited, &m.Added, &m.Removed} {
-		*tools = append([]string(nil), *tools...) // an empty list equals a missing one
+		*tools = nilIfEmpty(*tools)
 	}
 	if err := m.Check(); err != nil {
 		return Manifest{}, problem.Within(problem.Malformed, "manifest", err)

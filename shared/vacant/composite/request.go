@@ -120,9 +120,9 @@ func (r *Request) Blob() []byte {
 }
 
 // ParseRequest parses a serialised request and checks its form, not its
-// signatures, either of which may be missing. Unknown members are refused,
-// because nobody signed them. Errors have kind Malformed or TooLarge and name
-// the field.
+// signatures, either of which may be missing. Unknown members are refused
+// because the signatures do not cover them. Errors have kind Malformed or
+// TooLarge and name the field.
 func ParseRequest(blob []byte) (Request, error) {
 	var shape struct {
 		Request
@@ -141,11 +141,8 @@ func ParseRequest(blob []byte) (Request, error) {
 	}
 	r := shape.Request
 	r.SignatureParent, r.SignatureChild = shape.SignatureParent, shape.SignatureChild
-	if err = checkIntent(shape.Intent, graduation); err == nil {
-		err = r.Check()
-	}
-	if err != nil {
-		return Request{}, problem.Within(problem.Malformed, "graduation request", err)
+	if err := checkSigned("graduation request", shape.Intent, graduation, r.Check); err != nil {
+		return Request{}, err
 	}
 	return r, nil
 }

@@ -143,13 +143,13 @@ func (r *SpawnRequest) Blob() []byte {
 }
 
 // ParseSpawnRequest parses a serialised request and checks its form, not its
-// signature. Missing members are empty. Unknown members are refused, because
-// nobody signed them. Errors have kind Malformed, NotJSON or TooLarge and name
-// the field.
+// signature. Missing members are empty. Unknown members are refused because the
+// signature does not cover them. Errors have kind Malformed, NotJSON or TooLarge
+// and name the field.
 func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	var shape struct {
 		SpawnRequest
-		With      idOrNone           `json:"with"`
+		With      optionalID         `json:"with"`
 		Time      signedTime         `json:"ts" canon:"required"`
 		Intent    string             `json:"intent" canon:"required"`
 		Signature identity.Signature `json:"signature"`
@@ -159,21 +159,17 @@ func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	}
 	r := shape.SpawnRequest
 	r.SecondaryID, r.Time, r.Signature = shape.With.ID, shape.Time.Time, shape.Signature
-	r.Tools = append([]string(nil), r.Tools...) // an empty list equals a missing one
-	err := checkIntent(shape.Intent, spawning)
-	if err == nil {
-		err = r.Check()
-	}
-	if err != nil {
-		return SpawnRequest{}, problem.Within(problem.Malformed, "spawn request", err)
+	r.Tools = nilIfEmpty(r.Tools)
+	if err := checkSigned("spawn request", shape.Intent, spawning, r.Check); err != nil {
+		return SpawnRequest{}, err
 	}
 	return r, nil
 }
 
-// idOrNone is an id, whose text is "" if there is none.
-type idOrNone struct{ *identity.ID }
+// optionalID is an id or nil; the text of nil is "".
+type optionalID struct{ *identity.ID }
 
-func (o *idOrNone) UnmarshalText(b []byte) error {
+func (o *optionalID) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}

@@ -91,10 +91,10 @@ func (h *Hash) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Signature is a signature. Its text is hex, or "" for no signature.
+// Signature is a signature whose text is hex, or "" if it is absent.
 type Signature []byte
 
-// UnmarshalText is ParseHex.
+// UnmarshalText parses hex as ParseHex does. Empty text means nil.
 func (s *Signature) UnmarshalText(b []byte) (err error) {
 	if *s = nil; len(b) > 0 {
 		*s, err = ParseHex(string(b))

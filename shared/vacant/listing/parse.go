@@ -17,8 +17,8 @@ func (l *Listing) Blob() []byte {
 }
 
 // Parse parses a serialised listing and checks its limits, not its signature.
-// Unknown members are refused, because nobody signed them. Only vacant_id and
-// version are required. Errors have kind Malformed or TooLarge.
+// Unknown members are refused because the signature does not cover them. Only
+// vacant_id and version are required. Errors have kind Malformed or TooLarge.
 func Parse(blob []byte) (Listing, error) {
 	var shape Shape
 	err := canon.UnmarshalSigned("listing", blob, &shape, MaxBlob)
