@@ -217,7 +217,7 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 
 // unpaid returns the refusal of a call that nobody pays for, with what its caller can do.
 func unpaid(q *call.Query, why string) error {
-	way := "link the caller's id to an account (POST " + linksPath + "), or call by A2A with a key of one (" + keyHeader + ")"
+	way := "link the caller's id to an account (POST " + linksPath + "), or call by A2A with an account's key (" + keyHeader + ")"
 	if q.Guest { // its id is the host's
 		way = "send the key of an account (" + keyHeader + "), which the operator of this host makes"
 	}

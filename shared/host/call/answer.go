@@ -71,14 +71,14 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// behave runs the behaviour until it returns or its deadline passes. It notes in r whether the
+// behave runs the behaviour until it returns or its deadline passes. It records in r whether the
 // answer was cut off, and what was used by then, which it returns too. The result of a
 // behaviour that ignores its context is discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
 	used := &meter{now: h.Now}
 	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), requestKey{}, r)
 	msg, err := h.behaveWithin(ctx, r)
-	used.noted(r)
+	used.copyTo(r)
 	return msg, r.out.Usage, err
 }
 

@@ -255,8 +255,8 @@ type meter struct {
 
 type meterKey struct{}
 
-// note changes the meter of the call that ctx belongs to, if there is one.
-func note(ctx context.Context, change func(*meter)) {
+// record changes the meter of the call that ctx belongs to, if there is one.
+func record(ctx context.Context, change func(*meter)) {
 	if m, ok := ctx.Value(meterKey{}).(*meter); ok {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -265,30 +265,30 @@ func note(ctx context.Context, change func(*meter)) {
 }
 
 // Note replaces the usage of the call that ctx belongs to. Outside a call Note does nothing.
-func Note(ctx context.Context, u Usage) { note(ctx, func(m *meter) { m.usage = &u }) }
+func Note(ctx context.Context, u Usage) { record(ctx, func(m *meter) { m.usage = &u }) }
 
 // NoteCut marks the answer that the behaviour of the call that ctx belongs to returns next.
-func NoteCut(ctx context.Context, why Cut) { note(ctx, func(m *meter) { m.cut = why }) }
+func NoteCut(ctx context.Context, why Cut) { record(ctx, func(m *meter) { m.cut = why }) }
 
-// NoteLeftOut notes the tools that the agent of the call that ctx belongs to is not offered.
-func NoteLeftOut(ctx context.Context, l LeftOut) { note(ctx, func(m *meter) { m.log.LeftOut = l }) }
+// NoteLeftOut records the tools that the agent of the call that ctx belongs to is not offered.
+func NoteLeftOut(ctx context.Context, l LeftOut) { record(ctx, func(m *meter) { m.log.LeftOut = l }) }
 
-// NoteMaxTokens notes that budgets left only n of the agent's max_tokens for a turn of the call
+// NoteMaxTokens records that budgets left only n of the agent's max_tokens for a turn of the call
 // that ctx belongs to.
 func NoteMaxTokens(ctx context.Context, n int) {
-	note(ctx, func(m *meter) {
+	record(ctx, func(m *meter) {
 		if m.log.MaxTokens == 0 || n < m.log.MaxTokens {
 			m.log.MaxTokens = n
 		}
 	})
 }
 
-// BeginTool notes a call of a tool by the agent of the call that ctx belongs to. end notes its
+// BeginTool records a call of a tool by the agent of the call that ctx belongs to. end records its
 // outcome. A tool that has not ended when its call ends timed out. arguments and result are
 // kept with the row that decides the call, sealed; they are "" if the agent does not keep them.
 func BeginTool(ctx context.Context, name, arguments string) (end func(o ToolOutcome, result string)) {
 	var run *toolRun
-	note(ctx, func(m *meter) {
+	record(ctx, func(m *meter) {
 		if len(m.tools) == MaxToolUses {
 			m.log.MoreTools++
 			return
@@ -298,7 +298,7 @@ func BeginTool(ctx context.Context, name, arguments string) (end func(o ToolOutc
 		m.tools = append(m.tools, run)
 	})
 	return func(o ToolOutcome, result string) {
-		note(ctx, func(m *meter) {
+		record(ctx, func(m *meter) {
 			if run != nil {
 				run.Outcome, run.MS, run.began = o, m.since(run), time.Time{}
 				run.Result = m.room(run, result)
@@ -319,8 +319,8 @@ func (m *meter) room(run *toolRun, text string) string {
 // since returns the milliseconds that a run has taken. Clocks can step back.
 func (m *meter) since(run *toolRun) int64 { return max(m.now().Sub(run.began).Milliseconds(), 0) }
 
-// noted sets in r what was noted until now.
-func (m *meter) noted(r *request) {
+// copyTo sets in r the usage, cut, agent log and tool texts that were recorded.
+func (m *meter) copyTo(r *request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.out.Usage, r.cut = m.usage, m.cut
@@ -463,8 +463,8 @@ func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (all []ToolC
 	return all, destroyed, nil
 }
 
-// AgentError is in the chain of a Behaviour's error if the vacant's agent answered
-// with something else than an answer. Its text says nothing of the body.
+// AgentError is in the chain of a Behaviour's error if the agent's response is not a valid answer. Its text does not
+// contain the body.
 type AgentError struct {
 	Status int           // HTTP status
 	After  time.Duration // time after which the agent wants to be asked again; zero if it says nothing

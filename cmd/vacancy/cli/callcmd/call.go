@@ -152,7 +152,7 @@ const lastThread = "-"
 
 // callMessage returns the message of a call and the choice of its thread. Without --context, a call of an agent with
 // memory begins a thread, which a later call can continue.
-func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.Thread, err error) {
+func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {
 		err = checkText(text)

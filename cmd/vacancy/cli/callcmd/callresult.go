@@ -91,7 +91,7 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	return r
 }
 
-func (r *CallResult) recordThread(t dispatch.Thread) {
+func (r *CallResult) recordThread(t dispatch.ThreadChoice) {
 	r.hasNewThread = t == dispatch.NewThread && r.Text != nil
 }
 

@@ -47,7 +47,7 @@ type Caller struct {
 	Time time.Duration
 
 	// Thread chooses the context id of new messages.
-	Thread Thread
+	Thread ThreadChoice
 
 	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
 	// may cost more. With nil, any price is accepted.
@@ -61,14 +61,14 @@ type Caller struct {
 	BriefTries int
 }
 
-// Thread is the choice of a message's context id.
-type Thread uint8
+// ThreadChoice is the choice of a message's context id.
+type ThreadChoice uint8
 
 const (
-	AnyThread   Thread = iota // the message's id, if any; State.Thread does not change
-	NamedThread               // the message's id, which becomes State.Thread
-	NewThread                 // a new id, which becomes State.Thread
-	LastThread                // State.Thread
+	AnyThread   ThreadChoice = iota // the message's id, if any; State.Thread does not change
+	NamedThread                     // the message's id, which becomes State.Thread
+	NewThread                       // a new id, which becomes State.Thread
+	LastThread                      // State.Thread
 )
 
 // Defaults and bounds of a Caller.

@@ -46,7 +46,7 @@ type State struct {
 	Bound bool  // the target has bound an answer to its request, so it must from now on
 	Lost  int64 // accepted calls whose answer is lost: possible gaps (PROTOCOL §23 A9)
 
-	// Thread is the context id of the last signed call whose Caller recorded it, or "".
+	// Thread is the context id of the last signed call that had one and whose Caller.Thread was not AnyThread, or "".
 	Thread string
 
 	// Late holds outcomes that were learnt and not handed over: of the call in

@@ -11,7 +11,7 @@ import (
 
 func TestThreads(t *testing.T) {
 	w := newWorld(t)
-	say := func(thread dispatch.Thread, text, context string) (string, bool, error) {
+	say := func(thread dispatch.ThreadChoice, text, context string) (string, bool, error) {
 		msg := dispatchtest.Say(text)
 		if context != "" {
 			msg.ContextID = &context
@@ -30,7 +30,7 @@ func TestThreads(t *testing.T) {
 		t.Fatalf("a new thread = %q, %v", first, err)
 	}
 	for _, tt := range []struct {
-		thread        dispatch.Thread
+		thread        dispatch.ThreadChoice
 		context, want string
 	}{
 		{dispatch.LastThread, "", first}, {dispatch.AnyThread, "", ""}, {dispatch.AnyThread, "other", "other"}, {dispatch.LastThread, "", first},
@@ -54,7 +54,7 @@ func TestThreads(t *testing.T) {
 	}
 
 	// A call whose reply was lost is found again, in its thread.
-	for _, thread := range []dispatch.Thread{dispatch.NewThread, dispatch.LastThread} {
+	for _, thread := range []dispatch.ThreadChoice{dispatch.NewThread, dispatch.LastThread} {
 		w.wire.Fault = once("reply lost", dispatch.DefaultTries)
 		lost, _, err := say(thread, "lost", "")
 		dispatchtest.WantKind(t, err, problem.Pending)
