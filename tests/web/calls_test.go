@@ -423,7 +423,7 @@ func TestASlowVacantIsWaitedFor(t *testing.T) {
 	})
 	p := c.tab()
 	p.say("life")
-	p.until(`document.querySelector("#talk-state").textContent.includes("takes its time")`)
+	p.until(`document.querySelector("#talk-state").textContent.includes("needs more time")`)
 	p.until(`/^\d+ s, up to 5 min$/.test(document.querySelector("#elapsed").textContent)`)
 	p.accessible("talk-waiting")
 	p.click("#stop")
@@ -431,7 +431,7 @@ func TestASlowVacantIsWaitedFor(t *testing.T) {
 		t.Errorf("the page shows %q", got)
 	}
 	p.click(".refused button")
-	p.until(`document.querySelector("#talk-state").textContent.includes("takes its time")`)
+	p.until(`document.querySelector("#talk-state").textContent.includes("needs more time")`)
 	close(release)
 	if got := p.heard(1); got != "I thought about life" {
 		t.Errorf("the page shows %q", got)

@@ -96,7 +96,7 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	p.say("stop")
 	await.Receive(t, "the agent is asked", asked)
 	p.click("#stop")
-	// Nothing would send the file again, so the page does not offer to try again.
+	// The page cannot send the file again, so it does not offer to try again.
 	if got := p.refused(); !strings.Contains(got, "may have been sent") || strings.Contains(got, "Try again") {
 		t.Errorf("the page shows %q", got)
 	}

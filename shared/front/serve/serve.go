@@ -108,7 +108,7 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return NotFound
 	case message.IsPath(path):
 		return d.Message
-	case d.Web != nil && (webpath.IsPath(path) || (path == "/" || path == webpath.IconPath) && webpath.IsRead(r)):
+	case d.Web != nil && (webpath.IsPath(path) || (path == "/" || path == webpath.FaviconPath) && webpath.IsRead(r)):
 		return d.Web
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):
 		return d.AGP
@@ -119,7 +119,7 @@ func (d Handlers) route(r *http.Request) http.Handler {
 	case !strings.HasPrefix(path, "/v1/") || d.A2A != nil && openai.IsPath(path):
 		next := cmp.Or(d.A2A, d.Message)
 		if d.Web != nil && webpath.IsRead(r) {
-			next = webpath.ToPage(next, d.Web)
+			next = webpath.ServePages(next, d.Web)
 		}
 		return next
 	case d.Account != nil && account.IsPath(path):

@@ -82,7 +82,7 @@ func (r *reader) optional(path string) (string, error) {
 }
 
 // agent reads the agent card at the address of a vacant, by name or id, and lists the media types of the files that its
-// agent takes. Of what the host does not show, the error is errNoPage.
+// agent takes. If the host does not show the vacant, the error is errNoPage.
 func (r *reader) agent(vacant string) (c *agents.Card, files []string, err error) {
 	b, err := r.Raw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
 	switch {

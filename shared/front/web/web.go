@@ -44,8 +44,8 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Handler returns the handler of the paths of IsPath, of the root and of the icon. It answers other paths by a page for
-// browsers that opened an unknown path.
+// Handler returns the handler for the root, the icon and the paths that IsPath accepts. It answers other paths by a page
+// for browsers that opened an unknown path.
 func Handler(c Config) http.Handler {
 	hits, err := lru.New[identity.Hash, hit](keptHits)
 	if err != nil {
@@ -61,9 +61,9 @@ func Handler(c Config) http.Handler {
 		mux.HandleFunc(pattern, s.page(f))
 	}
 	mux.HandleFunc(Path+"assets/{hash}/{name}", s.asset)
-	mux.Handle(webpath.Icon, http.RedirectHandler(assetPath+"icon.svg", http.StatusSeeOther))
+	mux.Handle(webpath.IconPath, http.RedirectHandler(assetPath+"icon.svg", http.StatusSeeOther))
 	mux.Handle("/{$}", webpath.Root)
-	mux.Handle(webpath.IconPath, webpath.Root)
+	mux.Handle(webpath.FaviconPath, webpath.Root)
 	mux.Handle(strings.TrimSuffix(Path, "/"), webpath.Root)
 	none := s.page(noPage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,7 +19,7 @@ import {
 /** @typedef {import("./book.js").Call} Call */
 /** @typedef {{id: string, send: string}} Target send is the URL of a call, on the page's own origin */
 /** @typedef {{signal?: AbortSignal, idem?: string, maxPrice?: number, tell?: (state: string, left?: number) => void, stream?: Stream}} Options
- * idem names a message: one that has the name of an earlier message is that message. maxPrice is in micro-dollars. tell hears what the call waits for, and the milliseconds that are left to the vacant */
+ * idem names a message. A message with the idem of an earlier message is the same message. maxPrice is in micro-dollars. tell hears what the call waits for, and the milliseconds that are left to the vacant */
 /** @typedef {{answer?: string, refused?: string, detail?: string}} Streamed the body of a signed answer with what came at its end, or the code of a refusal, or neither. detail says why there is no answer */
 /** @typedef {(e: Envelope, most?: number, signal?: AbortSignal) => Promise<Streamed>} Stream sends a call as a stream */
 /** @typedef {"again" | "done" | "other" | "sign" | "moved"} Verdict */
@@ -45,8 +45,8 @@ const maxListed = 64;
 const maxSeq = Number.MAX_SAFE_INTEGER;
 const patience = 45_000; // more than a host's deadline and grace, in milliseconds
 const grace = 10_000; // from the end of a vacant's time until its host decides the call, in milliseconds
-const queue = 15 * 60_000; // the longest that a call by stream waits for its turn, which is rare
-const quick = 2000; // an answer that takes longer is waited for with a limit, in milliseconds
+const maxQueueTime = 15 * 60_000; // the longest that a call by stream waits for its turn, which is rare
+const limitDelay = 2000; // time until the page asks for the limit, in milliseconds
 const longest = 16 * 60_000; // the longest that a host lets a vacant take
 const maxSkew = 3600_000; // a larger error of a clock is for a person to correct
 const resetSpan = 300_000;
@@ -290,8 +290,8 @@ class Run {
     return Date.now() + this.state.ahead;
   }
 
-  /** @param {Answer} a @returns {number} the milliseconds that it leaves to the vacant; 0 if it does not say so */
-  left(a) {
+  /** @param {Answer} a @returns {number} the milliseconds until the vacant's time ends, or 0 if the answer has no due time */
+  millisLeft(a) {
     return a.due ? millis(a.due) - grace - this.now() : 0;
   }
 
@@ -414,9 +414,9 @@ class Run {
           this.sent = true;
           // A stream does not say how long its vacant may take.
           let isOver = false;
-          const asking = setTimeout(() => this.post(askPath, e).then((q) => isOver || tell?.("due", this.left(q) - queue)).catch(() => {}), quick);
+          const askTimer = setTimeout(() => this.post(askPath, e).then((q) => isOver || tell?.("due", this.millisLeft(q) - maxQueueTime)).catch(() => {}), limitDelay);
           const { answer, refused } = await stream(e, this.state.job?.most, signal).catch(() => ({ answer: undefined, refused: undefined }));
-          clearTimeout(asking);
+          clearTimeout(askTimer);
           isOver = true;
           if (answer) a = new Answer(200, answer);
           else before = refused !== "floor";
@@ -432,9 +432,9 @@ class Run {
       if (verdict !== "again") return;
       before = true;
       if (a?.state === "pending") {
-        if (a.due) due = Date.now() + Math.min(this.left(a) + 2 * grace, longest);
+        if (a.due) due = Date.now() + Math.min(this.millisLeft(a) + 2 * grace, longest);
         if (Date.now() > due) throw this.unresolved(a.due);
-        tell?.("pending", this.left(a));
+        tell?.("pending", this.millisLeft(a));
         await sleep(Math.max(backoff(waits++), 1000 * a.retry), signal);
       } else {
         if (++n >= tries) throw this.unresolved("", a ?? undefined);

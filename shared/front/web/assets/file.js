@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Asks a vacant with a file. A signed message has no files, so the message goes by A2A without a key. The vacant signs the
- * answer.
+ * Sends a message with a file to a vacant and verifies the signed answer. A signed message has no files, so the message
+ * goes by A2A without a key.
  * @module
  */
 
@@ -24,7 +24,7 @@ const base64 = (file) =>
  * @param {string} url @param {string} vacant @param {string} text @param {File} file
  * @param {{most?: number, stopped?: AbortSignal, piece: (text: string) => void}} options @returns {Promise<string>}
  */
-export async function ask(url, vacant, text, file, options) {
+export async function sendFile(url, vacant, text, file, options) {
   const size = file.size + utf8(text).length;
   if (size > maxBytes) throw new Error(`The message with the file ${file.name} has ${size} bytes. At most ${maxBytes} are allowed. Choose a smaller file.`);
   const id = crypto.randomUUID();

@@ -9,7 +9,7 @@ import { copyable, element, visible } from "./dom.js";
 
 /** @typedef {{mark: string, indent: number, depth: number, lines: string[]}} Fence */
 
-const maxDepth = 8; // of lists and quotes, and of emphasis; what is deeper is shown as text
+const maxDepth = 8; // levels of lists, quotes and emphasis; deeper ones are shown as text
 const maxElements = 4000; // what follows them is shown as text
 
 /** The ends of code and of emphasis. A space before the end of emphasis, or a letter after an underscore, makes it text. @type {Record<string, RegExp>} */
@@ -130,8 +130,8 @@ class Renderer {
       if (blank && this.open.slice(depth).some(({ indent }) => indent < 0)) this.close(depth);
       return this.endParagraph();
     }
-    const began = this.begin(rest, depth);
-    if (began !== null) this.lines.push(this.open.length > 0 ? began.trimStart() : began);
+    const paragraph = this.begin(rest, depth);
+    if (paragraph !== null) this.lines.push(this.open.length > 0 ? paragraph.trimStart() : paragraph);
   }
 
   /** Begins the blocks of a line below a depth. @param {string} rest @param {number} depth @returns {string | null} what belongs to a paragraph */
@@ -179,13 +179,13 @@ class Renderer {
       if (rest === "") return null;
       depth = this.open.length;
     }
-    // A line that begins nothing goes on with the paragraph that is open, also in a list or quote.
+    // A line that begins no block continues the open paragraph, also in a list or quote.
     if (this.lines.length === 0) this.close(depth);
     return rest;
   }
 
-  /** Shows the text of one block. @param {string} text @param {HTMLElement} to @param {number} depth @param {boolean} links whether it may have links */
-  inline(text, to, depth, links) {
+  /** Shows the text of one block. @param {string} text @param {HTMLElement} to @param {number} depth @param {boolean} canLink whether it may have links */
+  inline(text, to, depth, canLink) {
     let plain = "";
     const missing = new Set(); // ends that the rest of the text does not have
     const flush = () => {
@@ -210,10 +210,10 @@ class Renderer {
         }
         flush();
         if (isCode) this.add(to, "code", { dir: "auto" }).append(text.slice(at, end.index));
-        else this.inline(text.slice(at, end.index), tags[token].reduce((box, name) => this.add(box, name), to), depth + 1, links);
+        else this.inline(text.slice(at, end.index), tags[token].reduce((box, name) => this.add(box, name), to), depth + 1, canLink);
         at = end.index + token.length;
       } else {
-        at = m.index + this.reference(text, m.index, token, flush, to, depth, links);
+        at = m.index + this.addLink(text, m.index, token, flush, to, depth, canLink);
         if (at === m.index) {
           plain += token;
           at += token.length;
@@ -225,13 +225,13 @@ class Renderer {
   }
 
   /**
-   * Shows a link or an image, which is shown as a link.
-   * @param {string} text @param {number} at @param {string} token that begins it @param {() => void} flush @param {HTMLElement} to @param {number} depth @param {boolean} links
+   * Adds a link; an image becomes a link.
+   * @param {string} text @param {number} at @param {string} token that begins it @param {() => void} flush @param {HTMLElement} to @param {number} depth @param {boolean} canLink
    * @returns {number} its length, or 0 if it is none
    */
-  reference(text, at, token, flush, to, depth, links) {
+  addLink(text, at, token, flush, to, depth, canLink) {
     const form = token === "<" ? angleForm : token.endsWith("[") ? linkForm : addressForm;
-    const m = links && token[0] !== "`" ? matchAt(form, text, at) : null;
+    const m = canLink && token[0] !== "`" ? matchAt(form, text, at) : null;
     if (!m) return 0;
     let [whole, label, address] = form === linkForm ? m : [m[0], "", m[1] ?? m[0]];
     if (form === addressForm) {
@@ -248,10 +248,9 @@ class Renderer {
     if (token === "![") a.append("Image: ");
     if (label.trim()) this.inline(label, a, depth + 1, false);
     else a.append(address);
-    // What a link is called need not be where it leads. A name that only begins with the host, such as example.com for
-    // example.co, is another one.
-    const [origin, called] = [`${url.protocol}//${url.host}`, a.textContent?.toLowerCase() ?? ""];
-    if (!called.startsWith(origin) || /^[^/?#]/.test(called.slice(origin.length))) this.add(to, "span", { class: "muted", dir: "ltr" }).append(` (${url.host || url.pathname})`);
+    // The text of a link may name another host. example.com begins with example.co, but is another host.
+    const [origin, linkText] = [`${url.protocol}//${url.host}`, a.textContent?.toLowerCase() ?? ""];
+    if (!linkText.startsWith(origin) || /^[^/?#]/.test(linkText.slice(origin.length))) this.add(to, "span", { class: "muted", dir: "ltr" }).append(` (${url.host || url.pathname})`);
     return whole.length;
   }
 }

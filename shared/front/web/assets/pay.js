@@ -9,7 +9,7 @@ import { element, visible } from "./dom.js";
 import { parseHash, parseHex, parseID, sign, toBase64, utf8 } from "./vacant.js";
 
 /** @typedef {{signer: import("./vacant.js").Signer, ahead: number, isShort: boolean, resend: () => boolean}} Payment
- * ahead is the milliseconds that the host's clock is ahead. isShort says that an account pays, and needs money. resend sends the message again, unless another call is under way */
+ * ahead is the milliseconds that the host's clock is ahead. isShort is true if an account pays for this key but has too little money. resend sends the message again, unless another call is under way */
 
 // Any other text may be a password, which is not sent.
 const keyForm = /^[a-z0-9]{1,12}_(live|test)_[A-Za-z0-9]{32}$/;
@@ -21,7 +21,7 @@ const linkDelay = 1100; // a process of the host may not know a new link for a s
  * Sends a request with the key of an account.
  * @param {string} key @param {string} path @param {object} [body] to post @returns {Promise<any>}
  */
-async function ask(key, path, body) {
+async function request(key, path, body) {
   const headers = { Authorization: `Bearer ${key}`, "Idempotency-Key": crypto.randomUUID(), ...(body && { "Content-Type": "application/json" }) };
   const response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), credentials: "omit", redirect: "error", cache: "no-store" });
   const answer = await response.json().catch(() => ({}));
@@ -35,11 +35,11 @@ async function ask(key, path, body) {
 
 /** Links a signer to the account of a key by a signed claim (PROTOCOL §19.5). @param {string} key @param {Payment} payment */
 async function link(key, { signer, ahead }) {
-  const { account, host_id: host } = await ask(key, "/v1/account");
+  const { account, host_id: host } = await request(key, "/v1/account");
   // A claim that names no account would end the signer's link.
   const claim = [parseID(host), signer.id, parseHash(account), "0", String(Math.trunc(Date.now() + ahead) * 1000)];
   const signature = toBase64(parseHex(await sign(signer, utf8(["vacancy:claim:v1", ...claim].join("\x1f")))));
-  await ask(key, "/v1/account/links", { claim: [signer.id, host, ...claim.slice(2), signature.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")].join(".") });
+  await request(key, "/v1/account/links", { claim: [signer.id, host, ...claim.slice(2), signature.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")].join(".") });
   await new Promise((resolve) => setTimeout(resolve, linkDelay));
 }
 
@@ -69,7 +69,7 @@ export function payForm(payment) {
     try {
       if (!keyForm.test(key)) throw new Error("Expected a key of an account, for example vac_live_ with 32 letters and digits after it. This text is not one, and was not sent.");
       if (isShort) {
-        const page = await ask(key, checkoutPath, { amount: Math.round(Number(amount.value) * 1e6) });
+        const page = await request(key, checkoutPath, { amount: Math.round(Number(amount.value) * 1e6) });
         const url = new URL(page.url);
         if (url.protocol !== "https:" && url.origin !== location.origin) throw new Error("The host named a payment page that is not at an https address.");
         verdict.replaceChildren(element("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, `Pay in at ${visible(url.host)}`), ", then send the message again.");

@@ -57,7 +57,7 @@ async function judgeReceipt(source, call) {
 const dollars = (micros) => "$" + (micros / 1e6).toFixed(6).replace(/(\.\d\d\d*?)0+$/, "$1");
 
 /** @param {number} ms @returns {string} */
-const duration = (ms) => {
+const formatDuration = (ms) => {
   const seconds = Math.floor(ms / 1000);
   const parts = [seconds >= 60 && `${Math.floor(seconds / 60)} min`, (seconds % 60 || seconds === 0) && `${seconds % 60} s`];
   return parts.filter(Boolean).join(" ");
@@ -96,7 +96,7 @@ class Talk {
     // Pieces of an answer move the button. A press that begins on it must end on it, or the browser reports no click.
     this.stop.addEventListener("pointerdown", (event) => this.stop.setPointerCapture(event.pointerId));
     this.elapsed = element("span", { id: "elapsed", class: "muted", role: "timer" });
-    /** Shows the text of an answer, once that is loaded. @type {((text: string) => HTMLElement) | null} */
+    /** Shows an answer as Markdown; null until markdown.js is loaded. @type {((text: string) => HTMLElement) | null} */
     this.render = null;
     this.file = element("input", { type: "file", id: "file", accept: place.dataset.files ?? "" });
     this.renew = button("New conversation", () => this.turn("", "", "", (options) => this.caller().renew(options)), { id: "renew", class: "quiet", hidden: "" });
@@ -296,9 +296,9 @@ class Talk {
     const note = `With the file ${visible(file.name)}.`;
     let reply = "";
     await this.turn(text, "", note, async ({ signal, maxPrice, piece }) => {
-      const { ask } = await stoppable(signal, import("./file.js"));
-      const asking = ask(`${this.address}/`, this.vacant, text, file, { most: maxPrice, stopped: signal, piece });
-      const answer = await asking.catch((err) => {
+      const { sendFile } = await stoppable(signal, import("./file.js"));
+      const sending = sendFile(`${this.address}/`, this.vacant, text, file, { most: maxPrice, stopped: signal, piece });
+      const answer = await sending.catch((err) => {
         throw signal.aborted ? new CallError("file", "You stopped waiting. The message with the file may have been sent.") : err;
       });
       await this.loadMarkdown();
@@ -312,7 +312,7 @@ class Talk {
     );
   }
 
-  /** A page without answers loads no Markdown. If it does not load, answers are shown as they were written. */
+  /** Loads the Markdown renderer for the first answer. If loading fails, answers are shown as plain text. */
   async loadMarkdown() {
     this.render ??= await import("./markdown.js").then((m) => m.markdown, () => null);
   }
@@ -371,7 +371,7 @@ class Talk {
     let limit = 0;
     const ticking = setInterval(() => {
       const elapsed = Date.now() - began;
-      this.elapsed.textContent = duration(elapsed) + (limit > elapsed ? `, up to ${duration(limit)}` : "");
+      this.elapsed.textContent = formatDuration(elapsed) + (limit > elapsed ? `, up to ${formatDuration(limit)}` : "");
     }, 1000);
     const tell = (/** @type {string} */ state, /** @type {number} */ left = 0) => {
       if (signal.aborted) return;
@@ -415,7 +415,7 @@ class Talk {
       sent: "Signed and sent. Waiting for the answer",
       retry: "No answer. Sending the same bytes again",
       ask: "Asking what became of an earlier message",
-      pending: "The vacant takes its time. You may close this page; the answer waits.",
+      pending: "The vacant needs more time. You may close this page; the host keeps the answer.",
     });
     if (texts[state] && this.status.textContent !== texts[state]) this.status.textContent = texts[state];
   }
@@ -426,16 +426,16 @@ class Talk {
    */
   explainPrice(ways, resend) {
     const [isShort, free] = [ways.some((way) => way?.way === "credit"), ways.find((way) => way?.way === "free")];
-    const who = isShort ? "the account that pays for your key has less" : "no account pays for your key yet";
-    const until = free ? ` ${Number(free.calls)} ${Number(free.calls) === 1 ? "call a day is" : "calls a day are"} free, the next after 00:00 UTC.` : "";
-    const place = element("div", {});
+    const reason = isShort ? "the account that pays for your key has less" : "no account pays for your key yet";
+    const freeCalls = free ? ` ${Number(free.calls)} ${Number(free.calls) === 1 ? "call a day is" : "calls a day are"} free, the next after 00:00 UTC.` : "";
+    const formPlace = element("div", {});
     this.said.querySelectorAll(".pay").forEach((form) => form.remove()); // of an earlier message
     const load = async () => {
       const [{ payForm }, { ahead }] = await Promise.all([import("./pay.js"), /** @type {Book} */ (this.book).state(/** @type {Key} */ (this.key).id, this.vacant)]);
-      place.append(payForm({ signer: /** @type {Key} */ (this.key), ahead, isShort, resend }));
+      formPlace.append(payForm({ signer: /** @type {Key} */ (this.key), ahead, isShort, resend }));
     };
-    if (ways.some((way) => way?.way === "link")) load().catch((err) => place.append(`The form to pay could not be loaded: ${visible(err instanceof Error ? err.message : String(err))}`));
-    return [element("p", { class: "bad" }, `✗ A call costs at most ${dollars(this.cost)}, and ${who}.${until}`), place];
+    if (ways.some((way) => way?.way === "link")) load().catch((err) => formPlace.append(`The form to pay could not be loaded: ${visible(err instanceof Error ? err.message : String(err))}`));
+    return [element("p", { class: "bad" }, `✗ A call costs at most ${dollars(this.cost)}, and ${reason}.${freeCalls}`), formPlace];
   }
 
   /** Shows why a message has no answer, and what helps. @param {unknown} err @param {string} text @param {string} idem of the message */

@@ -1,5 +1,5 @@
-// Package webpath has the addresses of the pages for browsers, and leads browsers to them. It is apart from the pages
-// themselves, so that functions of AWS which only lead to a page do not contain the pages.
+// Package webpath has the addresses of the pages for browsers, and redirects browsers to them. It is apart from the pages
+// themselves, so that AWS functions that only redirect to a page do not contain the pages.
 package webpath
 
 import (
@@ -28,19 +28,19 @@ func VacantPath(vacant string) string {
 // IsPath reports whether a path is of a page.
 func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
 
-// Browsers ask IconPath for the icon of a site whose page names none. Icon is the address of the icon itself.
+// Browsers request FaviconPath if a page names no icon. IconPath redirects to the icon's asset.
 const (
-	IconPath = "/favicon.ico"
-	Icon     = Path + "favicon.ico"
+	FaviconPath = "/favicon.ico"
+	IconPath    = Path + "favicon.ico"
 )
 
-// Root leads from the root of a host to its first page, from IconPath to the icon, and from an unknown path to a page that
-// says so.
+// Root redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown path to a page that says
+// that it is unknown.
 var Root http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	to := Path
 	switch path := r.URL.Path; {
-	case path == IconPath:
-		to = Icon
+	case path == FaviconPath:
+		to = IconPath
 		w.Header().Set("Cache-Control", "public, max-age=86400")
 	case !IsPath(path):
 		to += url.PathEscape(strings.TrimPrefix(path, "/"))
@@ -86,36 +86,37 @@ func PrefersPage(r *http.Request) bool {
 	return ranks["text/html"] > json
 }
 
-// ToPage leads a client that prefers pages to the page of a vacant, if next serves the vacant's card. If next does not find
-// a path, pages answers such a client. Otherwise ToPage answers as next does.
-func ToPage(next, pages http.Handler) http.Handler {
+// ServePages redirects a client that prefers pages to the page of a vacant, if next serves the vacant's card. If next does
+// not find a path, pages answers such a client. Otherwise ServePages answers as next does.
+func ServePages(next, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&leading{ResponseWriter: w, request: r, pages: pages, isVacant: IsVacant(r.URL.Path), prefers: PrefersPage(r)}, r)
+		next.ServeHTTP(&pageWriter{ResponseWriter: w, request: r, pages: pages, isVacant: IsVacant(r.URL.Path), prefers: PrefersPage(r)}, r)
 	})
 }
 
-// leading replaces an answer of 404, and one of 200 at the address of a vacant, for clients that prefer pages.
-type leading struct {
+// pageWriter is a response writer that replaces an answer of 404, and one of 200 at the address of a vacant, for clients
+// that prefer pages.
+type pageWriter struct {
 	http.ResponseWriter
-	request                         *http.Request
-	pages                           http.Handler
-	isVacant, prefers, begun, leads bool
+	request                            *http.Request
+	pages                              http.Handler
+	isVacant, prefers, begun, replaced bool
 }
 
 // Unwrap lets handlers flush their streams.
-func (l *leading) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+func (p *pageWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-func (l *leading) WriteHeader(status int) {
-	if l.begun {
+func (p *pageWriter) WriteHeader(status int) {
+	if p.begun {
 		return
 	}
-	l.begun = true
-	h := l.Header()
-	if status == http.StatusNotFound || l.isVacant && status < http.StatusBadRequest {
+	p.begun = true
+	h := p.Header()
+	if status == http.StatusNotFound || p.isVacant && status < http.StatusBadRequest {
 		h.Add("Vary", "Accept")
 	}
-	if l.leads = l.prefers && (status == http.StatusNotFound || l.isVacant && status == http.StatusOK); !l.leads {
-		l.ResponseWriter.WriteHeader(status)
+	if p.replaced = p.prefers && (status == http.StatusNotFound || p.isVacant && status == http.StatusOK); !p.replaced {
+		p.ResponseWriter.WriteHeader(status)
 		return
 	}
 	for name := range h {
@@ -124,19 +125,19 @@ func (l *leading) WriteHeader(status int) {
 		}
 	}
 	if status == http.StatusNotFound {
-		l.pages.ServeHTTP(l.ResponseWriter, l.request)
+		p.pages.ServeHTTP(p.ResponseWriter, p.request)
 		return
 	}
-	name, _, _ := message.Split(l.request.URL.Path)
+	name, _, _ := message.Split(p.request.URL.Path)
 	h.Set("Location", VacantPath(name))
 	h.Set("Cache-Control", "public, max-age=60")
-	l.ResponseWriter.WriteHeader(http.StatusSeeOther)
+	p.ResponseWriter.WriteHeader(http.StatusSeeOther)
 }
 
-func (l *leading) Write(b []byte) (int, error) {
-	l.WriteHeader(http.StatusOK)
-	if l.leads {
+func (p *pageWriter) Write(b []byte) (int, error) {
+	p.WriteHeader(http.StatusOK)
+	if p.replaced {
 		return len(b), nil
 	}
-	return l.ResponseWriter.Write(b)
+	return p.ResponseWriter.Write(b)
 }
