@@ -48,7 +48,7 @@ func TestTheREADMEHasTheEstimates(t *testing.T) {
 	table.WriteString("| What | Write units of each | Read units of each | Cost |\n|---|---|---|---|\n")
 	units := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	r, m := cost.Estimate(s, prices, 1e6), cost.DefaultModel()
-	fmt.Fprintf(&table, "| a million calls by Function URL | %s | %s | $%.2f, and $%.2f for their transfer |\n", units(m.WriteUnits), units(m.ReadUnits), r.Before, r.Direct.USD-r.Before)
+	fmt.Fprintf(&table, "| a million calls by Function URL | %s | %s | $%.2f, and $%.2f for their transfer |\n", units(m.WriteUnits), units(m.ReadUnits), r.BeforeTransfer, r.Direct.USD-r.BeforeTransfer)
 	fmt.Fprintf(&table, "| a million calls through CloudFront | %s | %s | $%.2f with their transfer |\n", units(m.WriteUnits), units(m.ReadUnits), r.Edge.USD)
 	for _, e := range estimates.All() {
 		usd, err := e.USD(s, prices)

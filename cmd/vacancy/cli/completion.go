@@ -56,7 +56,7 @@ func complete(a *kit.App, root *cobra.Command) {
 			}
 		case "TENANT":
 			if c.Name() == "revoke" {
-				c.ValidArgsFunction = n.keyIDs
+				c.ValidArgsFunction = n.completeKeyIDs
 			}
 		case "FROM":
 			c.ValidArgsFunction = n.chainEnds
@@ -116,10 +116,10 @@ func contextOf(cmd *cobra.Command) context.Context {
 	return context.Background()
 }
 
-// keyIDs completes the id of an account's key, of a TENANT or of the key in the environment.
-func (n names) keyIDs(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+// completeKeyIDs lists the unrevoked keys of TENANT's account, or of the account of the key in the environment.
+func (n names) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 	if len(args) < 2 && n.Begin(cmd) == nil {
-		// Without an account there is nothing to complete.
+		// If the account cannot be read, ids stays empty.
 		_ = n.WithAccount(contextOf(cmd), whereOf(cmd), kit.OptionalArgument(args), func(c op.Client, of accounts.One) error {
 			keys, err := accounts.ListKeys.Call(contextOf(cmd), c, of)
 			for i := range keys.Keys {

@@ -40,9 +40,9 @@ func deployed(t *testing.T) cost.Shape {
 func TestCallsAndAnIdleMonthCostNoMoreThanPromised(t *testing.T) {
 	r := cost.Estimate(deployed(t), cost.ListPrices(), 1e6)
 	t.Logf("by Function URL $%.3f, $%.3f before transfer out; through CloudFront $%.3f; rows kept $%.2f a month",
-		r.Direct.USD, r.Before, r.Edge.USD, r.Kept.USD)
-	if r.Before > promisedDirect {
-		t.Errorf("a million calls by Function URL cost $%.3f before transfer out, want at most $%.2f", r.Before, promisedDirect)
+		r.Direct.USD, r.BeforeTransfer, r.Edge.USD, r.Kept.USD)
+	if r.BeforeTransfer > promisedDirect {
+		t.Errorf("a million calls by Function URL cost $%.3f before transfer out, want at most $%.2f", r.BeforeTransfer, promisedDirect)
 	}
 	t.Logf("a month in which nobody calls $%.2f", r.Month.USD)
 	if r.Month.USD > promisedMonth {

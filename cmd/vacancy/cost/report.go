@@ -10,14 +10,14 @@ type Report struct {
 	Model  Model  `json:"model"`
 	Shape  Shape  `json:"shape"`
 
-	CallCount float64 `json:"call_count"`
-	Direct    Lines   `json:"function_url"`
-	Before    float64 `json:"function_url_before_transfer_usd"` // Direct without transfer to the Internet
-	Edge      Lines   `json:"cloudfront"`
-	Kept      Lines   `json:"kept_a_month"`
-	Month     Lines   `json:"month"`
-	EveryHour Lines   `json:"month_every_hour"` // additional cost if every handler is used in every hour
-	WorstDay  Day     `json:"worst_day"`
+	CallCount      float64 `json:"call_count"`
+	Direct         Lines   `json:"function_url"`
+	BeforeTransfer float64 `json:"function_url_before_transfer_usd"` // Direct without transfer to the Internet
+	Edge           Lines   `json:"cloudfront"`
+	Kept           Lines   `json:"kept_a_month"`
+	Month          Lines   `json:"month"`
+	EveryHour      Lines   `json:"month_every_hour"` // additional cost if every handler is used in every hour
+	WorstDay       Day     `json:"worst_day"`
 }
 
 // Lines are lines with their sum.
@@ -35,10 +35,10 @@ func Estimate(s Shape, l List, n float64) Report {
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
 		Month: sum(append(Month(s, l), Scheduled(s, l)...)), EveryHour: sum(EveryHour(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
 	}
-	r.Before = r.Direct.USD
+	r.BeforeTransfer = r.Direct.USD
 	for _, line := range r.Direct.Lines {
 		if line.Item == TransferOut {
-			r.Before -= line.USD
+			r.BeforeTransfer -= line.USD
 		}
 	}
 	return r

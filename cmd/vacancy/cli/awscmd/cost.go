@@ -127,7 +127,7 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 		templates, err = readTemplates(from, rec.Stage)
 	} else {
 		from = "the deployed templates"
-		templates, region, err = deployed(a, ctx, rec)
+		templates, region, err = readDeployed(a, ctx, rec)
 	}
 	if err != nil {
 		return costResult{}, err
@@ -171,8 +171,8 @@ func synthesis(name string) string {
 	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
 }
 
-// deployed reads templates from AWS, and returns the stage's Region.
-func deployed(a *kit.App, ctx context.Context, rec stage.Record) (templates [][]byte, region string, err error) {
+// readDeployed reads templates from AWS, and returns the stage's Region.
+func readDeployed(a *kit.App, ctx context.Context, rec stage.Record) (templates [][]byte, region string, err error) {
 	c, err := a.OpenCloud(ctx, rec.Region)
 	if err != nil {
 		return nil, "", err
@@ -197,7 +197,7 @@ func (r costResult) Print(w io.Writer) {
 		lines cost.Lines
 		note  string
 	}{
-		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.Before)},
+		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.BeforeTransfer)},
 		{fmt.Sprintf("%s through CloudFront", plural(r.CallCount)), r.Edge, ""},
 		{"their rows, each month after", r.Kept, ""},
 		{"a month in which nobody calls", r.Month, ""},

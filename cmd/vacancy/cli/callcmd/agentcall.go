@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ import (
 
 // agentCallFlags are the flags of a call by A2A.
 type agentCallFlags struct {
-	typed                         string   // the agent as the person named it
+	target                        string   // agent and host flags, quoted for a shell
 	files                         []string // paths
 	stream, noWait, tasks, pushes bool
 	task, cancel, peer, cursor    string
@@ -40,8 +41,8 @@ func (f *agentCallFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.stream, "stream", false, "print the answer while it comes")
 	fs.StringArrayVar(&f.files, "file", nil, "send a `FILE` with TEXT, unsigned; may be repeated")
 	fs.BoolVar(&f.noWait, "no-wait", false, "print the task at once instead of the answer")
-	fs.StringVar(&f.task, "task", "", "read the task with this `ID`, or send it TEXT")
-	fs.BoolVar(&f.tasks, "tasks", false, "list your tasks, of --context if given, newest first")
+	fs.StringVar(&f.task, "task", "", "read the task with this `ID`, or send TEXT to it")
+	fs.BoolVar(&f.tasks, "tasks", false, "list your tasks, newest first; --context selects the tasks of one context")
 	fs.StringVar(&f.cursor, "cursor", "", "with --tasks: continue after an earlier page")
 	fs.StringVar(&f.push, "push", "", "have the agent notify `URL` of the task of --task, or of TEXT")
 	fs.BoolVar(&f.pushes, "push-list", false, "list the push configurations of --task")
@@ -112,7 +113,12 @@ func agentURL(a *kit.App, ctx context.Context, web *dispatch.HTTP, f callFlags, 
 	if err != nil {
 		return "", err
 	}
-	return outbound.ReplaceSuffix(u, "/a2a/message/send", "").String(), nil
+	return baseURL(u), nil
+}
+
+// baseURL returns the A2A URL of the vacant whose calls go to u.
+func baseURL(u *url.URL) string {
+	return outbound.ReplaceSuffix(u, "/a2a/message/send", "").String()
 }
 
 // callAgent calls an agent of A2A that need not be a vacant, without a key; but the
@@ -128,7 +134,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	if err != nil {
 		return err
 	}
-	f.agent.typed = kit.ShellWord(what) + f.where.Args()
+	f.agent.target = kit.ShellWord(what) + f.where.Args()
 	cards, err := cards(a, web, false)
 	if err != nil {
 		return err
@@ -213,7 +219,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	var fault *a2awire.RPCError
 	switch {
 	case errors.As(err, &fault) && fault.Code == extensionRequired:
-		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", f.agent.typed)
+		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", f.agent.target)
 	case err != nil:
 		return keyHint(a, ctx, err, f, at)
 	}
@@ -341,7 +347,7 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	}
 	switch {
 	case errors.Is(err, agents.ErrStreamCutOff) && t.ID != "":
-		return kit.WithHint(err, "vacancy call %s --task %s", f.agent.typed, kit.ShellWord(kit.Printable(t.ID)))
+		return kit.WithHint(err, "vacancy call %s --task %s", f.agent.target, kit.ShellWord(kit.Printable(t.ID)))
 	case err != nil:
 		return keyHint(a, ctx, err, f, at)
 	case bare != nil:
@@ -495,7 +501,7 @@ func priceOf(ctx context.Context, web *dispatch.HTTP, t dispatch.Target) (price 
 	if err != nil {
 		return 0, false, err
 	}
-	c, err := agents.FetchCard(ctx, web, outbound.ReplaceSuffix(u, "/a2a/message/send", "").String())
+	c, err := agents.FetchCard(ctx, web, baseURL(u))
 	if err != nil || c.VacantID != t.ID {
 		return 0, false, nil
 	}

@@ -60,7 +60,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	sent := res.RequestHash
 	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.SignedMessage(&res.Request)})
 	if err != nil {
-		return keptCall(f.agent.typed, keyHint(a, ctx, err, f, at))
+		return keptCall(f.agent.target, keyHint(a, ctx, err, f, at))
 	}
 	answer := t.Status.Message
 	if bare != nil {
@@ -76,7 +76,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	case reply != nil:
 		res, err = caller.Accept(ctx, target, envelope.AppendResponse(nil, nil, reply))
 	case bare == nil && !t.Status.State.Terminal():
-		return keptCall(f.agent.typed, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
+		return keptCall(f.agent.target, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
 	default:
 		// The task has no signed answer: the signed path tells the outcome.
 		if res, err = caller.Ask(ctx, target); err == nil {

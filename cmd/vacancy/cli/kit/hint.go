@@ -47,23 +47,24 @@ func (a *App) withTypedFlags(hint string) string {
 		return hint
 	}
 	for _, at := range slices.Backward(a.commands.FindAllStringSubmatchIndex(hint, -1)) {
-		begin := at[4] // after the program
+		begin := at[4] // start of the subcommand
 		end := begin + commandLength(hint[begin:])
 		line := hint[begin:end]
 		cmd, _, err := a.running.Root().Find(strings.Fields(line))
 		if err != nil || strings.ContainsAny(line, "[]") || strings.Contains(line, "--help") {
-			continue // the usage of a command
+			continue // line is a usage, an unknown command, or asks for help
 		}
 		hint = hint[:end] + typedFlags(a.running, cmd, line) + hint[end:]
 	}
 	return hint
 }
 
-// beginsWithCommand matches a hint for the person who ran the command. Other hints name a command of
-// somebody else, such as the operator.
+// beginsWithCommand matches a hint for the person who ran the command. Other hints name a command
+// that another person runs, such as the operator.
 var beginsWithCommand = regexp.MustCompile(`^([A-Z_]+=\S+ |env -u \S+ )*` + programName + ` `)
 
-// typedFlags returns the flags that were typed for from, and that line, a line of the command to, lacks.
+// typedFlags returns the host, identity and certificate flags that were typed for the command from, that the command
+// to has, and that are missing in line.
 func typedFlags(from, to *cobra.Command, line string) (flags string) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(strings.Fields(line), func(word string) bool {

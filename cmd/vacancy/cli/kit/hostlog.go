@@ -105,8 +105,7 @@ func (a *App) PlainLog() *slog.Logger {
 	return slog.New(newHumanLog(a.Terminal(a.Err)))
 }
 
-// adminLine is the message of the line of a change by the operator, which may have created or renamed a
-// vacant.
+// adminLine is the log message of an operator's change, which may create or rename a vacant.
 const adminLine = "admin"
 
 // Fields of a call's log line besides those that handlers write.
@@ -199,11 +198,11 @@ type knownNames struct {
 // look, so looks take at most a fiftieth of the time. Lines of strangers may be many, so
 // their names cause at most one stat per restatAfter.
 const (
-	restatAfter = 20 * time.Millisecond
-	relookAfter = 200 * time.Millisecond
-	relookEvery = 30 * time.Second
-	relookShare = 50
-	maxExpired  = time.Second
+	restatAfter     = 20 * time.Millisecond
+	relookAfter     = 200 * time.Millisecond
+	relookEvery     = 30 * time.Second
+	relookShare     = 50
+	maxExpiredPause = time.Second
 )
 
 func (a *App) knownNames() *knownNames {
@@ -223,12 +222,12 @@ func (a *App) knownNames() *knownNames {
 	}}
 }
 
-// expire makes the next line of a call read the names again. It does nothing if reading takes long,
-// because calls wait for it.
+// expire makes the next line of a call read the names again. If the last read that delayed a call took more than 20 ms,
+// expire does nothing, because calls wait for reads.
 func (k *knownNames) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.pause <= maxExpired {
+	if k.pause <= maxExpiredPause {
 		k.read, k.pause = time.Time{}, 0
 	}
 }

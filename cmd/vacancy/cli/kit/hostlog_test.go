@@ -21,7 +21,7 @@ func TestTheFirstLineOfANewVacantHasItsName(t *testing.T) {
 		"created":              {"ok", time.Millisecond, "fox"},
 		"refused":              {"unauthorized", time.Millisecond, "bbbb"},
 		"many vacants":         {"ok", time.Second, "bbbb"},
-		"as many as are quick": {"ok", maxExpired / relookShare, "fox"},
+		"as many as are quick": {"ok", maxExpiredPause / relookShare, "fox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)

@@ -42,7 +42,7 @@ func (r usageResult) rows(fn func(side string, l *account.Line)) {
 	}
 }
 
-// allLines is the name of a line that has none in CSV.
+// allLines is the name in CSV of a line without a name.
 const allLines = "all"
 
 func of(l *account.Line) string {
@@ -57,12 +57,12 @@ func of(l *account.Line) string {
 	return allLines
 }
 
-// name returns what a line sums up, for people.
+// name returns the name of a line in the table.
 func (r usageResult) name(l *account.Line) string {
 	if text := of(l); text != allLines {
 		return r.names.OfText(text)
 	}
-	return "other calls" // by keys and links for --by subject, without a signature for --by caller
+	return "other calls" // --by subject: calls by keys and links; --by caller: unsigned calls
 }
 
 // printTable prints the lines of each side, and their sums.

@@ -26,8 +26,8 @@ type vacantResult struct {
 	described   bool // Published and CallsToday are known
 }
 
-// shownSubstrate returns a substrate as a person types it. For a program that is its URL.
-func shownSubstrate(spec string) string {
+// formatSubstrate formats a substrate as a person types it: a program as its URL.
+func formatSubstrate(spec string) string {
 	if at, ok := strings.CutPrefix(spec, "http:"); ok && kit.IsURL(at) {
 		return at
 	}
@@ -39,7 +39,7 @@ func (r vacantResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  created     %s\n  deleted     %s\n", kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, string(r.State)), r.Created, r.Deleted)
 	} else {
 		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
-			kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, r.stateText()), kit.Printable(r.Capability), kit.Printable(shownSubstrate(r.Substrate)), kit.Printable(r.Endpoint), r.Created)
+			kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, r.stateText()), kit.Printable(r.Capability), kit.Printable(formatSubstrate(r.Substrate)), kit.Printable(r.Endpoint), r.Created)
 	}
 	if r.described && r.Deleted == "" {
 		fmt.Fprintf(w, "  published   %s\n  calls       %s today (UTC)\n", publishedText(r.Published), callsText(r.CallsToday))

@@ -77,8 +77,8 @@ If somebody else changes the vacant meanwhile, this command changes nothing.`,
 		},
 	}
 	agent.Add(cmd.Flags())
-	cmd.Flags().StringVar(&capability, "capability", "", "what the vacant can do, as capability=TEXT")
-	cmd.Flags().StringVar(&substrate, "substrate", "", "as substrate=SUBSTRATE; with --from instead of the substrate in the file")
+	cmd.Flags().StringVar(&capability, "capability", "", "what the vacant can do, the same as capability=TEXT")
+	cmd.Flags().StringVar(&substrate, "substrate", "", "the vacant's substrate, the same as substrate=SUBSTRATE; with --from it replaces the substrate in the file")
 	cmd.Flags().IntVar(&to, "to", 0, "the version of its agent to go back to")
 	NoCheckFlag(cmd.Flags(), &noCheck)
 	kit.HostFlags(cmd.Flags(), &w)
