@@ -13,10 +13,10 @@ import (
 // Estimate is the AWS usage of a feature that is used once.
 type Estimate struct {
 	Feature string  // plural noun
-	Uses    float64 // priced together in the README
+	Uses    float64 // number of uses that the README prices
 
 	WriteUnits, ReadUnits float64
-	Requests, LogBytes    float64               // of all functions
+	Requests, LogBytes    float64               // sum over all functions
 	Milliseconds          map[string]float64    // billed, by function
 	Others                map[cost.Item]float64 // other items of the price list
 }
@@ -73,7 +73,7 @@ var (
 	}
 	// Turn is a turn of a model that takes three seconds, without the units of a call that an echo answers.
 	Turn = Estimate{
-		Feature: "turns of a model for three seconds, besides their calls and the provider's price", Uses: 1000, WriteUnits: 9, ReadUnits: 12, Requests: 1, LogBytes: 450 + 26,
+		Feature: "turns of a model for three seconds, without their calls and the provider's price", Uses: 1000, WriteUnits: 9, ReadUnits: 12, Requests: 1, LogBytes: 450 + 26,
 		Milliseconds: map[string]float64{functions.Message.Name: 3000, functions.Think.Name: 3000}, // both wait
 	}
 	// Graduation is an accepted attempt. It has room for a page of answers of each compared vacant. Most
@@ -87,14 +87,14 @@ var (
 
 // Usage of a view of a page.
 const (
-	PageReads = 5    // of other functions, one after another
+	PageReads = 5    // requests to other functions, one after another
 	PageBytes = 4300 // compressed, with headers
 )
 
 // Usage of a graduation.
 const (
 	graduationPolls = 5
-	graduationSteps = 4 // of the same memory as consent
+	graduationSteps = 4 // invocations of functions with the memory size of consent
 )
 
 // All lists the estimates in the order of the README.
@@ -102,7 +102,7 @@ func All() []Estimate {
 	return []Estimate{Task, BackgroundTask, SlowCall, PricedCall, Booking, Page, Turn, Graduation}
 }
 
-// USD returns the cost of all uses on a stage. It is before transfer out, except for a page.
+// USD returns the cost of all uses on a stage. Only the cost of a page includes transfer out.
 func (e Estimate) USD(s cost.Shape, l cost.List) (float64, error) {
 	price := func(item cost.Item, units float64) float64 { return units / l.Prices[item].Per * l.Prices[item].USD }
 	usd := price(cost.WriteUnits, e.WriteUnits) + price(cost.ReadUnits, e.ReadUnits) + price(cost.LambdaRequests, e.Requests) + price(cost.LogBytes, e.LogBytes/gib)

@@ -54,10 +54,10 @@ type stage struct {
 	deepOnly bool
 }
 
-// Lanes, which take about the same time. The stages of waits mostly wait for servers and other programs.
+// The two lanes take about the same time. Stages in waitLane mostly wait for servers and other programs.
 const (
-	computes = "computes"
-	waits    = "waits"
+	cpuLane  = "cpu"
+	waitLane = "wait"
 )
 
 var stages = []stage{
@@ -65,17 +65,17 @@ var stages = []stage{
 	{name: "vet", about: "go vet, and the command compiles for other systems", run: vet},
 	{name: "lint", about: "staticcheck is silent", needs: []string{"staticcheck"}, run: lint},
 	{name: "zips", about: "the functions and the stacks compile, within no test's limit", run: deployable},
-	{name: "unit", about: "unit tests with the race detector", run: unit, lane: computes},
-	{name: "e2e", about: "stories and attacks through the real command, and clients and servers of others", run: e2e, lane: computes},
-	{name: "web", about: "the JavaScript module and the pages in Chromium", run: web, lane: computes},
-	{name: "fuzz", about: "10 s for each parser of untrusted input", run: fuzz, lane: computes, deepOnly: true},
-	{name: "release", about: "archives and images as they are published, unpacked and run", run: release, lane: computes, deepOnly: true},
-	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck"}, run: infra, lane: computes},
-	{name: "aws", about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack"}, run: aws, lane: waits},
-	{name: "interop", about: "stock A2A clients of Go, JavaScript and Python against a host", run: interop, lane: waits},
-	{name: "store", about: "the store contract on every adapter", needs: []string{"dynamodb-local"}, run: storeContract, lane: waits},
-	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, lane: waits},
-	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, lane: waits},
+	{name: "unit", about: "unit tests with the race detector", run: unit, lane: cpuLane},
+	{name: "e2e", about: "stories and attacks through the real command, and clients and servers of others", run: e2e, lane: cpuLane},
+	{name: "web", about: "the JavaScript module and the pages in Chromium", run: web, lane: cpuLane},
+	{name: "fuzz", about: "10 s for each parser of untrusted input", run: fuzz, lane: cpuLane, deepOnly: true},
+	{name: "release", about: "archives and images as they are published, unpacked and run", run: release, lane: cpuLane, deepOnly: true},
+	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck"}, run: infra, lane: cpuLane},
+	{name: "aws", about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack"}, run: aws, lane: waitLane},
+	{name: "interop", about: "stock A2A clients of Go, JavaScript and Python against a host", run: interop, lane: waitLane},
+	{name: "store", about: "the store contract on every adapter", needs: []string{"dynamodb-local"}, run: storeContract, lane: waitLane},
+	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, lane: waitLane},
+	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, lane: waitLane},
 }
 
 func main() {
@@ -105,13 +105,13 @@ func run(ctx context.Context, args []string) int {
 		return 1
 	}
 	fetched := fetchAll(ctx, chosen)
-	of := func(lane string) []stage {
+	inLane := func(lane string) []stage {
 		return slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.lane != lane })
 	}
-	c.add(inOrder(ctx, of(""), d, fetched, &times))
+	c.add(inOrder(ctx, inLane(""), d, fetched, &times))
 	done := make(chan counts, 1)
-	go func() { done <- inOrder(ctx, of(waits), d, fetched, &times) }()
-	c.add(inOrder(ctx, of(computes), d, fetched, &times))
+	go func() { done <- inOrder(ctx, inLane(waitLane), d, fetched, &times) }()
+	c.add(inOrder(ctx, inLane(cpuLane), d, fetched, &times))
 	c.add(<-done)
 	if c.failed > 0 {
 		return 1
