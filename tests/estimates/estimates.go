@@ -5,10 +5,32 @@ package estimates
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
+
+// StandardStage returns a stage with the defaults, from infra's golden templates. top is the module's directory.
+func StandardStage(t testing.TB, top string) cost.Shape {
+	t.Helper()
+	var templates [][]byte
+	for _, stack := range stage.Stacks() {
+		b, err := os.ReadFile(filepath.Join(top, "infra", "testdata", stack+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates = append(templates, b)
+	}
+	s, err := cost.ReadTemplates(templates...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 // Estimate is the AWS usage of a feature that is used once.
 type Estimate struct {

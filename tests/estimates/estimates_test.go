@@ -13,32 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/tests/estimates"
 )
 
 var update = flag.Bool("update", false, "write the table of costs into infra/README.md")
 
-// standard is a stage with the defaults, from infra's golden templates.
-func standard(t *testing.T) cost.Shape {
-	t.Helper()
-	var templates [][]byte
-	for _, stack := range stage.Stacks() {
-		b, err := os.ReadFile(filepath.Join("..", "..", "infra", "testdata", stack+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		templates = append(templates, b)
-	}
-	s, err := cost.ReadTemplates(templates...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestTheREADMEHasTheEstimates(t *testing.T) {
-	s, prices := standard(t), cost.ListPrices()
+	s, prices := estimates.StandardStage(t, filepath.Join("..", "..")), cost.ListPrices()
 	path := filepath.Join("..", "..", "infra", "README.md")
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -86,7 +67,7 @@ func TestFeaturesCostNoMoreThanPromised(t *testing.T) {
 		estimate estimates.Estimate
 		most     float64
 	}{{estimates.Page, 3.50}, {estimates.Graduation, 1000 * 0.0005}} {
-		usd, err := tt.estimate.USD(standard(t), cost.ListPrices())
+		usd, err := tt.estimate.USD(estimates.StandardStage(t, filepath.Join("..", "..")), cost.ListPrices())
 		if err != nil || usd > tt.most {
 			t.Errorf("%s: $%.3f, %v; want at most $%.2f", tt.estimate.Feature, usd, err, tt.most)
 		}

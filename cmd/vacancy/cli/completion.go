@@ -133,7 +133,7 @@ func (n names) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids 
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// hostedNames are the names of the vacants of the host that cmd's flags choose.
+// hostedNames lists the vacants of the host that cmd's flags choose, by name.
 func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 	if n.Begin(cmd) != nil {
 		return nil

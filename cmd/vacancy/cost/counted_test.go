@@ -34,7 +34,7 @@ const (
 	trace   = "1-67891233-abcdef012345678912345678"
 )
 
-// coldTrips are the successive requests to DynamoDB of a cold call.
+// coldTrips is the number of successive DynamoDB requests that a cold call makes.
 const coldTrips = 3
 
 // Transfer besides the bodies: HTTP headers, request and trace ids, and a share

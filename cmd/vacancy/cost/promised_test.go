@@ -1,14 +1,13 @@
 package cost_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/tests/estimates"
 )
 
 // The promised costs of a stage with the defaults, in dollars.
@@ -22,19 +21,7 @@ const (
 // deployed is a stage with the defaults, from infra's golden templates.
 func deployed(t *testing.T) cost.Shape {
 	t.Helper()
-	var templates [][]byte
-	for _, stack := range stage.Stacks() {
-		b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", stack+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		templates = append(templates, b)
-	}
-	s, err := cost.ReadTemplates(templates...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return estimates.StandardStage(t, filepath.Join("..", "..", ".."))
 }
 
 func TestCallsAndAnIdleMonthCostNoMoreThanPromised(t *testing.T) {

@@ -11,12 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// exportLimits are wide, because the file is the person's own: logbook and
-// chains may be long.
-func exportLimits() canon.Limits {
-	return canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20, Open: true}
-}
-
 // Export is a parsed export file, not verified.
 type Export struct {
 	Format   string            `json:"format"`
@@ -66,7 +60,8 @@ func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 // ParseExport parses the form of an export. Check verifies the content.
 func ParseExport(b []byte) (Export, error) {
 	var e Export
-	err := canon.Unmarshal(b, &e, exportLimits())
+	// The limits are wide, because the file is the person's own: its logbook and chains may be long.
+	err := canon.Unmarshal(b, &e, canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20, Open: true})
 	if err != nil {
 		return e, problem.Wrap(problem.Damaged, err, "not an export of vacancy")
 	}

@@ -34,7 +34,7 @@ type Vacant struct {
 	Plain  string       `json:"plain,omitempty"`  // setting for callers without a key; "" means open
 	Price  *price.Price `json:"price,omitempty"`  // price of a call; nil if calls are free
 	Work   string       `json:"work,omitempty"`   // bound of a call, as "5m0s"; "" means the host's
-	Memory bool         `json:"memory,omitempty"` // its agent remembers the calls of a thread
+	Memory bool         `json:"memory,omitempty"` // whether the agent remembers the calls of a thread
 	// Published is PUBLIC or RESTRICTED for a vacant that is published, else "". CallsToday
 	// counts the calls of the UTC day that are answered or failed. It is nil on a host that
 	// counts no usage, or has too much to add up for a list. Only list and show have both.

@@ -81,7 +81,7 @@ func (whole *documented) forms(t *testing.T) string {
 	return b.String()
 }
 
-// hashKinds are the kinds whose documents have no format, because they are ids or hashes one after another.
+// hashKinds lists the kinds whose documents are ids or hashes without a format in their first byte.
 var hashKinds = []string{"reminder of a call", "tile"}
 
 func addForm(lines map[string]bool, d *store.Doc) {

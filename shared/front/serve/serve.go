@@ -54,8 +54,8 @@ type Handlers struct {
 	Gate                      http.Handler // of graduations
 	Account                   http.Handler // of tenants
 	AGP                       http.Handler
-	// Web has the pages. A browser that opens the address of a vacant is led to its page, and one that opens an unknown
-	// path gets a page that says so.
+	// Web serves the pages. It redirects a browser at the address of a vacant to the vacant's page, and answers a browser
+	// at an unknown path with a 404 page.
 	Web http.Handler
 	// Metrics: AGP serves agp.MetricsPath, too.
 	Metrics bool

@@ -265,6 +265,18 @@ func TestAnUnknownPathIsAPageForBrowsers(t *testing.T) {
 	}
 }
 
+func TestAPageForAnUnknownPathKeepsTheHeadersOfOuterHandlers(t *testing.T) {
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/nope", nil)
+	r.Header.Set("Accept", "text/html")
+	for _, name := range []string{"X-Request-Id", "Access-Control-Allow-Origin", "Etag"} {
+		w.Header().Set(name, "x")
+	}
+	webpath.ServePages(http.NotFoundHandler(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })).ServeHTTP(w, r)
+	if h := w.Header(); w.Code != 404 || h.Get("X-Request-Id") == "" || h.Get("Access-Control-Allow-Origin") == "" || h.Get("Etag") != "" {
+		t.Errorf("%d %v, want the request id and CORS headers, and none of the answer", w.Code, w.Header())
+	}
+}
+
 // A closed child has the pages of an unknown id, byte for byte.
 func TestAClosedChildIsAsUnknown(t *testing.T) {
 	h := newHost(t)

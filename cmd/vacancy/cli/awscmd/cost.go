@@ -39,7 +39,7 @@ func costCommand(a *kit.App) *cobra.Command {
 		Long: `List the prices by which AWS charges a stage, in us-east-1 without free tiers. A host on
 this machine costs nothing at AWS. For a stage in another Region its surcharge is added.
 
-With --host aws it estimates, line by line, the cost of a stage's calls by Function URL and
+With --host aws it prints each line of the estimated cost of a stage's calls by Function URL and
 through CloudFront, of a month without calls, and of the worst day: the most that one day can
 cost by the stage's limits. It lists the costs that no limit bounds. It reads the templates of
 the deployed stage. With --templates it reads templates that "cdk synth" wrote, and needs no

@@ -28,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// agentCallFlags are the flags of a call by A2A.
+// agentCallFlags holds the flags of an A2A call.
 type agentCallFlags struct {
 	target                        string   // agent and host flags, quoted for a shell
 	files                         []string // paths

@@ -150,8 +150,8 @@ func callOneOf(a *kit.App, ctx context.Context, f callFlags, args []string, chan
 // lastThread is the value of --context for the thread of the last call.
 const lastThread = "-"
 
-// callMessage returns the message of a call and the choice of its thread. Without --context, a call of an agent with
-// memory begins a thread, which a later call can continue.
+// callMessage returns the message to send and its thread. If --context is missing, a call to an agent with memory
+// begins a thread, which a later call can continue.
 func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {

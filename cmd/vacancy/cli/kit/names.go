@@ -57,7 +57,7 @@ func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []ide
 	if operator, ok := c.(*AdminAPI); ok {
 		for v, err := range operator.All(ctx, true) {
 			if err != nil {
-				break // ids are shown
+				break // the output has ids instead
 			}
 			names[v.ID] = v.Name
 		}

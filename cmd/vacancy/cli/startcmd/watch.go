@@ -421,7 +421,8 @@ func (w *watching) set(ctx context.Context) error {
 	})
 }
 
-// rejoin checks whether the host of another command runs. When that host runs again, rejoin hosts the agent there.
+// rejoin checks whether the host that another command started still runs. After a restart of that host, rejoin hosts
+// the agent there again.
 func (w *watching) rejoin(ctx context.Context) {
 	now := w.Now()
 	if !w.joined || now.Before(w.next) {

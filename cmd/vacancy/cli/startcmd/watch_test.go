@@ -165,7 +165,7 @@ func TestPortOfAProgram(t *testing.T) {
 
 func TestAProgramIsAwaitedUntilItListensOrEnds(t *testing.T) {
 	w := fox(t, agentFile, "exit 1")
-	w.await(context.Background(), w.begin()) // it ends
+	w.await(context.Background(), w.begin())
 
 	looks := 0
 	w = fox(t, agentFile, "sleep 600")

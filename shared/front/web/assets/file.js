@@ -8,7 +8,7 @@
 import { streamMessage } from "./caller.js";
 import { ANSWER_LIMITS, canonical, parseJSON, parseMessage, textOf, utf8, verifyEnvelope } from "./vacant.js";
 
-const maxBytes = 256 << 10; // of a message with its file
+const maxBytes = 256 << 10; // limit for a message and its file together
 
 /** @param {File} file @returns {Promise<string>} its bytes in base64 */
 const base64 = (file) =>

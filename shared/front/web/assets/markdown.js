@@ -42,7 +42,7 @@ class Renderer {
     this.open = [];
     /** @type {string[]} lines of the open paragraph */
     this.lines = [];
-    this.level = 3; // of the last heading; the answer is below one of this level
+    this.level = 3; // level of the last heading; the page has the answer below a heading of level 3
     /** @type {Fence | null} */
     this.fence = null;
   }
