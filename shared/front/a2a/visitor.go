@@ -150,15 +150,22 @@ func (v *Visitor) ask(r *request, q Question, wait time.Duration, piece Piece) (
 		return t, problem.Invalid("idempotency-key", fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), strconv.Itoa(len(q.ID)))
 	}
 	parts := []task.Part{{Kind: task.Text, Text: q.Text}}
+	var unfit error
 	for i, f := range q.Files {
-		if !r.vacant.Takes(&f) && (r.payer == nil || q.ID == "") { // turn finds the answer of a message that comes again
-			return t, problem.Invalid(fmt.Sprintf("files[%d].mime_type", i), "a type that this agent reads: "+readable(&r.vacant), httpapi.Clip(f.MediaType))
+		if unfit == nil && !r.vacant.Takes(&f) {
+			unfit = problem.Invalid(fmt.Sprintf("files[%d].mime_type", i), "a type that this agent reads: "+readable(&r.vacant), httpapi.Clip(f.MediaType))
 		}
 		parts = append(parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
+	}
+	if unfit != nil && (r.payer == nil || q.ID == "") {
+		return t, unfit
 	}
 	turn, err := d.turn(r, &a2awire.SendRequest{Message: task.Message{ID: q.ID, Context: q.Context, Role: task.User, Parts: parts}})
 	if err != nil {
 		return t, err
+	}
+	if unfit != nil {
+		turn.Unfit = unfit // a question that was answered before still gets its answer
 	}
 	if q.Most != nil && (turn.Most == nil || *q.Most < *turn.Most) {
 		turn.Most = q.Most

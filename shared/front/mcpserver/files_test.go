@@ -9,7 +9,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -60,5 +62,30 @@ func TestAskTakesFilesOfAnAgentThatTakesThem(t *testing.T) {
 	}
 	if n := fmt.Sprint(w.turns.Load()); n != "1" {
 		t.Errorf("agents ran %s times", n)
+	}
+}
+
+// A repeated question of an account gets its stored answer, although the agent no longer takes its file.
+func TestARepeatedQuestionWithAFileRunsOnce(t *testing.T) {
+	var w *world
+	w = newWorld(t, func(c *serve.Config) {
+		c.Substrates[substrate.KindOllama] = func(string) (substrate.Substrate, error) { return w, nil }
+	})
+	agent := definition.Agent{Provider: substrate.KindOllama, Model: "m", Input: []string{"image/png", "text/csv"}}
+	r, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Repeats", Agent: &agent})
+	w.must(err)
+	key := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
+	ask := func(id string) called {
+		return w.callMeta("/v/viewer/mcp", "ask", `{"message":"see","files":[{"name":"a.png","mime_type":"image/png","data":"AAAA"}]}`, fmt.Sprintf(`{%q:%q}`, mcptool.MetaKey, id), key)
+	}
+	first := ask("k1")
+	agent.Input = []string{"text/csv"}
+	_, err = w.server.Vacants.Update(t.Context(), r.ID, vacants.Changes{Agent: &agent})
+	w.must(err)
+	if again := ask("k1"); first.Is || again.Is || again.Data["task"] == nil || again.Data["task"] != first.Data["task"] || w.turns.Load() != 1 {
+		t.Errorf("the answers are %s and %s after %d turns", first.text(), again.text(), w.turns.Load())
+	}
+	if other := ask("k2"); !other.Is || !strings.Contains(other.text(), "files[0].mime_type: expected a type that this agent reads") || w.turns.Load() != 1 {
+		t.Errorf("a new question with a file that the agent does not take: %s", other.text())
 	}
 }
