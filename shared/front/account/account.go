@@ -94,14 +94,22 @@ func (d *api) operator(s op.Server) []op.Route {
 		op.On(s, ListAccounts, d.list),
 		op.On(s, CreditAccount, d.move((*billing.Billing).Credit)),
 		op.On(s, AdjustAccount, d.move((*billing.Billing).Adjust)),
-		op.On(s, SetLine, d.line),
-		op.On(s, SetCap, d.cap),
-		op.On(s, SuspendAccount, d.suspend(true)),
-		op.On(s, ResumeAccount, d.suspend(false)),
+		op.On(s, SetLine, change(d, func(ctx context.Context, id string, b Sum) (billing.Account, error) {
+			return d.SetLine(ctx, id, b.Amount, b.Note)
+		})),
+		op.On(s, SetCap, change(d, func(ctx context.Context, id string, b Limit) (billing.Account, error) {
+			return d.SetCap(ctx, id, b.Amount)
+		})),
+		op.On(s, SuspendAccount, change(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
+			return d.Suspend(ctx, id, true, b.Note)
+		})),
+		op.On(s, ResumeAccount, change(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
+			return d.Suspend(ctx, id, false, b.Note)
+		})),
 		op.On(s, AddIssuer, d.addIssuer),
 		op.On(s, ListIssuers, d.issuers),
-		op.On(s, ShowIssuer, d.issuer),
-		op.On(s, RemoveIssuer, d.removeIssuer),
+		op.On(s, ShowIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.Issuer(ctx, in.ID) }),
+		op.On(s, RemoveIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.RemoveIssuer(ctx, in.ID) }),
 		op.On(s, ForgetSubject, d.forgetSubject),
 		op.On(s, GetOperatorUsage, d.operatorUsage))
 }
@@ -135,26 +143,47 @@ func (d *api) twins(s op.Server) []op.Route {
 	}
 	return []op.Route{
 		op.Handle(GetReceipt.For(s.Operator).Spec(), d.receipt(mayRead)),
-		op.OnTwin(s, ShowAccount.Twin, d.show),
-		op.OnTwin(s, ListChanges.Twin, d.changes),
+		op.OnTwin(s, ShowAccount.Twin, onAccount(d, d.show)),
+		op.OnTwin(s, ListChanges.Twin, onAccount(d, d.changes)),
 		op.OnTwin(s, GetUsage.Twin, d.usage),
 		op.OnTwin(s, GetStatement.Twin, d.statement),
-		op.OnTwin(s, ListKeys.Twin, d.keys),
-		op.OnTwin(s, MakeKey.Twin, d.makeKey),
-		op.OnTwin(s, RevokeKey.Twin, d.revokeKey),
+		op.OnTwin(s, ListKeys.Twin, onAccount(d, d.keys)),
+		op.OnTwin(s, MakeKey.Twin, onAccount(d, d.makeKey)),
+		op.OnTwin(s, RevokeKey.Twin, onAccount(d, d.revokeKey)),
 		op.OnTwin(s, LinkCaller.Twin, d.link),
-		op.OnTwin(s, UnlinkCaller.Twin, d.unlink),
+		op.OnTwin(s, UnlinkCaller.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in OneCaller) (op.None, error) {
+			return op.None{}, d.Unlink(ctx, op.CallerOf(ctx).Key, a.ID, in.Caller)
+		})),
 	}
 }
 
 // find returns the account that the operator names, or the account of the
 // caller's key.
-func (d *api) find(ctx context.Context, one One) (billing.Account, error) {
+func (d *api) find(ctx context.Context, in ofAccount) (billing.Account, error) {
 	by := op.CallerOf(ctx)
 	if by.Operator {
-		return d.Find(ctx, one.Account)
+		return d.Find(ctx, in.account())
 	}
 	return d.Billing.Account(ctx, by.Key.Account)
+}
+
+// onAccount is the function of an operation whose request names an existing account.
+func onAccount[In ofAccount, Out any](d *api, f func(context.Context, *billing.Account, In) (Out, error)) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, in In) (out Out, err error) {
+		a, err := d.find(ctx, in)
+		if err != nil {
+			return out, err
+		}
+		return f(ctx, &a, in)
+	}
+}
+
+// change is the function of an operation that changes an account and shows it.
+func change[Body any](d *api, f func(ctx context.Context, id string, b Body) (billing.Account, error)) func(context.Context, With[Body]) (Account, error) {
+	return onAccount(d, func(ctx context.Context, a *billing.Account, in With[Body]) (Account, error) {
+		changed, err := f(ctx, a.ID, in.Body)
+		return d.whole(ctx, changed, err)
+	})
 }
 
 // whole returns an account with its held amount and its links.
@@ -166,9 +195,21 @@ func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account,
 	if err != nil {
 		return view, err
 	}
-	if view.Held, err = d.held(ctx, &a, view.Balance); err != nil {
+	// The held amount is the sum of the changes, less the balance and the spending that usage counts.
+	held, err := d.Sum(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
+	if err == nil {
+		err = usage.Spent(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
+			held -= spent
+			return nil
+		})
+	}
+	if err != nil {
 		return view, err
 	}
+	// The three are read one after another, so a credit or a fold in between may make the
+	// difference negative.
+	held = max(held-view.Balance, 0)
+	view.Held = &held
 	view.Links, err = d.Billing.Links(ctx, a.ID)
 	return view, err
 }
@@ -180,23 +221,6 @@ func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
 	}
 	self, err := d.Self(ctx)
 	return Account{Account: *a, Balance: balance, Host: self}, err
-}
-
-// held returns the sum of an account's changes, less its balance and the spending that
-// usage counts.
-func (d *api) held(ctx context.Context, a *billing.Account, balance money.Amount) (*money.Amount, error) {
-	held, err := d.Sum(ctx, a, func(c billing.Change) money.Amount { return c.Amount })
-	if err != nil {
-		return nil, err
-	}
-	err = usage.Spent(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
-		held -= spent
-		return nil
-	})
-	// The three are read one after another, so a credit or a fold in between may make the
-	// difference negative.
-	held = max(held-balance, 0)
-	return &held, err
 }
 
 func (d *api) open(ctx context.Context, in op.Body[Opening]) (Account, error) {
@@ -224,9 +248,8 @@ func (d *api) list(ctx context.Context, in List) (page Page, err error) {
 	return page, nil
 }
 
-func (d *api) show(ctx context.Context, in One) (Account, error) {
-	a, err := d.find(ctx, in)
-	all, err := d.whole(ctx, a, err)
+func (d *api) show(ctx context.Context, a *billing.Account, _ One) (Account, error) {
+	all, err := d.whole(ctx, *a, nil)
 	all.Key = op.CallerOf(ctx).Key
 	return all, err
 }
@@ -248,86 +271,41 @@ func (m *Moved) Reply(h http.Header) int {
 
 // move is a change of the balance.
 func (d *api) move(change func(b *billing.Billing, ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, Moving) (Moved, error) {
-	return func(ctx context.Context, in Moving) (m Moved, err error) {
-		a, err := d.find(ctx, in.One)
-		if err != nil {
-			return m, err
-		}
-		a, m.Replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
-		m.Account, err = d.whole(ctx, a, err)
+	return onAccount(d, func(ctx context.Context, a *billing.Account, in Moving) (m Moved, err error) {
+		*a, m.Replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
+		m.Account, err = d.whole(ctx, *a, err)
 		return m, err
-	}
+	})
 }
 
-func (d *api) line(ctx context.Context, in With[Sum]) (Account, error) {
-	a, err := d.find(ctx, in.One)
-	if err == nil {
-		a, err = d.SetLine(ctx, a.ID, in.Body.Amount, in.Body.Note)
-	}
-	return d.whole(ctx, a, err)
-}
-
-func (d *api) cap(ctx context.Context, in With[Limit]) (Account, error) {
-	a, err := d.find(ctx, in.One)
-	if err == nil {
-		a, err = d.SetCap(ctx, a.ID, in.Body.Amount)
-	}
-	return d.whole(ctx, a, err)
-}
-
-func (d *api) suspend(suspended bool) func(context.Context, With[Note]) (Account, error) {
-	return func(ctx context.Context, in With[Note]) (Account, error) {
-		a, err := d.find(ctx, in.One)
-		if err == nil {
-			a, err = d.Suspend(ctx, a.ID, suspended, in.Body.Note)
-		}
-		return d.whole(ctx, a, err)
-	}
-}
-
-func (d *api) changes(ctx context.Context, in ChangeList) (page Changes, err error) {
-	a, err := d.find(ctx, in.One)
-	if err != nil {
-		return page, err
-	}
+func (d *api) changes(ctx context.Context, a *billing.Account, in ChangeList) (Changes, error) {
 	from := max(in.From, 1)
 	all, err := d.Changes(ctx, a.ID, from, pageSize(in.Limit))
-	page = Changes{Changes: make([]Change, len(all)), Next: from + uint64(len(all))}
+	page := Changes{Changes: make([]Change, len(all)), Next: from + uint64(len(all))}
 	for i, c := range all {
 		page.Changes[i] = Change{from + uint64(i), c}
 	}
 	return page, err
 }
 
-func (d *api) keys(ctx context.Context, in One) (k Keys, err error) {
-	a, err := d.find(ctx, in)
-	if err != nil {
-		return k, err
-	}
+func (d *api) keys(ctx context.Context, a *billing.Account, _ One) (Keys, error) {
 	all, err := d.Keys(ctx, a.ID)
 	by := op.CallerOf(ctx).Key
 	all = slices.DeleteFunc(all, func(other billing.Key) bool { return !by.CanSee(&other) })
 	return Keys{append([]billing.Key{}, all...)}, err
 }
 
-func (d *api) makeKey(ctx context.Context, in With[billing.KeyOptions]) (m Made, err error) {
-	a, err := d.find(ctx, in.One)
-	if err == nil {
-		m.Key, m.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
-	}
+func (d *api) makeKey(ctx context.Context, a *billing.Account, in With[billing.KeyOptions]) (m Made, err error) {
+	m.Key, m.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
 	return m, err
 }
 
-func (d *api) revokeKey(ctx context.Context, in RevokedKey) (r billing.Revocation, err error) {
-	a, err := d.find(ctx, in.One)
-	switch {
-	case err != nil:
-	case in.Only:
+func (d *api) revokeKey(ctx context.Context, a *billing.Account, in RevokedKey) (r billing.Revocation, err error) {
+	if in.Only {
 		r.Key, err = d.RevokeOnly(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
-	default:
-		r, err = d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
+		return r, err
 	}
-	return r, err
+	return d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 }
 
 // Linked is the link of a caller, or nil after it was ended.
@@ -350,20 +328,12 @@ func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
 	if err != nil {
 		return Linked{}, err
 	}
-	a, err := d.find(ctx, in.One)
+	a, err := d.find(ctx, in)
 	if err != nil {
 		return Linked{}, err
 	}
 	l, err := d.LinkBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body.Claim)
 	return Linked{&l}, err
-}
-
-func (d *api) unlink(ctx context.Context, in OneCaller) (done op.None, err error) {
-	a, err := d.find(ctx, in.One)
-	if err == nil {
-		err = d.Unlink(ctx, op.CallerOf(ctx).Key, a.ID, in.Caller)
-	}
-	return done, err
 }
 
 // Host is the identity that claims name.

@@ -25,14 +25,6 @@ func (d *api) issuers(ctx context.Context, _ op.None) (Issuers, error) {
 	return Issuers{append([]billing.Issuer{}, all...)}, err
 }
 
-func (d *api) issuer(ctx context.Context, in OneIssuer) (billing.Issuer, error) {
-	return d.Issuer(ctx, in.ID)
-}
-
-func (d *api) removeIssuer(ctx context.Context, in OneIssuer) (billing.Issuer, error) {
-	return d.RemoveIssuer(ctx, in.ID)
-}
-
 func (d *api) forgetSubject(ctx context.Context, in OneSubject) (billing.NamedSubject, error) {
 	a, err := d.Find(ctx, in.Account)
 	if err != nil {

@@ -67,7 +67,28 @@ func (d *api) receipt(mayRead func(*http.Request, call.Pair, *call.RequestRow) (
 		if !ok || !allowed {
 			return noReceipt()
 		}
-		one, err := d.receiptOf(r.Context(), pair, &q, &a)
+		p, err := d.PriceVersion(r.Context(), pair.Vacant, q.PriceVersion)
+		if err != nil {
+			return err
+		}
+		one := receipt.Receipt{
+			Caller: pair.Caller, Vacant: pair.Vacant, Position: int64(q.Position), Request: q.Hash, Reply: a.Hash, Time: canon.FormatTime(a.Time),
+			Version: int64(q.PriceVersion), Price: p.String(), Hold: int64(q.Price), Charge: int64(money.Amount(a.Charge)), Payment: "account", Cut: string(a.Cut),
+		}
+		if a.Usage != nil {
+			one.In, one.Out = int64(a.Usage.In), int64(a.Usage.Out)
+		}
+		switch q.PaidBy {
+		case call.FreeOfDay:
+			one.Payment = "free"
+		case call.PaidByVoucher:
+			one.Payment = "voucher"
+		}
+		now := d.Now()
+		signer, err := d.receipts.Signer(r.Context(), now)
+		if err == nil {
+			err = one.Sign(r.Context(), signer, now)
+		}
 		if err != nil {
 			return err
 		}
@@ -95,32 +116,4 @@ func (d *api) mayRead(r *http.Request, pair call.Pair, q *call.RequestRow) (bool
 	}
 	owner, err := d.receipts.Owner(r.Context(), pair.Vacant)
 	return owner != "" && owner == k.Tenant, err
-}
-
-func (d *api) receiptOf(ctx context.Context, pair call.Pair, q *call.RequestRow, a *call.ResponseRow) (receipt.Receipt, error) {
-	p, err := d.PriceVersion(ctx, pair.Vacant, q.PriceVersion)
-	if err != nil {
-		return receipt.Receipt{}, err
-	}
-	r := receipt.Receipt{
-		Caller: pair.Caller, Vacant: pair.Vacant, Position: int64(q.Position), Request: q.Hash, Reply: a.Hash, Time: canon.FormatTime(a.Time),
-		Version: int64(q.PriceVersion), Price: p.String(), Hold: int64(q.Price), Charge: int64(money.Amount(a.Charge)), Cut: string(a.Cut),
-	}
-	if a.Usage != nil {
-		r.In, r.Out = int64(a.Usage.In), int64(a.Usage.Out)
-	}
-	switch q.PaidBy {
-	case call.FreeOfDay:
-		r.Payment = "free"
-	case call.PaidByVoucher:
-		r.Payment = "voucher"
-	default:
-		r.Payment = "account"
-	}
-	now := d.Now()
-	signer, err := d.receipts.Signer(ctx, now)
-	if err != nil {
-		return r, err
-	}
-	return r, r.Sign(ctx, signer, now)
 }

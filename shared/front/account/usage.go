@@ -164,15 +164,38 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	a, err := d.find(ctx, in.One)
+	a, err := d.find(ctx, in)
 	if err != nil {
 		return u, err
 	}
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
 	paid, earned := lines{by, map[Line]*usage.Counts{}}, lines{by, map[Line]*usage.Counts{}}
 	if by == BySubject {
-		// Subjects are part of what the account paid, so they are read first.
-		if err := d.addSubjects(ctx, a.ID, from, until, &paid); err != nil {
+		// Subjects are part of what the account paid, so their usage is taken from the line of the whole account, which
+		// keeps the rest.
+		all, err := d.Subjects(ctx, a.ID)
+		if err != nil {
+			return u, err
+		}
+		named := make(map[string]*billing.NamedSubject, len(all))
+		for i := range all {
+			named[all[i].ID] = &all[i]
+		}
+		rest := &usage.Counts{}
+		paid.m[Line{}] = rest
+		err = usage.BySubject(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
+			key := Line{Subject: h.Subject}
+			if s := named[h.Subject]; s != nil {
+				key.Issuer, key.Name = s.Issuer, s.Name
+			}
+			if paid.m[key] == nil {
+				paid.m[key] = &usage.Counts{}
+			}
+			paid.m[key].Add(h.Counts)
+			rest.Sub(h.Counts)
+			return nil
+		})
+		if err != nil {
 			return u, err
 		}
 	}
@@ -188,33 +211,6 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	})
 	u.Paid, u.Earned = paid.sorted(), earned.sorted()
 	return u, err
-}
-
-// addSubjects adds a line for each subject of an account, with its name. It takes their usage
-// from the line of the whole account, so that this line keeps the rest.
-func (d *api) addSubjects(ctx context.Context, account string, from, until time.Time, paid *lines) error {
-	all, err := d.Subjects(ctx, account)
-	if err != nil {
-		return err
-	}
-	named := make(map[string]*billing.NamedSubject, len(all))
-	for i := range all {
-		named[all[i].ID] = &all[i]
-	}
-	rest := &usage.Counts{}
-	paid.m[Line{}] = rest
-	return usage.BySubject(ctx, d.Store, account, from, until, func(h usage.Hour) error {
-		key := Line{Subject: h.Subject}
-		if s := named[h.Subject]; s != nil {
-			key.Issuer, key.Name = s.Issuer, s.Name
-		}
-		if paid.m[key] == nil {
-			paid.m[key] = &usage.Counts{}
-		}
-		paid.m[key].Add(h.Counts)
-		rest.Sub(h.Counts)
-		return nil
-	})
 }
 
 // operatorUsage sums up the usage of the operator's own vacants.
@@ -238,7 +234,7 @@ func (d *api) statement(ctx context.Context, in Month) (s Statement, err error) 
 	}
 	from = time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC)
 	until := from.AddDate(0, 1, 0)
-	a, err := d.find(ctx, in.One)
+	a, err := d.find(ctx, in)
 	if err != nil {
 		return s, err
 	}

@@ -47,24 +47,28 @@ const (
 	maxKept  = 4 << 10
 )
 
-// hitOf verifies the card of a match. Verifying costs more than all the rest of a page, so a cache keeps the signed parts
-// of hits, by the hash of the members that they come from.
-func (s *site) hitOf(m *registryclient.HaloMatch) hit {
-	signed := fmt.Appendf(nil, "%s %s %s %s", m.ID, m.CardBlob, m.CapabilityCard, m.Listing)
-	key := identity.Sum(signed)
-	h, known := s.hits.Get(key)
-	if !known {
-		c, err := m.Verified()
-		h = hit{ID: m.ID, Broken: err != nil, Capability: c.CapabilityText}
-		if l := listingOf(m); l != nil {
-			h.Tags, h.Price = l.Tags, priceText(l.Price)
+// hitsOf verifies the cards of a page's matches. Verifying costs more than all the rest of a page, so a cache keeps the
+// signed parts of hits, by the hash of the members that they come from.
+func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
+	for i := range p.Matches {
+		m := &p.Matches[i]
+		signed := fmt.Appendf(nil, "%s %s %s %s", m.ID, m.CardBlob, m.CapabilityCard, m.Listing)
+		key := identity.Sum(signed)
+		h, known := s.hits.Get(key)
+		if !known {
+			c, err := m.Verified()
+			h = hit{ID: m.ID, Broken: err != nil, Capability: c.CapabilityText}
+			if l := listingOf(m); l != nil {
+				h.Tags, h.Price = l.Tags, priceText(l.Price)
+			}
+			if len(signed) <= maxKept {
+				s.hits.Add(key, h)
+			}
 		}
-		if len(signed) <= maxKept {
-			s.hits.Add(key, h)
-		}
+		h.Name, h.State = m.Name, string(m.State)
+		hits = append(hits, h)
 	}
-	h.Name, h.State = m.Name, string(m.State)
-	return h
+	return hits
 }
 
 // listingOf returns the listing of a match, or nil without a readable one.
@@ -108,13 +112,6 @@ func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 		}
 	}
 	return &page{file: "home.html", Title: "Agents of this host", Seconds: 10, Data: data}, nil
-}
-
-func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
-	for i := range p.Matches {
-		hits = append(hits, s.hitOf(&p.Matches[i]))
-	}
-	return hits
 }
 
 // query holds the words of a search.
@@ -170,13 +167,16 @@ type checkpoint struct {
 
 // checkpoint reads the newest checkpoint; nil of a host without one.
 func (r *reader) checkpoint() (*checkpoint, error) {
-	note, err := r.optional("/v1/checkpoint")
-	if err != nil || note == "" {
+	note, err := r.Raw(r.ctx, "/v1/checkpoint", nil)
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return nil, nil
+	case err != nil || len(note) == 0:
 		return nil, err
 	}
-	text, signatures, _ := strings.Cut(note, "\n\n")
+	text, signatures, _ := strings.Cut(string(note), "\n\n")
 	lines := strings.Split(text, "\n")
-	c := &checkpoint{Note: note, Host: lines[0], Signatures: strings.Count(signatures, "\u2014 ")}
+	c := &checkpoint{Note: string(note), Host: lines[0], Signatures: strings.Count(signatures, "\u2014 ")}
 	if len(lines) > 1 {
 		c.Size, err = strconv.ParseUint(lines[1], 10, 53)
 	}

@@ -51,13 +51,3 @@ func (s *site) event(q *http.Request, r *reader) (*page, error) {
 	}
 	return &page{file: "event.html", Title: "Event " + strconv.FormatUint(seq, 10), Script: "log.js", Seconds: 10, Data: eventOf(e)}, nil
 }
-
-// keys is the page of this browser's keys.
-func (s *site) keys(*http.Request, *reader) (*page, error) {
-	return &page{file: "keys.html", Title: "Your keys", Script: "keys.js", Seconds: 10}, nil
-}
-
-// chains is the page that checks chains of calls.
-func (s *site) chains(*http.Request, *reader) (*page, error) {
-	return &page{file: "chains.html", Title: "Check a chain", Script: "chains.js", Seconds: 10}, nil
-}

@@ -72,15 +72,6 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// optional reads what a page can be without: what is not there is "".
-func (r *reader) optional(path string) (string, error) {
-	b, err := r.Raw(r.ctx, path, nil)
-	if problem.Is(err, problem.NotFound) {
-		return "", nil
-	}
-	return string(b), err
-}
-
 // agent reads the agent card at the address of a vacant, by name or id, and lists the media types of the files that its
 // agent takes. If the host does not show the vacant, the error is errNoPage.
 func (r *reader) agent(vacant string) (c *agents.Card, files []string, err error) {

@@ -7,7 +7,6 @@ import (
 	"unicode"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // show makes the characters of a foreign text visible that would hide or turn around what follows them. Joiners stay,
@@ -37,9 +36,6 @@ func counted(n uint64, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
-
-// short is the beginning of an id.
-func short(id identity.ID) string { return id.Short() }
 
 // since is a time in wire form, for people.
 func since(text string) string {

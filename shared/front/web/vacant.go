@@ -67,19 +67,32 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	d := &vacantData{ID: id, Files: strings.Join(files, ","), CardPath: "/v1/capability_card/" + id.String(), EventsPath: "/v1/event_log/" + id.String()}
 	m, err := r.Client.Card(r.ctx, id)
 	switch {
-	case problem.Is(err, problem.NotFound) && own != nil:
-		err = d.unpublished(r)
+	case problem.Is(err, problem.NotFound) && own != nil: // the registry does not show the vacant
+		d.CardPath, d.EventsPath = "/v/"+id.String()+"/card", ""
+		if err := r.Get(r.ctx, d.CardPath, nil, &m); err != nil {
+			return nil, err
+		}
+		if m.ID != id {
+			return nil, problem.New(problem.Untrusted, "the host answered with the card of another vacant")
+		}
 	case problem.Is(err, problem.NotFound):
-		err = errNoPage
-	case err == nil:
-		err = d.published(r, &m)
+		return nil, errNoPage
+	case err != nil:
+		return nil, err
+	default:
+		d.Published, d.Name, d.Listing = &m, m.Name, listingOf(&m)
 	}
-	if err != nil {
+	if d.Card, err = m.Verified(); err != nil {
 		return nil, err
 	}
 	d.CardHash, d.Signature = d.Card.Hash().String(), hex.EncodeToString(d.Card.Signature)
+	if d.Published != nil {
+		if err := d.addHistory(r); err != nil {
+			return nil, err
+		}
+	}
 	if own != nil {
-		if err := d.callable(own); err != nil {
+		if err := d.addPrograms(own); err != nil {
 			return nil, err
 		}
 	}
@@ -90,26 +103,8 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	return &page{file: "vacant.html", Title: title, Script: "page.js", Seconds: 10, Hidden: d.Published == nil, Data: d}, nil
 }
 
-// unpublished reads the card of a vacant that the registry does not show.
-func (d *vacantData) unpublished(r *reader) error {
-	d.CardPath, d.EventsPath = "/v/"+d.ID.String()+"/card", ""
-	var m registryclient.HaloMatch
-	err := r.Get(r.ctx, d.CardPath, nil, &m)
-	if err == nil && m.ID != d.ID {
-		err = problem.New(problem.Untrusted, "the host answered with the card of another vacant")
-	}
-	if err == nil {
-		d.Card, err = m.Verified()
-	}
-	return err
-}
-
-// published reads a vacant from the registry.
-func (d *vacantData) published(r *reader, m *registryclient.HaloMatch) (err error) {
-	d.Published, d.Name, d.Listing = m, m.Name, listingOf(m)
-	if d.Card, err = m.Verified(); err != nil {
-		return err
-	}
+// addHistory adds the listed price, the kin and the events of a published vacant.
+func (d *vacantData) addHistory(r *reader) error {
 	if d.Listing != nil {
 		d.Price = priceText(d.Listing.Price)
 	}
@@ -127,12 +122,14 @@ func (d *vacantData) published(r *reader, m *registryclient.HaloMatch) (err erro
 	return err
 }
 
-// callable adds the ways to call a vacant of this host.
-func (d *vacantData) callable(c *agents.Card) (err error) {
-	if d.Host, err = hostOf(c); err != nil {
-		return err
+// addPrograms adds the ways to call a vacant of this host.
+func (d *vacantData) addPrograms(c *agents.Card) error {
+	base, ok := strings.CutSuffix(c.Interfaces[0].URL, "/v/"+c.VacantID.String())
+	u, err := url.Parse(base)
+	if !ok || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return problem.New(problem.Untrusted, "the card of the vacant names no URL of its host")
 	}
-	d.Name, d.Price, d.Most = c.Name, c.Terms.String(), int64(c.Terms.Hold())
+	d.Host, d.Name, d.Price, d.Most = u.String(), c.Name, c.Terms.String(), int64(c.Terms.Hold())
 	d.Handout = snippet.OfCard(d.Host, c.Name, c)
 	d.Programs = []program{{"vacancy", "vacancy call " + snippet.ShellWord(d.Handout.Address) + ` "hello"`}}
 	if d.Handout.Curl == "" {
@@ -146,16 +143,6 @@ func (d *vacantData) callable(c *agents.Card) (err error) {
 		d.Programs = append(d.Programs, program{labels[l.Name], text})
 	}
 	return nil
-}
-
-// hostOf returns the base URL of the host in the card of a vacant of this host.
-func hostOf(c *agents.Card) (string, error) {
-	base, ok := strings.CutSuffix(c.Interfaces[0].URL, "/v/"+c.VacantID.String())
-	u, err := url.Parse(base)
-	if !ok || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", problem.New(problem.Untrusted, "the card of the vacant names no URL of its host")
-	}
-	return u.String(), nil
 }
 
 // labels are the languages of programs for people.

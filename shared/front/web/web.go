@@ -55,8 +55,8 @@ func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, f := range map[string]func(*http.Request, *reader) (*page, error){
 		Path + "{$}": s.home, Path + "search": s.search, Path + "vacants/{vacant}": s.vacant,
-		Path + "log": s.log, Path + "log/{seq}": s.event, Path + "keys": s.keys, Path + "chains": s.chains,
-		"/": noPage,
+		Path + "log": s.log, Path + "log/{seq}": s.event, "/": noPage,
+		Path + "keys": staticPage("keys", "Your keys"), Path + "chains": staticPage("chains", "Check a chain"),
 	} {
 		mux.HandleFunc(pattern, s.page(f))
 	}
@@ -81,6 +81,13 @@ var errNoPage = problem.New(problem.NotFound, "this host has no such page or vac
 
 func noPage(*http.Request, *reader) (*page, error) { return nil, errNoPage }
 
+// staticPage returns a page that only its script fills.
+func staticPage(name, title string) func(*http.Request, *reader) (*page, error) {
+	return func(*http.Request, *reader) (*page, error) {
+		return &page{file: name + ".html", Title: title, Script: name + ".js", Seconds: 10}, nil
+	}
+}
+
 type site struct {
 	Config
 	hits *lru.Cache[identity.Hash, hit] // by the hash of their signed parts
@@ -104,12 +111,30 @@ type view struct {
 	Assets string // the address of the assets
 }
 
-// page serves one page.
+// page serves one page, or the page of the error.
 func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
 		secure(w.Header())
-		p, err := s.make(f, r)
+		var p *page
+		err := error(problem.New(problem.MethodNotAllowed, "pages are read with GET"))
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			p, err = f(r, s.reader(r))
+		}
+		if err == nil {
+			p.Status = http.StatusOK
+		} else {
+			known := problem.Of(err)
+			row, text := known.Kind.Row(), known.Text()
+			var read *registryclient.StatusError
+			if errors.As(err, &read) || row.Status >= http.StatusInternalServerError {
+				text = row.Text // the details are for programs
+			}
+			p = &page{file: "error.html", Title: row.Text, Status: row.Status, Hidden: true, Data: struct{ Code, Text string }{known.Kind.String(), text}}
+			if read != nil {
+				p.Retry = read.RetryAfter
+			}
+		}
 		status, failure := s.send(w, r, p)
 		level := slog.LevelDebug
 		attrs := []slog.Attr{slog.Int(obs.Status, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), obs.Took(s.Now().Sub(began))}
@@ -119,30 +144,6 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 		}
 		s.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "page", attrs...)
 	}
-}
-
-// make returns a page, or the page of the error.
-func (s *site) make(f func(*http.Request, *reader) (*page, error), r *http.Request) (p *page, err error) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		err = problem.New(problem.MethodNotAllowed, "pages are read with GET")
-	} else {
-		p, err = f(r, s.reader(r))
-	}
-	if err == nil {
-		p.Status = http.StatusOK
-		return p, nil
-	}
-	known := problem.Of(err)
-	row, text := known.Kind.Row(), known.Text()
-	var read *registryclient.StatusError
-	if errors.As(err, &read) || row.Status >= http.StatusInternalServerError {
-		text = row.Text // the details are for programs
-	}
-	retry := ""
-	if read != nil {
-		retry = read.RetryAfter
-	}
-	return &page{file: "error.html", Title: row.Text, Status: row.Status, Retry: retry, Hidden: true, Data: struct{ Code, Text string }{known.Kind.String(), text}}, err
 }
 
 // send renders a page and returns its status.
@@ -202,7 +203,11 @@ var assetFiles embed.FS
 var pageFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"show": show, "short": short, "moment": moment, "since": since, "counted": counted, "has": hasAsset, "vacantPath": webpath.VacantPath,
+	"show": show, "short": identity.ID.Short, "moment": moment, "since": since, "counted": counted, "vacantPath": webpath.VacantPath,
+	"has": func(asset string) bool {
+		_, err := fs.Stat(assetFiles, "assets/"+asset)
+		return err == nil
+	},
 }).ParseFS(pageFiles, "pages/*.html"))
 
 // assetPath has the hash of all assets, so a changed file has another address, and the modules find each
@@ -227,11 +232,6 @@ func hashAssets() string {
 	}
 	sum := identity.Sum(all.Bytes())
 	return hex.EncodeToString(sum[:8])
-}
-
-func hasAsset(name string) bool {
-	_, err := fs.Stat(assetFiles, "assets/"+name)
-	return err == nil
 }
 
 // mediaTypes are the media types of assets. The system's own table may call scripts texts.
