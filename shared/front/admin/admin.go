@@ -16,6 +16,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -31,9 +32,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
@@ -142,23 +145,27 @@ func (d *api) routes(s op.Server) []op.Route {
 		[]op.Route{
 			op.On(s, CreateVacant, d.create),
 			op.On(s, ListVacants, d.list),
-			op.On(s, ShowVacant, d.show),
+			op.On(s, ShowVacant, onVacant(d, d.show)),
 			op.On(s, UpdateVacant, d.update),
 			op.On(s, DeleteVacant, d.change(c.Vacants.Delete)),
-			op.On(s, CheckVacant, d.check), op.On(s, GetTools, d.tools), op.On(s, GetToolTexts, d.toolTexts),
+			op.On(s, CheckVacant, onVacant(d, d.check)), op.On(s, GetTools, onVacant(d, d.tools)), op.On(s, GetToolTexts, onVacant(d, d.toolTexts)),
 			op.On(s, PauseVacant, d.change(c.Vacants.Pause)),
 			op.On(s, ResumeVacant, d.change(c.Vacants.Resume)),
 			op.On(s, SinkVacant, d.change(c.Vacants.Sink)),
 			op.On(s, ArchiveVacant, d.change(c.Vacants.Archive)),
-			op.On(s, ForgetThread, d.forget),
-			op.On(s, ExportVacant, d.export),
+			op.On(s, ForgetThread, onVacant(d, d.forget)),
+			op.On(s, ExportVacant, onVacant(d, d.export)),
 			op.On(s, PublishVacant, d.publish),
-			op.On(s, UnpublishVacant, d.unpublish),
-			op.On(s, RevokeVacant, d.revoke),
-			op.On(s, GetLogbook, d.logbook),
-			op.On(s, GetAgent, d.agent),
+			op.On(s, UnpublishVacant, onVacant(d, func(ctx context.Context, rec *vacants.Record, _ One) (Published, error) {
+				return publishedOf(c.Vacants.Unpublish(ctx, rec.ID))
+			})),
+			op.On(s, RevokeVacant, onVacant(d, func(ctx context.Context, rec *vacants.Record, in With[Revocation]) (Published, error) {
+				return publishedOf(c.Vacants.Revoke(ctx, rec.ID, in.Body.Reason))
+			})),
+			op.On(s, GetLogbook, onVacant(d, d.logbook)),
+			op.On(s, GetAgent, onVacant(d, d.agent)),
 			op.On(s, SetAgent, d.setAgent),
-			op.On(s, GetPlan, d.plan),
+			op.On(s, GetPlan, onVacant(d, d.plan)),
 			op.On(s, SetPlan, d.setPlan),
 			op.On(s, SpawnChild, d.spawn),
 			op.On(s, GetManifest, d.manifest),
@@ -169,12 +176,15 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, GetRoot, d.root),
 			op.On(s, SetRoot, d.setRoot),
 			op.On(s, ListNames, d.names),
-			op.On(s, ReleaseName, d.releaseName),
+			op.On(s, ReleaseName, func(ctx context.Context, in OneName) (Name, error) {
+				released, err := c.Vacants.ReleaseName(ctx, in.Name)
+				return nameOf(&released), err
+			}),
 			op.On(s, RestoredFromBackup, d.restored),
 		},
 		op.If(c.Billing != nil, "this host has no accounts, so calls have no prices",
-			op.On(s, GetPrice, d.price),
-			op.On(s, SetPrice, d.setPrice),
+			op.On(s, GetPrice, onVacant(d, d.price)),
+			op.On(s, SetPrice, onVacant(d, d.setPrice)),
 			op.On(s, PaymentKeys.List, payments.list),
 			op.On(s, PaymentKeys.Set, payments.set),
 			op.On(s, PaymentKeys.Delete, payments.delete)),
@@ -187,12 +197,14 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, AgentSecrets.Set, agents.set),
 			op.On(s, AgentSecrets.Delete, agents.delete)),
 		op.If(c.Vacants.Resources.Spend != nil, "this host has no paid models",
-			op.On(s, GetModels, d.models),
+			op.On(s, GetModels, asked[op.None](c.Vacants.Resources.Models.Current)),
 			op.On(s, SetModels, d.setModels),
-			op.On(s, GetBudget, d.budget),
+			op.On(s, GetBudget, func(ctx context.Context, in OfTenant) (spend.Budget, error) {
+				return c.Vacants.Resources.Spend.Budget(ctx, in.Tenant)
+			}),
 			op.On(s, SetBudget, d.setBudget)),
 		op.If(c.Vacants.Registry != nil, "this host keeps no registry", op.On(s, SetListing, d.setListing)),
-		op.If(c.ChildReport != nil, "this host does not list children", op.On(s, ListChildren, d.children)),
+		op.If(c.ChildReport != nil, "this host does not list children", op.On(s, ListChildren, onVacant(d, d.children))),
 		op.If(c.Recount != nil, "this host does not recount usage", op.On(s, RecountUsage, asked[op.None](c.Recount))),
 		op.If(c.Seal != nil, "this host does not seal its log here", op.On(s, SealLog, asked[op.Unread](c.Seal))),
 		op.If(c.Status != nil, "this host has no status", op.On(s, GetStatus, asked[op.None](c.Status))),
@@ -249,8 +261,11 @@ func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) 
 	if spec.Key != nil {
 		defer spec.Key.Wipe()
 	}
-	if spec.Tenant, err = ownTenant(ctx, spec.Tenant); err != nil {
-		return Vacant{}, err
+	if tenant, ok := askerOf(ctx).OfTenant(); ok { // creates only vacants of its own
+		if spec.Tenant != "" && spec.Tenant != tenant {
+			return Vacant{}, problem.New(problem.Forbidden, "tenant: expected %s, whose key this is, or none, got %s", tenant, clip(spec.Tenant))
+		}
+		spec.Tenant = tenant
 	}
 	if err := d.choose(ctx, spec.Agent); err != nil {
 		return Vacant{}, err
@@ -276,13 +291,9 @@ func (d *api) list(ctx context.Context, in VacantList) (Page, error) {
 	return page, d.enrich(ctx, page.Vacants)
 }
 
-func (d *api) show(ctx context.Context, in One) (Vacant, error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return Vacant{}, err
-	}
-	one := []Vacant{vacantOf(&rec)}
-	err = d.enrich(ctx, one)
+func (d *api) show(ctx context.Context, rec *vacants.Record, _ One) (Vacant, error) {
+	one := []Vacant{vacantOf(rec)}
+	err := d.enrich(ctx, one)
 	return one[0], err
 }
 
@@ -329,37 +340,30 @@ func (d *api) enrich(ctx context.Context, all []Vacant) error {
 
 // change serves a command on one vacant.
 func (d *api) change(command func(context.Context, identity.ID) (vacants.Record, error)) func(context.Context, One) (Vacant, error) {
-	return func(ctx context.Context, in One) (Vacant, error) {
-		rec, err := d.find(ctx, in.Vacant)
-		if err == nil {
-			rec, err = command(ctx, rec.ID)
-		}
-		return vacantOf(&rec), err
-	}
+	return onVacant(d, func(ctx context.Context, rec *vacants.Record, _ One) (Vacant, error) {
+		changed, err := command(ctx, rec.ID)
+		return vacantOf(&changed), err
+	})
 }
 
 // export returns a key. Nothing between here and the operator may store it.
-func (d *api) export(ctx context.Context, in One) (op.Raw[any], error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return nil, err
-	}
+func (d *api) export(ctx context.Context, rec *vacants.Record, _ One) (op.Raw[any], error) {
 	b, _, err := d.Vacants.Export(ctx, rec.ID)
 	return b, err
 }
 
-func (d *api) logbook(ctx context.Context, in LogbookPart) (Logbook, error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return Logbook{}, err
-	}
+func (d *api) logbook(ctx context.Context, rec *vacants.Record, in LogbookPart) (Logbook, error) {
 	placed, err := d.Vacants.Logbook(ctx, rec.ID, max(in.From, 1), int(cmp.Or(in.Limit, vacants.MaxPage)))
 	if err != nil {
 		return Logbook{}, err
 	}
 	page := Logbook{Entries: make([]Entry, len(placed))}
 	for i := range placed {
-		page.Entries[i] = entryOf(&placed[i])
+		e := &placed[i].Entry
+		page.Entries[i] = Entry{
+			Position: placed[i].Position, Hash: e.Hash(), Kind: e.Kind, Payload: e.Payload,
+			Prev: e.Prev, Signature: hex.EncodeToString(e.Signature), Time: canon.FormatTime(e.Time),
+		}
 		page.Next = placed[i].Position + 1
 	}
 	return page, nil

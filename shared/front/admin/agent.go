@@ -26,12 +26,8 @@ type Agent struct {
 func (a *Agent) Sound() error { return a.Vacant.Sound() }
 
 // agent answers with a version of a vacant's agent, the current one if the request names none.
-func (d *api) agent(ctx context.Context, in AgentVersion) (Agent, error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return Agent{}, err
-	}
-	return d.showAgent(ctx, &rec, int(in.Version))
+func (d *api) agent(ctx context.Context, rec *vacants.Record, in AgentVersion) (Agent, error) {
+	return d.showAgent(ctx, rec, int(in.Version))
 }
 
 func (d *api) showAgent(ctx context.Context, rec *vacants.Record, version int) (Agent, error) {
@@ -105,10 +101,7 @@ type Forgetting struct {
 	ContextID *string      `json:"context_id,omitempty"`
 }
 
-func (d *api) forget(ctx context.Context, in With[Forgetting]) (Vacant, error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err == nil {
-		rec, err = d.Vacants.ForgetThread(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
-	}
-	return vacantOf(&rec), err
+func (d *api) forget(ctx context.Context, rec *vacants.Record, in With[Forgetting]) (Vacant, error) {
+	changed, err := d.Vacants.ForgetThread(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
+	return vacantOf(&changed), err
 }

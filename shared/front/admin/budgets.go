@@ -11,21 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (d *api) models(ctx context.Context, _ op.None) (models.Table, error) {
-	return d.Vacants.Resources.Models.Current(ctx)
-}
-
 func (d *api) setModels(ctx context.Context, in op.Body[op.Raw[models.Shape]]) (models.Table, error) {
 	t, err := models.Parse(in.Body)
 	if err != nil {
 		return t, err
 	}
 	return d.Vacants.Resources.Models.Set(ctx, t)
-}
-
-// budget answers with the budget of a tenant or of the host, and with its use today.
-func (d *api) budget(ctx context.Context, in OfTenant) (spend.Budget, error) {
-	return d.Vacants.Resources.Spend.Budget(ctx, in.Tenant)
 }
 
 // DailyBudget is a daily budget in micro-dollars.

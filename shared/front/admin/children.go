@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -58,18 +57,34 @@ func (d *api) spawn(ctx context.Context, in With[Spawning]) (made Spawned, err e
 // makeChild makes the child. A child that inherits the substrate of a parent
 // with a plan gets echo.
 func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
-	reached, err := d.endpoints(ctx, &spec)
+	endpoints, err := d.endpoints(ctx, &spec)
 	if err != nil {
 		return Spawned{}, err
 	}
-	if err := reaches(&spec, reached); err != nil {
-		return Spawned{}, err
+	switch { // a child that does not reach its own endpoints could never answer
+	case len(endpoints) == 0:
+	case spec.Outbound == composite.NoExternal:
+		return Spawned{}, problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, which could not answer else", string(spec.Outbound))
+	case spec.Outbound == composite.ParentPermitted:
+		spec.Tools = slices.Clone(spec.Tools)
+		for _, at := range endpoints {
+			if !slices.Contains(spec.Tools, at) {
+				spec.Tools = append(spec.Tools, at)
+			}
+		}
 	}
 	rec, m, err := d.Vacants.Spawn(ctx, spec)
-	if err != nil {
-		return Spawned{}, asSent(err)
+	if err == nil {
+		return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
 	}
-	return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
+	// The manifest has other names for some fields than the request.
+	p := problem.Of(err)
+	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
+		if rest, ok := strings.CutPrefix(p.Text(), member+":"); ok {
+			err = &problem.Error{Kind: p.Kind, Field: sent, Detail: sent + ":" + rest, Err: p.Err}
+		}
+	}
+	return Spawned{}, err
 }
 
 // endpoints are the URLs that the child's agent sends requests to. A child that would
@@ -102,74 +117,36 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 	return agent.Endpoints(), nil
 }
 
-// reaches allows a child to reach its own endpoints: it adds them to the tools of a
-// child that reaches only its tools, and of a child without a policy. A child that may
-// reach nothing could never answer.
-func reaches(spec *vacants.SpawnSpec, endpoints []string) error {
-	switch {
-	case len(endpoints) == 0:
-	case spec.Outbound == composite.NoExternal:
-		return problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, which could not answer else", string(spec.Outbound))
-	case spec.Outbound == composite.ParentPermitted:
-		spec.Tools = slices.Clone(spec.Tools)
-		for _, at := range endpoints {
-			if !slices.Contains(spec.Tools, at) {
-				spec.Tools = append(spec.Tools, at)
-			}
-		}
-	}
-	return nil
-}
-
-// asSent renames a field to the name that was sent, if the manifest has another
-// name for it.
-func asSent(err error) error {
-	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
-		p := problem.Of(err)
-		if rest, ok := strings.CutPrefix(p.Text(), member+":"); ok {
-			return &problem.Error{Kind: p.Kind, Field: sent, Detail: sent + ":" + rest, Err: p.Err}
-		}
-	}
-	return err
-}
-
 // children answers with a page of a vacant's children and figures of its calls
 // to them.
-func (d *api) children(ctx context.Context, in ChildList) (Children, error) {
-	parent, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return Children{}, err
-	}
+func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList) (Children, error) {
 	all, next, err := d.ChildReport(ctx, askerOf(ctx), parent.ID, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
 	if err != nil {
 		return Children{}, err
 	}
 	page := Children{Children: make([]Child, len(all)), Next: next}
 	for i := range all {
-		if page.Children[i], err = d.child(ctx, &all[i]); err != nil {
+		one, c := &all[i], &page.Children[i]
+		*c = Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
+		if one.Decided > one.Failures {
+			took := one.Median.Milliseconds()
+			c.MedianMS = &took
+		}
+		switch {
+		case one.Record.IsDeleted():
+			c.UnavailableReason = "deleted"
+		case !one.Record.State.CanBeCalled():
+			c.UnavailableReason = string(one.Record.State)
+		}
+		m, ok, err := d.Vacants.Manifest(ctx, one.Record.ID)
+		if err != nil {
 			return Children{}, err
+		}
+		if ok {
+			c.Path, c.Closed, c.Graduated = m.Manifest.BirthPath, m.Manifest.ClosedByDefault, m.Graduated
 		}
 	}
 	return page, nil
-}
-
-func (d *api) child(ctx context.Context, one *delegation.Child) (Child, error) {
-	c := Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
-	if one.Decided > one.Failures {
-		took := one.Median.Milliseconds()
-		c.MedianMS = &took
-	}
-	switch {
-	case one.Record.IsDeleted():
-		c.UnavailableReason = "deleted"
-	case !one.Record.State.CanBeCalled():
-		c.UnavailableReason = string(one.Record.State)
-	}
-	m, ok, err := d.Vacants.Manifest(ctx, one.Record.ID)
-	if ok {
-		c.Path, c.Closed, c.Graduated = m.Manifest.BirthPath, m.Manifest.ClosedByDefault, m.Graduated
-	}
-	return c, err
 }
 
 // manifest answers with a child's manifest.
@@ -216,11 +193,7 @@ func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.Manife
 }
 
 // plan answers with a composite's plan.
-func (d *api) plan(ctx context.Context, in One) (Plan, error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return Plan{}, err
-	}
+func (d *api) plan(ctx context.Context, rec *vacants.Record, _ One) (Plan, error) {
 	p, ok, err := d.Vacants.Plan(ctx, rec.ID)
 	switch {
 	case err != nil:
@@ -228,7 +201,7 @@ func (d *api) plan(ctx context.Context, in One) (Plan, error) {
 	case !ok:
 		return Plan{}, problem.New(problem.NotFound, "vacant %s has no plan", rec.Name)
 	}
-	return planPage(&rec, &p), nil
+	return planPage(rec, &p), nil
 }
 
 func planPage(rec *vacants.Record, p *plan.Plan) Plan {

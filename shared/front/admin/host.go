@@ -49,9 +49,12 @@ func (h *Host) Proves(challenge string) bool {
 }
 
 func (d *api) host(ctx context.Context, in Challenged) (Host, error) {
-	challenge, err := in.challenge()
-	if err != nil {
-		return Host{}, err
+	challenge := ""
+	if given := in.Challenge; len(given) > 0 {
+		challenge = given[0]
+		if len(given) > 1 || challenge == "" || len(challenge) > maxChallenge || strings.Trim(challenge, challengeLetters) != "" {
+			return Host{}, problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", clip(challenge))
+		}
 	}
 	h, err := d.describe(ctx)
 	if err != nil || challenge == "" {
@@ -64,17 +67,6 @@ func (d *api) host(ctx context.Context, in Challenged) (Host, error) {
 	sig, err := s.Sign(ctx, h.Proof(challenge))
 	h.Signature = hex.EncodeToString(sig)
 	return h, err
-}
-
-func (in *Challenged) challenge() (string, error) {
-	given := in.Challenge
-	if len(given) == 0 {
-		return "", nil
-	}
-	if c := given[0]; len(given) == 1 && c != "" && len(c) <= maxChallenge && strings.Trim(c, challengeLetters) == "" {
-		return c, nil
-	}
-	return "", problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", clip(given[0]))
 }
 
 func (d *api) describe(ctx context.Context) (Host, error) {

@@ -60,11 +60,6 @@ func (d *api) names(ctx context.Context, in NameList) (Names, error) {
 	return page, err
 }
 
-func (d *api) releaseName(ctx context.Context, in OneName) (Name, error) {
-	released, err := d.Vacants.ReleaseName(ctx, in.Name)
-	return nameOf(&released), err
-}
-
 func nameOf(r *vacants.ReservedName) Name {
 	n := Name{Name: r.Name, Tenant: r.Tenant}
 	if !r.Deleted.IsZero() {

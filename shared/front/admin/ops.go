@@ -118,6 +118,8 @@ type One struct {
 	Vacant string `path:"vacant"`
 }
 
+func (o One) vacant() string { return o.Vacant }
+
 // With is a request about a vacant with a body.
 type With[Body any] struct {
 	One

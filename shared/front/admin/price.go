@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -21,11 +22,7 @@ type CurrentPrice struct {
 const unreportedFor = 7 * 24 * time.Hour
 
 // price answers with a vacant's price, or a version of it.
-func (d *api) price(ctx context.Context, in PriceVersion) (p CurrentPrice, err error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return p, err
-	}
+func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (p CurrentPrice, err error) {
 	if in.Version > 0 {
 		if rec.Price == nil || in.Version > rec.Price.Version {
 			return p, problem.New(problem.NotFound, "%s has no version %d of its price", rec.Name, in.Version)
@@ -47,12 +44,18 @@ func (d *api) price(ctx context.Context, in PriceVersion) (p CurrentPrice, err e
 	return p, err
 }
 
-func (d *api) setPrice(ctx context.Context, in With[NewPrice]) (Vacant, error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err == nil {
-		rec, err = d.Vacants.SetPrice(ctx, rec.ID, in.Body.price())
+func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in With[NewPrice]) (Vacant, error) {
+	n := &in.Body
+	p := price.Price{Flat: n.Flat, In: n.In, Out: n.Out, Most: n.Most, Free: n.Free}
+	p.BoundFree(n.FreeAddress != nil, n.FreeAll != nil)
+	if n.FreeAddress != nil {
+		p.FreeAddress = *n.FreeAddress
 	}
-	return vacantOf(&rec), err
+	if n.FreeAll != nil {
+		p.FreeAll = *n.FreeAll
+	}
+	changed, err := d.Vacants.SetPrice(ctx, rec.ID, p)
+	return vacantOf(&changed), err
 }
 
 // NewPrice is the next version of a price. The defaults of FreeAddress and FreeAll follow from
@@ -70,16 +73,4 @@ type NewPrice struct {
 // PriceOf returns the price that p is to be; its version, its time and its fee are the host's.
 func PriceOf(p price.Price) NewPrice {
 	return NewPrice{p.Flat, p.In, p.Out, p.Most, p.Free, &p.FreeAddress, &p.FreeAll}
-}
-
-func (n *NewPrice) price() price.Price {
-	p := price.Price{Flat: n.Flat, In: n.In, Out: n.Out, Most: n.Most, Free: n.Free}
-	p.BoundFree(n.FreeAddress != nil, n.FreeAll != nil)
-	if n.FreeAddress != nil {
-		p.FreeAddress = *n.FreeAddress
-	}
-	if n.FreeAll != nil {
-		p.FreeAll = *n.FreeAll
-	}
-	return p
 }

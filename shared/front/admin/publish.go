@@ -82,26 +82,25 @@ type Publication struct {
 }
 
 func (d *api) publish(ctx context.Context, in With[Publication]) (p Published, err error) {
-	wishes, err := in.Body.options()
-	if err != nil {
-		return p, err
+	b := &in.Body
+	wishes := vacants.PublishOptions{By: askerOf(ctx), Capability: b.Capability, Visibility: b.Visibility, Listing: (*vacants.ListingOptions)(b.Listing)}
+	if b.Visibility != nil {
+		if err := checkVisibility(*b.Visibility); err != nil {
+			return p, err
+		}
+	}
+	if b.Venue != nil {
+		wishes.Venue = b.Venue.apply
+		v := listing.DefaultVenue()
+		if err := b.Venue.apply(&v); err != nil { // before anything is read or written
+			return p, err
+		}
 	}
 	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
 		return p, err
 	}
-	wishes.By = askerOf(ctx)
-	rec, receipt, err := d.Vacants.Publish(ctx, rec.ID, wishes)
-	return published(&rec, receipt), err
-}
-
-func (d *api) unpublish(ctx context.Context, in One) (p Published, err error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return p, err
-	}
-	rec, receipt, err := d.Vacants.Unpublish(ctx, rec.ID)
-	return published(&rec, receipt), err
+	return publishedOf(d.Vacants.Publish(ctx, rec.ID, wishes))
 }
 
 // Revocation says why a key is revoked.
@@ -109,17 +108,8 @@ type Revocation struct {
 	Reason string `json:"reason"`
 }
 
-func (d *api) revoke(ctx context.Context, in With[Revocation]) (p Published, err error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return p, err
-	}
-	rec, receipt, err := d.Vacants.Revoke(ctx, rec.ID, in.Body.Reason)
-	return published(&rec, receipt), err
-}
-
-func published(r *vacants.Record, receipt registry.Receipt) Published {
-	return Published{vacantOf(r), Receipt{receipt.Seq, receipt.CardHash, receipt.Visibility, receipt.Replayed}}
+func publishedOf(rec vacants.Record, r registry.Receipt, err error) (Published, error) {
+	return Published{vacantOf(&rec), Receipt{r.Seq, r.CardHash, r.Visibility, r.Replayed}}, err
 }
 
 // setListing sets the operator's listing of a registration, hosted here or not.
@@ -146,26 +136,6 @@ func (d *api) setListing(ctx context.Context, in With[Listing]) (Listed, error) 
 	return Listed{id, g.ListingSource, Listing{
 		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.Family, g.Listing.Owner, g.Listing.Price, g.Listing.Venue,
 	}}, nil
-}
-
-// options returns the options of the publication.
-func (p *Publication) options() (w vacants.PublishOptions, err error) {
-	w = vacants.PublishOptions{Capability: p.Capability, Visibility: p.Visibility}
-	if p.Visibility != nil {
-		if err := checkVisibility(*p.Visibility); err != nil {
-			return w, err
-		}
-	}
-	if p.Listing != nil {
-		l := vacants.ListingOptions(*p.Listing)
-		w.Listing = &l
-	}
-	if p.Venue == nil {
-		return w, nil
-	}
-	w.Venue = p.Venue.apply
-	v := listing.DefaultVenue()
-	return w, w.Venue(&v) // before anything is read or written
 }
 
 func checkVisibility(v lifecycle.Visibility) error {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/hex"
 	"encoding/json"
 
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -114,13 +113,6 @@ type Entry struct {
 	Prev      identity.Hash   `json:"prev_hash"`
 	Signature string          `json:"signature"` // hex
 	Time      string          `json:"ts"`
-}
-
-func entryOf(p *vacants.Placed) Entry {
-	return Entry{
-		Position: p.Position, Hash: p.Entry.Hash(), Kind: p.Entry.Kind, Payload: p.Entry.Payload,
-		Prev: p.Entry.Prev, Signature: hex.EncodeToString(p.Entry.Signature), Time: canon.FormatTime(p.Entry.Time),
-	}
 }
 
 // Logbook is a page of a logbook. Next is the position of the next page, 0

@@ -33,52 +33,59 @@ func ChildrenPath(path string) bool {
 // would get, so the route does not reveal which vacants exist.
 func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	d := &api{c}
-	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {
-		http.MethodPost: func(w http.ResponseWriter, r *http.Request) error { return d.spawnSigned(w, r, asked) },
-	}}))
-}
-
-func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawning.Requests) error {
-	body, err := httpapi.Body(w, r, composite.MaxRequest)
-	if err != nil {
-		return err
-	}
-	q, err := composite.ParseSpawnRequest(body)
-	if err != nil {
-		return err
-	}
-	if r.PathValue("vacant") != q.ParentID.String() {
-		return problem.Invalid("parent_id", fmt.Sprintf("the id of the vacant in the path, %.64q", r.PathValue("vacant")), q.ParentID.String())
-	}
-	if err := asked.Check(&q); err != nil {
-		return err
-	}
-	if q.SecondaryID != nil {
-		// This host would sign for the second parent, which has not been asked.
-		return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
-	}
-	parent, err := d.Vacants.Get(r.Context(), vacants.Operator(), q.ParentID) // it has signed for itself
-	if err != nil {
-		return err
-	}
-	if err := thinks(&q, &parent); err != nil {
-		return err
-	}
-	name, err := childName(q.ParentID, q.Name)
-	if err != nil {
-		return err
-	}
-	if err := asked.Take(r.Context(), &q, d.conflictOr(q.ParentID)); err != nil {
-		return err
-	}
-	made, err := d.makeChild(r.Context(), vacants.SpawnSpec{
-		Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
-		Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
-	})
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusCreated, made)
+	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
+		body, err := httpapi.Body(w, r, composite.MaxRequest)
+		if err != nil {
+			return err
+		}
+		q, err := composite.ParseSpawnRequest(body)
+		if err != nil {
+			return err
+		}
+		if r.PathValue("vacant") != q.ParentID.String() {
+			return problem.Invalid("parent_id", fmt.Sprintf("the id of the vacant in the path, %.64q", r.PathValue("vacant")), q.ParentID.String())
+		}
+		if err := asked.Check(&q); err != nil {
+			return err
+		}
+		if q.SecondaryID != nil {
+			// This host would sign for the second parent, which has not been asked.
+			return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
+		}
+		parent, err := d.Vacants.Get(r.Context(), vacants.Operator(), q.ParentID) // it has signed for itself
+		if err != nil {
+			return err
+		}
+		if err := thinks(&q, &parent); err != nil {
+			return err
+		}
+		name, err := childName(q.ParentID, q.Name)
+		if err != nil {
+			return err
+		}
+		isDeleted := func(ctx context.Context, spawnRequest string) (bool, error) {
+			name, err := childName(q.ParentID, spawnRequest)
+			if err != nil {
+				return false, err
+			}
+			child, err := d.Vacants.ByName(ctx, vacants.Operator(), name)
+			if problem.Is(err, problem.NotFound) {
+				return true, nil
+			}
+			return child.IsDeleted(), err
+		}
+		if err := asked.Take(r.Context(), &q, isDeleted); err != nil {
+			return err
+		}
+		made, err := d.makeChild(r.Context(), vacants.SpawnSpec{
+			Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
+			Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
+		})
+		if err != nil {
+			return err
+		}
+		return httpapi.Answer(w, http.StatusCreated, made)
+	}}}))
 }
 
 // thinks refuses another substrate than the parent's. The host would call it
@@ -111,19 +118,4 @@ func childName(parent identity.ID, spawnRequest string) (string, error) {
 		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", registry.MaxName-len(name)+len(spawnRequest), parent.Short()), strconv.Itoa(len(spawnRequest)))
 	}
 	return name, nil
-}
-
-// conflictOr tells which of the children that parent requested are deleted.
-func (d *api) conflictOr(parent identity.ID) spawning.Gone {
-	return func(ctx context.Context, spawnRequest string) (bool, error) {
-		name, err := childName(parent, spawnRequest)
-		if err != nil {
-			return false, err
-		}
-		r, err := d.Vacants.ByName(ctx, vacants.Operator(), name)
-		if problem.Is(err, problem.NotFound) {
-			return true, nil
-		}
-		return r.IsDeleted(), err
-	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // askerOf returns the party that sent a request.
@@ -39,20 +38,19 @@ func Tenants(c Config) http.Handler {
 	}))
 }
 
-// ownTenant is the tenant of a new vacant: the one named, for a tenant its own.
-func ownTenant(ctx context.Context, named string) (string, error) {
-	tenant, ok := askerOf(ctx).OfTenant()
-	if !ok || named == tenant {
-		return named, nil
-	}
-	if named != "" {
-		return "", problem.New(problem.Forbidden, "tenant: expected %s, whose key this is, or none, got %s", tenant, clip(named))
-	}
-	return tenant, nil
-}
-
 // find finds a vacant that the request's Asker knows, by name, id or the beginning of
 // one.
 func (d *api) find(ctx context.Context, what string) (vacants.Record, error) {
 	return d.Vacants.Find(ctx, askerOf(ctx), what)
+}
+
+// onVacant is the function of an operation on a vacant that the request's Asker knows.
+func onVacant[In interface{ vacant() string }, Out any](d *api, f func(context.Context, *vacants.Record, In) (Out, error)) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, in In) (out Out, err error) {
+		rec, err := d.find(ctx, in.vacant())
+		if err != nil {
+			return out, err
+		}
+		return f(ctx, &rec, in)
+	}
 }

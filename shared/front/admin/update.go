@@ -25,42 +25,33 @@ type Update struct {
 	Seen *string `json:"seen,omitempty"`
 }
 
-func (d *api) update(ctx context.Context, in With[Update]) (Vacant, error) {
-	changes, err := in.Body.changes()
-	if err != nil {
-		return Vacant{}, err
-	}
-	rec, err := d.find(ctx, in.Vacant)
-	if err == nil {
-		changes.By = askerOf(ctx)
-		rec, err = d.Vacants.Update(ctx, rec.ID, changes)
-	}
-	return vacantOf(&rec), err
-}
-
-func (u *Update) changes() (c vacants.Changes, err error) {
-	c = vacants.Changes{Name: u.Name, Capability: u.Capability, Substrate: u.Substrate}
+func (d *api) update(ctx context.Context, in With[Update]) (v Vacant, err error) {
+	u := &in.Body
+	c := vacants.Changes{By: askerOf(ctx), Name: u.Name, Capability: u.Capability, Substrate: u.Substrate}
 	if u.Plain != nil {
 		p, err := vacants.ParsePlain(*u.Plain)
 		if err != nil {
-			return c, err
+			return v, err
 		}
 		c.Plain = &p
 	}
 	if u.Work != nil {
-		d, err := vacants.ParseWork(*u.Work)
+		work, err := vacants.ParseWork(*u.Work)
 		if err != nil {
-			return c, err
+			return v, err
 		}
-		c.Work = &d
+		c.Work = &work
 	}
-	if u.Seen == nil {
-		return c, nil
+	if u.Seen != nil {
+		if c.Seen, err = canon.ParseTime(*u.Seen); err != nil {
+			return v, problem.Invalid("seen", "the member changed of the vacant", clip(*u.Seen))
+		}
 	}
-	if c.Seen, err = canon.ParseTime(*u.Seen); err != nil {
-		err = problem.Invalid("seen", "the member changed of the vacant", clip(*u.Seen))
+	rec, err := d.find(ctx, in.Vacant)
+	if err == nil {
+		rec, err = d.Vacants.Update(ctx, rec.ID, c)
 	}
-	return c, err
+	return vacantOf(&rec), err
 }
 
 // Check is the outcome of asking a vacant's agent. Failure says why a call would
@@ -70,16 +61,13 @@ type Check struct {
 	Failure *call.Cause `json:"failure,omitempty"`
 }
 
-func (d *api) check(ctx context.Context, in One) (Check, error) {
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return Check{}, err
-	}
+func (d *api) check(ctx context.Context, rec *vacants.Record, _ One) (Check, error) {
 	began := time.Now()
-	if err = d.Answers.CheckAgent(ctx, rec.ID); err == nil {
+	err := d.Answers.CheckAgent(ctx, rec.ID)
+	if err == nil {
 		return Check{OK: true}, nil
 	}
-	failure, err := d.failure(ctx, &rec, err, began)
+	failure, err := d.failure(ctx, rec, err, began)
 	return Check{Failure: failure}, err
 }
 
@@ -115,12 +103,9 @@ type ToolTexts struct {
 // maxToolTexts bounds the decisions that a request reads.
 const maxToolTexts = 20
 
-func (d *api) toolTexts(ctx context.Context, in ToolTextsOf) (ToolTexts, error) {
+func (d *api) toolTexts(ctx context.Context, rec *vacants.Record, in ToolTextsOf) (ToolTexts, error) {
 	t := ToolTexts{Calls: []call.ToolCalls{}}
-	rec, err := d.find(ctx, in.Vacant)
 	switch {
-	case err != nil:
-		return t, err
 	case in.Caller.IsZero():
 		return t, problem.Invalid("caller", "the id of a caller", "none")
 	case in.Last > maxToolTexts:
@@ -131,18 +116,14 @@ func (d *api) toolTexts(ctx context.Context, in ToolTextsOf) (ToolTexts, error) 
 	return t, err
 }
 
-func (d *api) tools(ctx context.Context, in One) (Tools, error) {
+func (d *api) tools(ctx context.Context, rec *vacants.Record, _ One) (Tools, error) {
 	t := Tools{Offered: []string{}}
-	rec, err := d.find(ctx, in.Vacant)
-	if err != nil {
-		return t, err
-	}
 	began := time.Now()
 	offer, err := d.Answers.Offer(ctx, rec.ID)
 	if err != nil {
 		// The cause is the whole error, because its text names the server.
 		p := problem.Of(err)
-		t.Failure, err = d.failure(ctx, &rec, problem.Wrap(p.Kind, err, "%s", p.Text()), began)
+		t.Failure, err = d.failure(ctx, rec, problem.Wrap(p.Kind, err, "%s", p.Text()), began)
 		return t, err
 	}
 	for _, one := range offer.Tools {
