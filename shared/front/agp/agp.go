@@ -17,6 +17,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -111,7 +112,17 @@ func (d *api) public(s op.Server) []op.Route {
 
 // metricsAt is the route of the host's metrics.
 func (d *api) metricsAt(path string, a op.Access) op.Route {
-	return op.Handle(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text", Gives: []string{"text/plain"}, Answer: "The text format of Prometheus, 0.0.4."}, d.serveMetrics)
+	return op.Handle(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text", Gives: []string{"text/plain"}, Answer: "The text format of Prometheus, 0.0.4."},
+		func(w http.ResponseWriter, r *http.Request) error {
+			text, err := d.metrics.get(d.Now(), func() ([]byte, error) { return d.Bookings.WriteMetrics(r.Context()) })
+			if err != nil {
+				return err
+			}
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+			w.Header().Set("Cache-Control", "no-store")
+			httpapi.Send(w, http.StatusOK, text)
+			return nil
+		})
 }
 
 // Operations lists the operations of a host that has everything.
@@ -192,7 +203,12 @@ func (c *call) serve(w http.ResponseWriter) (answer any, err error) {
 	if c.left, err = c.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
 		return nil, err
 	}
-	body, err := c.read(w)
+	// The type of the content is only judged if there is one.
+	ct := c.r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(ct); ct == "" || err == nil && strings.HasSuffix(media, "+json") {
+		c.r.Header.Set("Content-Type", "application/json")
+	}
+	body, err := httpapi.Body(w, c.r, MaxBody)
 	if err == nil {
 		c.env, err = parseEnvelope(body)
 	}
@@ -210,16 +226,6 @@ func (c *call) serve(w http.ResponseWriter) (answer any, err error) {
 		return answer, nil
 	}
 	return answer, c.finish(ctx, status, err)
-}
-
-// read reads the body. A type of the content is only judged if there is one.
-func (c *call) read(w http.ResponseWriter) ([]byte, error) {
-	if ct := c.r.Header.Get("Content-Type"); ct == "" {
-		c.r.Header.Set("Content-Type", "application/json")
-	} else if media, _, err := mime.ParseMediaType(ct); err == nil && strings.HasSuffix(media, "+json") {
-		c.r.Header.Set("Content-Type", "application/json")
-	}
-	return httpapi.Body(w, c.r, MaxBody)
 }
 
 // finish counts the request, in one commit. It returns err, or why it could not be
@@ -301,7 +307,8 @@ func (c *call) dispatch(ctx context.Context) (any, error) {
 	if do == nil {
 		return nil, refuse("unknown_intent", problem.Malformed, "intent: expected network.ping, booking.search, venue.list or booking.confirm, got %s", httpapi.Clip(e.Intent))
 	}
-	if !c.mayBeFrom(e.From) {
+	isSender := func(agent string) bool { return e.From == agent || strings.HasPrefix(e.From, agent+":") }
+	if agents := c.key.Agents; len(agents) > 0 && !slices.ContainsFunc(agents, isSender) {
 		return nil, refuse("sender_mismatch", problem.Forbidden, "from: expected an agent of the key, got %s", httpapi.Clip(e.From))
 	}
 	if e.Intent == bookings.IntentConfirm && c.key.Tier != billing.Pro && c.key.Tier != billing.Enterprise {
@@ -323,16 +330,6 @@ func unknownAs(code string, err error) error {
 		return &refusal{code, problem.Of(err)}
 	}
 	return err
-}
-
-// mayBeFrom reports whether the key's agents include the sender.
-func (c *call) mayBeFrom(from string) bool {
-	for _, a := range c.key.Agents {
-		if from == a || strings.HasPrefix(from, a+":") {
-			return true
-		}
-	}
-	return len(c.key.Agents) == 0
 }
 
 // envelopeType asks for the answer in an envelope.
@@ -418,16 +415,5 @@ func (d *api) serveStatus(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "public, max-age=5")
 	httpapi.Send(w, http.StatusOK, b)
-	return nil
-}
-
-func (d *api) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	text, err := d.metrics.get(d.Now(), func() ([]byte, error) { return d.Bookings.WriteMetrics(r.Context()) })
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	httpapi.Send(w, http.StatusOK, text)
 	return nil
 }

@@ -167,31 +167,22 @@ func (c *call) search(ctx context.Context) (any, error) {
 	if ok {
 		c.header.Set("X-Cache", "HIT")
 		c.header.Set("Age", strconv.Itoa(int((searchTime - hit.expires.Sub(now)).Seconds())))
-		var err error
-		if shown, err = c.listed(ctx, hit); err != nil {
+		all, err := c.Bookings.Registry.GetMany(ctx, hit.ids)
+		if err != nil {
 			return nil, err
+		}
+		isListed := map[identity.ID]bool{}
+		for i := range all {
+			isListed[all[i].ID] = all[i].Joined > 0 && all[i].Listed()
+		}
+		shown = nil
+		for i, id := range hit.ids {
+			if isListed[id] {
+				shown = append(shown, hit.venues[i])
+			}
 		}
 	}
 	return Search{append([]Venue{}, shown...), feePct, hit.expires.UTC().Format(time.RFC3339), query}, nil
-}
-
-// listed drops the venues of a remembered search that are not listed any more.
-func (c *call) listed(ctx context.Context, f *found) ([]Venue, error) {
-	all, err := c.Bookings.Registry.GetMany(ctx, f.ids)
-	if err != nil {
-		return nil, err
-	}
-	shown := map[identity.ID]bool{}
-	for i := range all {
-		shown[all[i].ID] = all[i].Joined > 0 && all[i].Listed()
-	}
-	var venues []Venue
-	for i, id := range f.ids {
-		if shown[id] {
-			venues = append(venues, f.venues[i])
-		}
-	}
-	return venues, nil
 }
 
 // maxPages bounds the pages that one answer reads, also if few of them fit a party.

@@ -41,9 +41,6 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + ":" + strconv.Itoa(r.Burst)
 }
 
-// quarter is a quarter of r, with a burst of one token at least.
-func (r Rate) quarter() Rate { return Rate{PerSecond: r.PerSecond / 4, Burst: max(1, r.Burst/4)} }
-
 // size is the number of buckets: 1.5 MiB, of which only used pages are
 // resident.
 const size = 1 << 16

@@ -49,7 +49,8 @@ func Limit(c Config, next http.Handler) http.Handler {
 			next = newKeyed(all, c)
 		}
 		if c.Urgent != nil {
-			next = either(c.Urgent, &reads{next: all, rate: c.Reads.quarter(), now: c.Now}, next)
+			quarter := Rate{PerSecond: c.Reads.PerSecond / 4, Burst: max(1, c.Reads.Burst/4)}
+			next = either(c.Urgent, &reads{next: all, rate: quarter, now: c.Now}, next)
 		}
 	}
 	if c.PageReads != (Rate{}) {
@@ -88,7 +89,7 @@ type limit struct {
 func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who := caller.Origin(r.RemoteAddr)
 	if l.requests != nil {
-		if wait, ok := l.requests.take(who, cost(r)); !ok {
+		if wait, ok := l.requests.take(who, float64(1+bodySize(r)/perToken)); !ok {
 			refuse(w, r, wait, tooManyRequests)
 			return
 		}
@@ -123,9 +124,6 @@ const tooManyRequests = "too many requests from this address"
 // perToken is the number of bytes of a body that cost a token: storing them costs
 // as much as a small request.
 const perToken = 4 << 10
-
-// cost is the tokens of a request.
-func cost(r *http.Request) float64 { return float64(1 + bodySize(r)/perToken) }
 
 // bodySize is the length of a request's body: the largest if it is unknown or more.
 func bodySize(r *http.Request) int64 {

@@ -24,7 +24,9 @@ type reads struct {
 }
 
 func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if wait, ok := l.open(); !ok {
+	over := l.spend(0) - float64(l.rate.Burst)
+	if over >= 0 {
+		wait := l.rate.within(over) + 1 // one nanosecond after the debt is refilled
 		refuse(w, r, wait, "too many requests of all callers together")
 		return
 	}
@@ -35,22 +37,12 @@ func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r)
 }
 
-// open reports whether units are left, or how long until there are.
-func (l *reads) open() (wait time.Duration, ok bool) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bucket.Fill(l.rate.PerSecond, now)
-	if over := l.bucket.Spent - float64(l.rate.Burst); over >= 0 {
-		return l.rate.within(over) + 1, false // one nanosecond after the debt is refilled
-	}
-	return 0, true
-}
-
-func (l *reads) spend(units float64) {
+// spend spends units, and returns how many are spent and not refilled.
+func (l *reads) spend(units float64) (spent float64) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bucket.Fill(l.rate.PerSecond, now)
 	l.bucket.Spent += units
+	return l.bucket.Spent
 }

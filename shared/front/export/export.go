@@ -85,14 +85,17 @@ type ChainLine struct {
 // has one. An unknown or ambiguous vacant is refused before the first line.
 func Chain(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		last, err := lastOf(r)
-		if err != nil {
-			httpapi.Fail(w, err)
-			return
+		var last uint64
+		if s := r.URL.Query().Get("last"); s != "" {
+			var err error
+			if last, err = strconv.ParseUint(s, 10, 63); err != nil || last == 0 {
+				httpapi.Fail(w, problem.Invalid("last", "a positive number", clip(s)))
+				return
+			}
 		}
 		var out *lines
 		var end End
-		err = c.Source.Walk(r.Context(), func(v store.View) error {
+		err := c.Source.Walk(r.Context(), func(v store.View) error {
 			from, err := transcript.Own(r.Context(), v, r.PathValue("from"), r.URL.Query().Get("own"))
 			if err != nil {
 				return err
@@ -119,18 +122,6 @@ func Chain(c Config) http.Handler {
 			_ = out.put(ChainLine{End: &end}, true)
 		}
 	})
-}
-
-func lastOf(r *http.Request) (uint64, error) {
-	s := r.URL.Query().Get("last")
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n == 0 {
-		return 0, problem.Invalid("last", "a positive number", strconv.Quote(s[:min(len(s), 80)]))
-	}
-	return n, nil
 }
 
 // refusal is an error as the last line shows it. The reader is the operator, so
@@ -177,18 +168,12 @@ func (l *lines) put(v any, now bool) error {
 		_ = l.rc.SetWriteDeadline(time.Now().Add(patience))
 	}
 	l.n++
-	if err := l.json.Encode(v); err != nil {
-		return gone(err)
+	err := l.json.Encode(v)
+	if err == nil && now {
+		err = l.rc.Flush()
 	}
-	if now {
-		return gone(l.rc.Flush())
+	if err != nil {
+		return problem.Wrap(problem.Canceled, err, "the reader has gone")
 	}
 	return nil
-}
-
-func gone(err error) error {
-	if err == nil {
-		return nil
-	}
-	return problem.Wrap(problem.Canceled, err, "the reader has gone")
 }

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"reflect"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -72,7 +74,14 @@ func Operations() []op.Spec { return op.Specs((&pages{}).routes()) }
 
 func (p *pages) routes() []op.Route {
 	route := func(method, path, doc string, in, out reflect.Type, answer func(*http.Request) (any, error)) op.Route {
-		return op.Handle(op.Spec{Method: method, Path: "/v1/admin/export" + path, Status: http.StatusOK, Doc: doc, In: in, Out: out}, serve(answer))
+		return op.Handle(op.Spec{Method: method, Path: "/v1/admin/export" + path, Status: http.StatusOK, Doc: doc, In: in, Out: out}, func(w http.ResponseWriter, r *http.Request) error {
+			page, err := answer(r)
+			if err != nil {
+				p := problem.Of(fault(err))
+				return &problem.Error{Kind: p.Kind, Field: p.Field, Detail: refusal(err).Detail, Err: err}
+			}
+			return httpapi.Answer(w, http.StatusOK, page)
+		})
 	}
 	return []op.Route{
 		route("GET", "", "shows the format of the export of a host in the cloud", reflect.TypeFor[op.None](), reflect.TypeFor[About](), p.about),

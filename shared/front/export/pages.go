@@ -43,18 +43,6 @@ func Pages(c Config) http.Handler {
 
 type pages struct{ Config }
 
-// serve adapts a function that returns a page or an error to a handler.
-func serve(answer func(*http.Request) (any, error)) httpapi.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		page, err := answer(r)
-		if err != nil {
-			p := problem.Of(fault(err))
-			return &problem.Error{Kind: p.Kind, Field: p.Field, Detail: refusal(err).Detail, Err: err}
-		}
-		return httpapi.Answer(w, http.StatusOK, page)
-	}
-}
-
 // view runs read over its own view of the store.
 func (p *pages) view(r *http.Request, read func(ctx context.Context, v store.View) error) error {
 	return p.Source.Walk(r.Context(), func(v store.View) error { return read(r.Context(), v) })
@@ -73,13 +61,9 @@ func (p *pages) streams(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	prefix, err := q.stream("prefix")
-	if err != nil {
-		return nil, err
-	}
-	limit, err := q.number("limit")
-	if err != nil {
-		return nil, err
+	prefix, limit := q.stream("prefix"), q.number("limit")
+	if q.err != nil {
+		return nil, q.err
 	}
 	if _, err := store.ParseStreamCursor(q.values["cursor"]); err != nil {
 		return nil, err
@@ -100,24 +84,13 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := q.stream("stream")
-	if err == nil && name == "" {
-		err = problem.Invalid("stream", "the name of a stream", "none")
+	name := q.stream("stream")
+	if name == "" {
+		q.refuse("stream", "the name of a stream", "none")
 	}
-	if err != nil {
-		return nil, err
-	}
-	from, err := q.number("from")
-	if err != nil {
-		return nil, err
-	}
-	limit, err := q.number("limit")
-	if err != nil {
-		return nil, err
-	}
-	head, err := q.number("head")
-	if err != nil {
-		return nil, err
+	from, limit, head := q.number("from"), q.number("limit"), q.number("head")
+	if q.err != nil {
+		return nil, q.err
 	}
 	order := store.Ascending
 	switch q.values["order"] {
@@ -196,9 +169,9 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := q.number("limit")
-	if err != nil {
-		return nil, err
+	limit := q.number("limit")
+	if q.err != nil {
+		return nil, q.err
 	}
 	if _, err := store.ParseCursor(q.values["cursor"]); err != nil {
 		return nil, err
@@ -242,40 +215,38 @@ func (p *pages) open(r *http.Request) (any, error) {
 	if len(body) > maxOpen {
 		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", maxOpen)
 	}
-	bound, box, err := readBox(body)
-	if err != nil {
+	var is struct {
+		Bound string `json:"bound"`
+		Box   string `json:"box" canon:"secret"`
+	}
+	if err := canon.Unmarshal(body, &is, canon.Limits{Bytes: maxOpen, Depth: 2, Keys: 2}); err != nil {
 		return nil, err
 	}
-	if !textkeys.IsBound(bound) {
+	box, err := base64.StdEncoding.Strict().DecodeString(is.Box)
+	if err != nil || len(box) == 0 {
+		return nil, problem.Invalid("box", "a sealed box in base64", "something else")
+	}
+	if !textkeys.IsBound(is.Bound) {
 		return nil, problem.Wrap(problem.Forbidden, custody.ErrWithheld, "an export opens keys of texts, and nothing else")
 	}
-	secret, err := p.Vault.Open(r.Context(), bound, box)
+	secret, err := p.Vault.Open(r.Context(), is.Bound, box)
 	if err != nil {
 		return nil, err
 	}
 	return Secret{secret}, nil
 }
 
-// readBox parses the body of open: {"bound", "box"}.
-func readBox(body []byte) (bound string, box []byte, err error) {
-	var is struct {
-		Bound string `json:"bound"`
-		Box   string `json:"box" canon:"secret"`
-	}
-	if err := canon.Unmarshal(body, &is, canon.Limits{Bytes: maxOpen, Depth: 2, Keys: 2}); err != nil {
-		return "", nil, err
-	}
-	bound = is.Bound
-	if box, err = base64.StdEncoding.Strict().DecodeString(is.Box); err != nil || len(box) == 0 {
-		return "", nil, problem.Invalid("box", "a sealed box in base64", "something else")
-	}
-	return bound, box, nil
-}
-
-// query holds the parameters of a query, each at most once, and their ranges.
+// query holds the parameters of a query, each at most once, and their ranges. err is the first refusal.
 type query struct {
 	values map[string]string
 	ranges map[string]op.Range
+	err    error
+}
+
+func (q *query) refuse(name, want, got string) {
+	if q.err == nil {
+		q.err = problem.Invalid(name, want, got)
+	}
 }
 
 // queryOf parses the query of a request and refuses parameters that its type lacks: ignoring a
@@ -308,22 +279,22 @@ func queryOf(r *http.Request, request any) (query, error) {
 }
 
 // number parses a number in the range of a parameter. A missing one is the default, or 0.
-func (q query) number(name string) (uint64, error) {
+func (q *query) number(name string) uint64 {
 	is := q.ranges[name]
 	s, there := q.values[name]
 	if !there {
 		n, _ := is.Default.(int64)
-		return uint64(n), nil
+		return uint64(n)
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < is.Min || n > is.Max || strconv.FormatInt(n, 10) != s {
-		return 0, problem.Invalid(name, fmt.Sprintf("%d to %d", is.Min, is.Max), clip(s))
+		q.refuse(name, fmt.Sprintf("%d to %d", is.Min, is.Max), clip(s))
 	}
-	return uint64(n), nil
+	return uint64(n)
 }
 
 // list parses which documents are requested.
-func (q query) list() (store.Range, error) {
+func (q *query) list() (store.Range, error) {
 	r := store.Range{Partition: q.values["partition"], First: q.values["first"], Last: q.values["last"]}
 	if q.values["index"] != "" {
 		if r != (store.Range{}) {
@@ -341,12 +312,12 @@ func (q query) list() (store.Range, error) {
 }
 
 // stream parses the name or the prefix of a stream.
-func (q query) stream(name string) (store.Stream, error) {
+func (q *query) stream(name string) store.Stream {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q.values[name])
 	if err != nil || len(b) > store.MaxKey {
-		return "", problem.Invalid(name, "at most 512 bytes in base64url", clip(q.values[name]))
+		q.refuse(name, "at most 512 bytes in base64url", clip(q.values[name]))
 	}
-	return store.Stream(b), nil
+	return store.Stream(b)
 }
 
 func clip(s string) string { return strconv.Quote(s[:min(len(s), 80)]) }

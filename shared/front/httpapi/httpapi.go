@@ -226,17 +226,13 @@ func RefusalOf(err error) Refusal {
 
 // Problem returns the error that was rendered as r.
 func (r *Refusal) Problem() error {
-	return &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
-}
-
-// kindOf returns the kind of a code. A code of a later host is Internal.
-func kindOf(code string) problem.Kind {
+	p := &problem.Error{Kind: problem.Internal, Field: r.Field, Detail: r.Detail} // a later host may have other codes
 	for _, k := range problem.Kinds() {
-		if k.String() == code {
-			return k
+		if k.String() == r.Code {
+			p.Kind = k
 		}
 	}
-	return problem.Internal
+	return p
 }
 
 // members is implemented by errors that add the members of an object to their body.

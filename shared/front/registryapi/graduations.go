@@ -97,19 +97,14 @@ func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.Submi
 		return out, err
 	}
 	out.View = st.View()
-	unjudged(&out.View)
-	return out, nil
-}
-
-// unjudged removes the vacants that a child was compared with: siblings may be
-// closed children, too.
-func unjudged(v *graduation.View) {
-	v.Findings = nil
-	if v.Refusal != nil && v.Refusal.Kind == problem.Collusion.String() {
-		short := *v.Refusal
+	// Not shown are the vacants that the child was compared with: siblings may be closed children, too.
+	out.Findings = nil
+	if out.Refusal != nil && out.Refusal.Kind == problem.Collusion.String() {
+		short := *out.Refusal
 		short.Detail = problem.Collusion.Row().Text
-		v.Refusal = &short
+		out.Refusal = &short
 	}
+	return out, nil
 }
 
 // status reports an attempt to its parent or child. Everybody else
@@ -134,5 +129,5 @@ func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	return answer(w, st.View())
+	return httpapi.Answer(w, http.StatusOK, st.View())
 }

@@ -1,6 +1,7 @@
 package registryapi
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -23,7 +24,7 @@ const (
 )
 
 func (d *api) card(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+	id, err := vacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (d *api) card(w http.ResponseWriter, r *http.Request) error {
 // those whose subject it is, and its command line takes their numbers for the
 // vacant's (PROTOCOL §19).
 func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+	id, err := vacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	after, limit := q.number("from_seq"), q.number("limit")
 	who, err := d.caller.Of(r, nil)
 	if q.err != nil || err != nil {
-		return first(q.err, err)
+		return cmp.Or(q.err, err)
 	}
 	events, err := d.Registry.Events(r.Context(), id, who, uint64(after), int(limit))
 	if err != nil {
@@ -88,7 +89,7 @@ func eventOf(l *registry.Logged) registryclient.Event {
 }
 
 func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+	id, err := vacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 	depth, direction := q.number("depth"), q.word("direction")
 	who, err := d.caller.Of(r, nil)
 	if q.err != nil || err != nil {
-		return first(q.err, err)
+		return cmp.Or(q.err, err)
 	}
 	chain, err := d.Registry.Lineage(r.Context(), id, who, registry.Direction(direction), int(depth))
 	if err != nil {
@@ -132,9 +133,6 @@ func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	}
 	return public(w, r, page)
 }
-
-// pathID is the vacant in the path.
-func pathID(r *http.Request) (identity.ID, error) { return vacantID(r.PathValue("id")) }
 
 // vacantID is the vacant that a path names. An invalid id is NotFound.
 func vacantID(text string) (identity.ID, error) {
@@ -219,13 +217,4 @@ func (q *query) boolean(name string) bool {
 		q.refuse(name, "true or false", got)
 		return false
 	}
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

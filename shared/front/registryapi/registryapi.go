@@ -63,7 +63,10 @@ func (d *api) routes() []op.Route {
 		op.Handle(GetEvent.Spec(), d.event),
 		op.Handle(GetLineage.Spec(), d.lineage),
 		op.Handle(ListRevocations.Spec(), d.revocations),
-		op.Handle(Describe.Spec(), d.describe),
+		op.Handle(Describe.Spec(), func(w http.ResponseWriter, r *http.Request) error {
+			revalidated(w, r, openapi.JSON)
+			return nil
+		}),
 	}
 }
 
@@ -126,11 +129,6 @@ func (Kin) Ranges() map[string]op.Range {
 // Ranges implements op.Ranged.
 func (RevocationList) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": {Min: 1, Max: maxRevocations, Default: int64(maxRevocations)}}
-}
-
-func (d *api) describe(w http.ResponseWriter, r *http.Request) error {
-	revalidated(w, r, openapi.JSON)
-	return nil
 }
 
 // Operations lists the operations of the registry, of search and of the gate.

@@ -6,11 +6,18 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// answer sends an answer that is not cacheable: to a change, or for one reader
-// only.
-func answer(w http.ResponseWriter, v any) error { return httpapi.Answer(w, http.StatusOK, v) }
+// show sends an answer to a reader. Anonymous answers are the same for
+// everybody, so they are cacheable.
+func show(w http.ResponseWriter, r *http.Request, who *identity.ID, v any) error {
+	w.Header().Set("Vary", readproof.Header)
+	if who != nil {
+		return httpapi.Answer(w, http.StatusOK, v)
+	}
+	return public(w, r, v)
+}
 
 // public sends an answer that is the same for everybody. Caches may store it
 // and must revalidate it each time, so that a vacant that was unpublished or

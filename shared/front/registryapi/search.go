@@ -152,7 +152,7 @@ func (s *searchAPI) queryCapability(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	return answer(w, registryclient.Matches{Matches: matches[:fitting(matches)], NotImplemented: []string{}})
+	return httpapi.Answer(w, http.StatusOK, registryclient.Matches{Matches: matches[:fitting(matches)], NotImplemented: []string{}})
 }
 
 // plain is the reference's search.

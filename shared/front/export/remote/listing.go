@@ -50,11 +50,7 @@ func (l *listing) take(names []store.Stream, next string) error {
 		defer l.close()
 		return l.merge()
 	}
-	return l.step(next)
-}
-
-// step detects every cycle of cursors within three times its length.
-func (l *listing) step(next string) error {
+	// This finds every cycle of cursors within three times its length.
 	if l.seen > 0 && next == l.mark {
 		return wrong("streams", "a list that ends", "the same page again")
 	}

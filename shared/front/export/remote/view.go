@@ -59,7 +59,7 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 	q := url.Values{"stream": {base64.RawURLEncoding.EncodeToString([]byte(s))}, "from": {strconv.FormatUint(from, 10)}, "limit": {strconv.Itoa(n)}}
 	if d == store.Descending {
 		q.Set("order", "desc")
-		if n == 1 && v.head.wants(s) {
+		if n == 1 && s != v.head.had[0] && s != v.head.had[1] {
 			q.Set("head", strconv.Itoa(headRows))
 		}
 	}
@@ -68,16 +68,9 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 		return nil, err
 	}
 	if q.Has("head") {
-		v.head.take(s, page.Head)
+		v.head = head{s, page.Head, [2]store.Stream{v.head.had[1], s}}
 	}
 	return rowsOf(&page.Rows, from, n, d)
-}
-
-func (h *head) wants(s store.Stream) bool { return s != h.had[0] && s != h.had[1] }
-
-func (h *head) take(s store.Stream, part *export.RowsPart) {
-	h.of, h.part = s, part
-	h.had[0], h.had[1] = h.had[1], s
 }
 
 // rowsOf returns the rows of a part if they match the request: at most n, in
