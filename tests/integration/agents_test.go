@@ -330,27 +330,6 @@ func TestAQueueAtSQSKeepsTheContract(t *testing.T) {
 	})
 }
 
-// A message that meets faults for long is kept for a person.
-func TestWhatTheWorkerCannotHandleIsKept(t *testing.T) {
-	s := shared(t)
-	tasks, dead := s.queue(t, "tasks"), s.queue(t, "dead")
-	out, err := tasks.client.GetQueueAttributes(t.Context(), &awssqs.GetQueueAttributesInput{QueueUrl: &tasks.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := dead.client.GetQueueAttributes(t.Context(), &awssqs.GetQueueAttributesInput{QueueUrl: &dead.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var policy struct {
-		DeadLetterTargetArn string
-		MaxReceiveCount     json.Number
-	}
-	if err := json.Unmarshal([]byte(out.Attributes["RedrivePolicy"]), &policy); err != nil || policy.DeadLetterTargetArn != kept.Attributes["QueueArn"] || policy.MaxReceiveCount.String() != "65" {
-		t.Errorf("redrive policy %s, %v; want the queue %s", out.Attributes["RedrivePolicy"], err, kept.Attributes["QueueArn"])
-	}
-}
-
 // Stock clients talk to the stage: the clients of tests/interop whose answers are not
 // streams. The local AWS holds streams back.
 func TestStockClientsAreAnsweredByTheStage(t *testing.T) {

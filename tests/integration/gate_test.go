@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -329,38 +328,6 @@ func (s *deployed) asked(t *testing.T, view *graduation.View, child identity.ID)
 	if err != nil || json.Unmarshal(b, &told) != nil || told.ID != view.ID {
 		t.Errorf("the child reads of its graduation %s: %s, %v", view.ID, b, err)
 	}
-}
-
-// A composite asks its closed children, and answers; one of them then becomes
-// public, and is found and called by callers who could not before. Key, chains
-// and logbook continue.
-func TestAClosedChildServesItsParentAndThenEverybody(t *testing.T) {
-	s := shared(t)
-	parent := s.composite(t)
-	kids := s.children(t, parent, 2)
-	s.planned(t, parent, kids)
-	p := s.pair(t, parent)
-	_, answered := p.say("look")
-	want := "echo from " + kids[0].Short() + ": first look | echo from " + kids[1].Short() + ": second look"
-	if got := answered.Reply.Payload.Text(); got != want {
-		t.Errorf("the composite answers %q, want %q", got, want)
-	}
-
-	stranger := s.pair(t, kids[0])
-	e := stranger.Call("hello", time.Now())
-	stranger.refused("a closed child, to a stranger", stranger.send(e), http.StatusMisdirectedRequest, "misdirected")
-	skill := word(t)
-	view := s.graduated(t, parent, kids[0], "speaks "+skill)
-	t.Logf("accepted after %v", view.Decided.Sub(view.Began))
-	t.Logf("found after %v", soon(t, s.registry(t, nil), skill, kids[0]))
-	s.forget()
-	if a := stranger.send(e); a.Status != http.StatusOK {
-		t.Errorf("a call to the child, graduated: %v, want 200", a)
-	}
-	if _, again := p.say("look"); again.Reply.Payload.Text() != want {
-		t.Errorf("the composite answers %q after its child graduated, want %q", again.Reply.Payload.Text(), want)
-	}
-	s.whole(t)
 }
 
 // A table that refuses writes for a while delays a commit. One that cannot be

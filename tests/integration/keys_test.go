@@ -30,45 +30,6 @@ func record(t *testing.T, docs store.Store, id identity.ID) (store.Doc, map[stri
 	return d, members
 }
 
-// The seed in the table is a box that KMS opens only for its vacant.
-func TestASeedOpensForItsVacantAlone(t *testing.T) {
-	s := shared(t)
-	_, docs := s.tables(t)
-	id, other := s.vacant(t), s.vacant(t)
-	_, members := record(t, docs, id)
-	var box []byte
-	if err := json.Unmarshal(members["seed"], &box); err != nil || len(box) < 2 {
-		t.Fatalf("the sealed seed: %d bytes, %v", len(box), err)
-	}
-	client := kms.NewFromConfig(operator(s.aws))
-	key := s.outputs(t, "data")["SealKey"]
-	for _, tt := range []struct {
-		name    string
-		context map[string]string
-		opens   bool
-	}{
-		{"its own context", map[string]string{"vacancy": "vacant:" + id.String()}, true},
-		{"another vacant's", map[string]string{"vacancy": "vacant:" + other.String()}, false},
-		{"none", nil, false},
-		{"its own and more", map[string]string{"vacancy": "vacant:" + id.String(), "more": "x"}, false},
-	} {
-		out, err := client.Decrypt(t.Context(), &kms.DecryptInput{KeyId: &key, CiphertextBlob: box[1:], EncryptionContext: tt.context})
-		if (err == nil) != tt.opens {
-			t.Errorf("Decrypt() under %s = %v, want it to open: %t", tt.name, err, tt.opens)
-		}
-		if err != nil {
-			continue
-		}
-		seed, err := identity.KeyFromSeed(out.Plaintext)
-		if err != nil || seed.ID() != id {
-			t.Errorf("what is in the box is not the seed of %s: %v", id.Short(), err)
-		}
-		if bytes.Contains(box, out.Plaintext) {
-			t.Error("the seed lies in the table in clear")
-		}
-	}
-}
-
 // A writer to the table cannot make one vacant sign as another.
 func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 	local(t)

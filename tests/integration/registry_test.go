@@ -23,7 +23,6 @@ import (
 	indexes "github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
-	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/tests/caller"
@@ -214,99 +213,6 @@ func soon(t *testing.T, r *registryclient.Client, query string, want identity.ID
 	return time.Since(began)
 }
 
-// A publication by plain HTTP is found within seconds, on every search route,
-// is called at its card's endpoint, and disappears with the answer to its
-// withdrawal.
-func TestAPublishedVacantIsFoundCalledAndGoneAtOnce(t *testing.T) {
-	s := shared(t)
-	r, skill := s.registry(t, nil), word(t)
-	p := s.draft(t, "speaks "+skill)
-	id := p.card.VacantID
-	halo := p.halo(t, lifecycle.Public)
-	receipt, err := r.Publish(t.Context(), halo)
-	if err != nil {
-		t.Fatalf("publish: %v", err)
-	}
-	t.Logf("found %.1f s after it was published, as event %d", soon(t, r, skill, id).Seconds(), receipt.Seq)
-	for name, ask := range map[string]func() (registryclient.Page, error){
-		"GET search_capability": func() (registryclient.Page, error) { return r.SearchCapability(t.Context(), skill, 5) },
-		"POST query_capability": func() (registryclient.Page, error) { return r.QueryCapability(t.Context(), skill, "echo", 5) },
-	} {
-		if page, err := ask(); err != nil || len(page.Matches) != 1 || page.Matches[0].ID != id {
-			t.Errorf("%s = %+v, %v; want the one", name, page.Matches, err)
-		}
-	}
-	s.pair(t, id).say("are you there")
-
-	again, err := r.Publish(t.Context(), halo)
-	if err != nil || !again.Replayed || again.Seq != receipt.Seq {
-		t.Errorf("the same bytes again = %+v, %v; want the first receipt", again, err)
-	}
-	halo.Family = nil // a stranger changes an unsigned member and sends it with the vacant's signature
-	if again, err = r.Publish(t.Context(), halo); err != nil || !again.Replayed {
-		t.Errorf("a recorded publish rewritten = %+v, %v; want nothing changed", again, err)
-	}
-	if m, err := r.Card(t.Context(), id); err != nil || m.Family != "echo" || m.State != lifecycle.Active {
-		t.Errorf("the card by id = %+v, %v; want family and state as they were", m, err)
-	}
-
-	if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Hidden)); err != nil {
-		t.Fatalf("unpublish: %v", err)
-	}
-	if ids := found(t, r, skill); ids != nil {
-		t.Errorf("search finds %v right after it was unpublished, want nobody", ids)
-	}
-	if _, err := r.Card(t.Context(), id); !problem.Is(err, problem.Forbidden) && !problem.Is(err, problem.NotFound) {
-		t.Errorf("the card of one who hides, to a stranger = %v, want it refused", err)
-	}
-	if _, err := s.registry(t, p.key).Card(t.Context(), id); err != nil {
-		t.Errorf("the card of one who hides, to itself: %v", err)
-	}
-	s.whole(t)
-}
-
-// A revoked key is refused by all handlers, from the next request on.
-func TestARevokedKeyIsRefusedEverywhere(t *testing.T) {
-	s := shared(t)
-	r, skill := s.registry(t, nil), word(t)
-	p := s.draft(t, "speaks "+skill)
-	id := p.card.VacantID
-	if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, r, skill, id)
-	before := s.pair(t, id)
-	before.say("hello")
-	p.seq++
-	e := event.Event{
-		Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "leaked"), Key: "revoke:" + word(t), Time: time.Now().UnixMilli(), ActorSeq: p.seq,
-	}
-	if err := e.Sign(t.Context(), p.key); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Revoke(t.Context(), registryclient.Revocation{
-		ID: id, Reason: "leaked", Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: hex.EncodeToString(e.Signature),
-	}); err != nil {
-		t.Fatalf("revoke: %v", err)
-	}
-	if ids := found(t, r, skill); ids != nil {
-		t.Errorf("search finds %v, want nobody", ids)
-	}
-	if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); !problem.Is(err, problem.Revoked) {
-		t.Errorf("publish = %v, want it refused: the key is revoked", err)
-	}
-	if m, err := r.Card(t.Context(), id); err != nil || m.Status != "revoked" {
-		t.Errorf("the card by id has status %q, %v; want revoked", m.Status, err)
-	}
-	s.forget() // a negative answer is cached for a second at most
-	before.refused("a call to the revoked", before.send(before.Call("hello", time.Now())), http.StatusGone, "gone")
-	other := s.vacant(t)
-	caller := &caller.Caller{Key: p.key, To: other}
-	by := s.pair(t, other)
-	by.Caller = caller
-	by.refused("a call by the revoked", by.send(by.Call("hello", time.Now())), http.StatusForbidden, "revoked")
-}
-
 // manifest is the index manifest in the stage's bucket; the zero one if there
 // is none.
 func (s *deployed) manifest(t *testing.T) (m indexes.Manifest) {
@@ -360,38 +266,6 @@ func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
 	if fresh := s.manifest(t); fresh.Archive == m.Archive || fresh.Entries < m.Entries {
 		t.Errorf("the index made again is %+v, want another with as many entries as %+v", fresh, m)
 	}
-}
-
-// A sealed log is followed from outside: by its host's key, and as a
-// continuation of what was seen before.
-func TestTheSealedLogIsVerifiedFromOutside(t *testing.T) {
-	s := shared(t)
-	r := s.registry(t, nil)
-	var sizes []string
-	for range 2 {
-		p := s.draft(t, "speaks "+word(t))
-		if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); err != nil {
-			t.Fatal(err)
-		}
-		s.invoke(t, "checkpointer-schedule")
-		out, errs, exit := s.try(t, root(t), "log", "verify", s.RegistryURL)
-		if exit != 0 {
-			t.Fatalf("log verify: exit %d\n%s%s", exit, out, errs)
-		}
-		note, err := r.Raw(t.Context(), "/v1/checkpoint", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.Split(string(note), "\n")
-		if want := "vacancy/" + s.id(t); lines[0] != want {
-			t.Errorf("the checkpoint's origin is %q, want %q", lines[0], want)
-		}
-		sizes = append(sizes, lines[1])
-	}
-	if sizes[0] == sizes[1] {
-		t.Errorf("two checkpoints of %v events, want the second to have more", sizes)
-	}
-	t.Logf("checkpoints of %v events", sizes)
 }
 
 // id is the host's.
