@@ -4,7 +4,6 @@ package lambda
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -228,63 +227,6 @@ func TestFrozenFunctionAnswersTheNextCall(t *testing.T) {
 		}
 	}
 	sound(t, host, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
-}
-
-// Two execution environments get one envelope at once, as when a caller's retry
-// overtakes its first try: one runs it.
-func TestOfTwoFunctionsOneAcceptsAnEnvelope(t *testing.T) {
-	host := awshost.New(t)
-	c := caller.New(t, host.Create(t, "raced", nil))
-	functions := [2]*Function{}
-	for i := range functions {
-		functions[i] = Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
-	}
-	for round := range 12 {
-		// Every third round they are two messages for one position: a fork.
-		both := [2]*envelope.Envelope{}
-		both[0] = c.Call(fmt.Sprint("round ", round), time.Now())
-		both[1] = both[0]
-		if round%3 == 2 {
-			both[1] = c.Call(fmt.Sprint("rival of round ", round), time.Now())
-		}
-		answers := race(t, functions, both)
-		winner, loser := 0, 1
-		if answers[1].Status == 200 {
-			winner, loser = 1, 0
-		}
-		if answers[winner].Status != 200 || answers[loser].Status != 409 {
-			t.Fatalf("round %d: %v and %v, want 200 and 409", round, answers[0], answers[1])
-		}
-		same := both[0] == both[1]
-		switch state := answers[loser].State; {
-		case same && state == "answered" && string(answers[loser].Raw) != string(answers[winner].Raw):
-			t.Errorf("round %d: two answers to one envelope:\n%s\n%s", round, answers[winner].Raw, answers[loser].Raw)
-		case same && state != "answered" && state != "pending", !same && state != "":
-			t.Errorf("round %d: the loser reads %v", round, answers[loser])
-		}
-		c.Accepted(both[winner])
-	}
-	sound(t, host, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
-}
-
-func race(t *testing.T, functions [2]*Function, both [2]*envelope.Envelope) (answers [2]caller.Answer) {
-	t.Helper()
-	var all sync.WaitGroup
-	var errs [2]error
-	for i := range both {
-		all.Go(func() {
-			r, err := functions[i].Post(t.Context(), caller.SendPath, caller.Body(both[i]))
-			if err == nil {
-				answers[i], err = caller.Read(both[i], r.Status, []byte(r.Body))
-			}
-			errs[i] = err
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
-	return answers
 }
 
 // JSON in JSON grows most with quotation marks: two bytes of the caller's body

@@ -4,13 +4,10 @@ package lambda
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
@@ -201,87 +198,6 @@ func (k *kin) units(t *testing.T, handler *Function, all *steps) {
 	if reads > model.ReadUnits {
 		t.Errorf("a graduation takes %v read units, the estimate says %v", reads, model.ReadUnits)
 	}
-}
-
-func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
-	k := newKin(t)
-	machine, env := newMachines(t)
-	handler, account, all := run(t, "graduate", k.host, env...), run(t, "admin", k.host, env...), newSteps(t, k.host)
-	policy := gate.DefaultPolicy()
-	policy.Limit = 1
-	for _, tt := range []struct {
-		name    string
-		prepare func(child identity.ID)
-		error   string
-		want    []any // state, step, error
-	}{
-		{"evidence is missing, and must not be", func(identity.ID) {
-			p := policy
-			p.Mode = gate.Strict
-			k.set(t, p)
-		}, "GraduationCollusionError", []any{graduation.Refused, gate.Collusion, "GraduationCollusionError"}},
-		{"the key is revoked", func(child identity.ID) {
-			k.set(t, policy)
-			if _, _, err := k.server.Vacants.Revoke(t.Context(), child, "gone"); err != nil {
-				t.Fatal(err)
-			}
-		}, "RevokedError", []any{graduation.Refused, gate.Consent, "RevokedError"}},
-		{"it has a place left", func(identity.ID) {}, "accepted", []any{graduation.Accepted, gate.Commit, nil}},
-		{"and then none", func(identity.ID) {}, "GraduationRateLimitError", []any{graduation.Refused, gate.RateLimit, "GraduationRateLimitError"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			child := k.child(t, fmt.Sprintf("child-%d", time.Now().UnixNano()))
-			body := k.request(t, child, "reads")
-			tt.prepare(child)
-			if r, err := handler.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 202 {
-				t.Fatalf("submit = %d %s, %v, want 202", r.Status, r.Body, err)
-			}
-			ended, _ := all.walk(machine.runs()[0].Input)
-			v := k.view(t, account, child)
-			got := []any{v.State, v.Step, nil}
-			if v.Refusal != nil {
-				got[2] = v.Refusal.Error
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" || ended != tt.error {
-				t.Errorf("the steps end in %s, want %s; state, step, error (-want +got):\n%s", ended, tt.error, diff)
-			}
-			if (v.Findings != nil) != (v.Step == gate.Collusion || v.State == graduation.Accepted) {
-				t.Errorf("findings = %+v, want them where the evidence was looked at", v.Findings)
-			}
-		})
-	}
-	if r := k.broken(t, all); r != gate.Failed {
-		t.Errorf("a state of nobody's = %s, want it to be a fault and no refusal", r)
-	}
-}
-
-func (k *kin) set(t *testing.T, p gate.Policy) {
-	t.Helper()
-	if err := k.server.Gate.SetPolicy(t.Context(), "", p); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// broken gives commit a state in which no check has passed.
-func (k *kin) broken(t *testing.T, all *steps) string {
-	t.Helper()
-	sub, err := graduation.ParseSubmission(k.request(t, k.child(t, "bare"), "reads"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := k.server.Gate.Begin(t.Context(), sub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := json.Marshal(st.Attempt.State())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = all.functions["commit"].Invoke(t.Context(), state)
-	if err == nil {
-		return "accepted"
-	}
-	return all.record(state, err)
 }
 
 // A machine that cannot be reached leaves an attempt that the same request
