@@ -79,28 +79,3 @@ func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 		}
 	}
 }
-
-// The largest text of a call with two units: the rest of a kilobyte after the
-// fixed part of a row.
-func TestLargestTextOfTwoWriteUnits(t *testing.T) {
-	h := newFixture(t)
-	h.answered("the first of the day")
-	counter := &roundtrips.Counter{}
-	handler := h.handler(h.Store(h.Endpoint, counter.Option), time.Now)
-	least, most := 500, 1<<10 // two units, and more than two
-	for most-least > 1 {
-		text := (least + most) / 2
-		counter.Reset()
-		e := h.caller.Call(strings.Repeat("x", text), time.Now())
-		if a := h.post(handler, caller.SendPath, e); a.Status != 200 {
-			t.Fatalf("a call of %d bytes: %v, want 200", text, a)
-		}
-		h.caller.Accepted(e)
-		if counter.WriteUnits() == 2 {
-			least = text
-		} else {
-			most = text
-		}
-	}
-	t.Logf("a call of %d bytes of text still costs two write units", least)
-}
