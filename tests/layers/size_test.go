@@ -14,7 +14,7 @@ var maxLines = map[string]int{
 	"cmd/":          31_200,
 	"shared/front/": 29_200,
 	"shared/host/":  71_950,
-	"":              32_600, // the rest
+	"":              32_800, // the rest
 }
 
 func TestTheProjectDoesNotGrow(t *testing.T) {
