@@ -47,18 +47,18 @@ func TestAKeyIsNeededAndARevokedOneFails(t *testing.T) {
 		}
 	}
 	n.want("a key", n.send(n.free, "network.ping", ""), http.StatusOK, "")
-	keys, err := n.server.Billing.Keys(t.Context(), n.acme.ID)
-	n.must(err)
+	keys, err := n.Server.Billing.Keys(t.Context(), n.acme.ID)
+	n.Must(err)
 	for _, k := range keys {
-		_, err := n.server.Billing.RevokeKey(t.Context(), nil, n.acme.ID, k.ID)
-		n.must(err)
+		_, err := n.Server.Billing.RevokeKey(t.Context(), nil, n.acme.ID, k.ID)
+		n.Must(err)
 	}
 	n.want("a revoked key", n.send(n.free, "network.ping", ""), http.StatusUnauthorized, "revoked_key")
-	day := n.key(n.acme, billing.KeyOptions{Tier: billing.Free, Expires: n.clock.now().Add(24 * time.Hour)})
+	day := n.Key(n.acme, billing.KeyOptions{Tier: billing.Free, Expires: n.Clock.Now(0)().Add(24 * time.Hour)})
 	n.want("a key of a day", n.send(day, "network.ping", ""), http.StatusOK, "")
-	n.clock.pass(24 * time.Hour)
+	n.Clock.Advance(24 * time.Hour)
 	n.want("an expired key", n.send(day, "network.ping", ""), http.StatusUnauthorized, "expired_key")
-	plain := n.key(n.acme, billing.KeyOptions{})
+	plain := n.Key(n.acme, billing.KeyOptions{})
 	n.want("a key without the scope", n.send(plain, "network.ping", ""), http.StatusForbidden, "scope_required")
 }
 
@@ -114,7 +114,7 @@ func TestUnknownProtocolsIntentsDestinationsAndSenders(t *testing.T) {
 	}
 	n.want("another network", post(`{"from":"a","intent":"network.ping","to":"network:nowhere"}`), http.StatusNotFound, "unknown_destination")
 	n.want("a venue of nobody", post(`{"from":"a","intent":"network.ping","to":"venue:nobody"}`), http.StatusNotFound, "unknown_destination")
-	bound := n.key(n.acme, billing.KeyOptions{Tier: billing.Free, Agents: []string{"nemoclaw"}})
+	bound := n.Key(n.acme, billing.KeyOptions{Tier: billing.Free, Agents: []string{"nemoclaw"}})
 	for from, ok := range map[string]bool{"nemoclaw": true, "nemoclaw:hello": true, "nemoclaws": false, "other": false} {
 		got := n.do("POST", agp.Path, bound, fmt.Sprintf(`{"from":%q,"intent":"network.ping"}`, from))
 		if ok != (got.status == http.StatusOK) || !ok && got.code() != "sender_mismatch" {
@@ -127,7 +127,7 @@ func TestPingTellsTheNumberOfVenues(t *testing.T) {
 	n := open(t, false)
 	ping := func() answer { return n.send(n.free, "network.ping", "") }
 	status := func() answer {
-		n.clock.pass(6 * time.Second)
+		n.Clock.Advance(6 * time.Second)
 		return n.do("GET", agp.StatusPath, "", "")
 	}
 	got := ping()
@@ -140,8 +140,8 @@ func TestPingTellsTheNumberOfVenues(t *testing.T) {
 			t.Errorf("%s with a venue = %s", what, s.body)
 		}
 	}
-	_, _, err := n.server.Vacants.Unpublish(t.Context(), r.ID)
-	n.must(err)
+	_, _, err := n.Server.Vacants.Unpublish(t.Context(), r.ID)
+	n.Must(err)
 	for what, s := range map[string]answer{"ping": ping(), "status": status()} {
 		if s.text("venues") != "0" {
 			t.Errorf("%s after it is unpublished = %s", what, s.body)
@@ -170,7 +170,7 @@ func TestSearchFindsByTextAndPlaceAndIsRemembered(t *testing.T) {
 			t.Errorf("%s = %v, want %v", name, v[name], want)
 		}
 	}
-	if want := n.clock.now().Add(300 * time.Second).Format(time.RFC3339); first.text("expires_at") != want {
+	if want := n.Clock.Now(0)().Add(300 * time.Second).Format(time.RFC3339); first.text("expires_at") != want {
 		t.Errorf("expires_at = %s, want %s", first.text("expires_at"), want)
 	}
 	for payload, want := range map[string]int{
@@ -193,12 +193,12 @@ func TestSearchFindsByTextAndPlaceAndIsRemembered(t *testing.T) {
 	if count(again) != 1 || again.header.Get("X-Cache") != "HIT" || again.text("expires_at") != first.text("expires_at") {
 		t.Errorf("the same search = %v %s", again.header, again.body)
 	}
-	_, _, err := n.server.Vacants.Unpublish(t.Context(), warung.ID)
-	n.must(err)
+	_, _, err := n.Server.Vacants.Unpublish(t.Context(), warung.ID)
+	n.Must(err)
 	if got := search(seed); count(got) != 0 || got.header.Get("X-Cache") != "HIT" {
 		t.Errorf("after it is unpublished = %s", got.body)
 	}
-	n.clock.pass(5 * time.Minute)
+	n.Clock.Advance(5 * time.Minute)
 	if got := search(seed); count(got) != 1 || got.header.Get("X-Cache") != "MISS" {
 		t.Errorf("after five minutes = %v %s", got.header, got.body)
 	}
@@ -272,8 +272,8 @@ func TestABookingAndItsEventAreThere(t *testing.T) {
 		t.Errorf("the booking = %d %s", b.status, b.body)
 	}
 	_, other := n.account("other", money.Dollar, billing.KeyOptions{Tier: billing.Pro})
-	sibling := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro})
-	manager := n.key(n.acme, managing)
+	sibling := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro})
+	manager := n.Key(n.acme, managing)
 	for key, want := range map[string]int{other: 404, sibling: 404, manager: 200, n.test: 404} {
 		if got := n.do("GET", "/v1/bookings/"+id, key, ""); got.status != want {
 			t.Errorf("GET by another key = %d, want %d", got.status, want)
@@ -311,7 +311,7 @@ func TestBothOrNeitherWithFaults(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
-			n.clock.pass(time.Second)
+			n.Clock.Advance(time.Second)
 			n.send(n.ent, "booking.confirm", fmt.Sprintf(`{"venue_slug":"warung","idempotency_key":"k%d"}`, i), "Prefer: respond-async")
 		})
 	}
@@ -320,8 +320,8 @@ func TestBothOrNeitherWithFaults(t *testing.T) {
 	faulty = false
 	mu.Unlock()
 	lossy.AwaitPending(t.Context())
-	page, _, err := n.agp.Bookings.OfAccount(t.Context(), n.acme.ID, "", 1000)
-	n.must(err)
+	page, _, err := n.AGP.Bookings.OfAccount(t.Context(), n.acme.ID, "", 1000)
+	n.Must(err)
 	events := n.events(n.ent)
 	if spent := before - n.balance(); len(page) != len(events) || spent != money.Amount(len(page))*money.Dollar/4 || len(page) == 0 {
 		t.Errorf("%d bookings, %d events, %s spent", len(page), len(events), spent)
@@ -388,10 +388,10 @@ func TestADestinationIsTheVenue(t *testing.T) {
 // unnamed is a published vacant whose listing has no venue.
 func (n *network) unnamed() vacants.Record {
 	n.Helper()
-	r, err := n.server.Vacants.Create(n.Context(), vacants.Spec{Name: "plain", Capability: "plain", Substrate: "echo"})
-	n.must(err)
-	_, _, err = n.server.Vacants.Publish(n.Context(), r.ID, vacants.PublishOptions{})
-	n.must(err)
+	r, err := n.Server.Vacants.Create(n.Context(), vacants.Spec{Name: "plain", Capability: "plain", Substrate: "echo"})
+	n.Must(err)
+	_, _, err = n.Server.Vacants.Publish(n.Context(), r.ID, vacants.PublishOptions{})
+	n.Must(err)
 	return r
 }
 
@@ -405,10 +405,10 @@ func TestRefusedBookingsLeaveNothing(t *testing.T) {
 	n.venue("warung", substrate.KindMock, func(v *listing.Venue) { v.Capacity = 3 })
 	n.venue("shut", substrate.KindMock, func(v *listing.Venue) { v.Bookable = false })
 	hidden := n.venue("hidden", substrate.KindMock, nil)
-	_, err := n.server.Vacants.Pause(n.Context(), hidden.ID)
-	n.must(err)
+	_, err := n.Server.Vacants.Pause(n.Context(), hidden.ID)
+	n.Must(err)
 	poor, poorKey := n.account("poor", 0, billing.KeyOptions{Tier: billing.Pro})
-	capped := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro, Cap: money.Dollar / 5})
+	capped := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Cap: money.Dollar / 5})
 	const at = `"starts_at":"2026-12-24T19:00:00Z"`
 	n.confirmed(n.pro, `{"venue_slug":"warung","party_size":2,`+at+`}`)
 	before := n.balance()
@@ -436,8 +436,8 @@ func TestRefusedBookingsLeaveNothing(t *testing.T) {
 		n.want(c.payload, n.send(c.key, "booking.confirm", c.payload), c.status, c.code)
 	}
 	n.wantDetails(1)
-	_, err = n.server.Billing.Suspend(t.Context(), poor.ID, true, "")
-	n.must(err)
+	_, err = n.Server.Billing.Suspend(t.Context(), poor.ID, true, "")
+	n.Must(err)
 	n.want("a suspended account", n.send(poorKey, "booking.confirm", `{"venue_slug":"warung"}`), 403, "account_suspended")
 	if n.balance() != before || len(n.events(n.pro)) != 1 {
 		t.Errorf("they cost %s, events %v", before-n.balance(), n.events(n.pro))
@@ -449,7 +449,7 @@ func TestRefusedBookingsLeaveNothing(t *testing.T) {
 func (n *network) wantDetails(want int) {
 	n.Helper()
 	docs := 0
-	n.must(n.store.Walk(n.Context(), func(v store.View) error {
+	n.Must(n.Store.Walk(n.Context(), func(v store.View) error {
 		names, _, err := v.Streams(n.Context(), "bkg#", store.MaxPage, "")
 		docs = len(names)
 		return err
@@ -459,8 +459,8 @@ func (n *network) wantDetails(want int) {
 	}
 	left := 0
 	for _, k := range n.recorder.details() {
-		d, err := n.store.Doc(n.Context(), k)
-		n.must(err)
+		d, err := n.Store.Doc(n.Context(), k)
+		n.Must(err)
 		if d.Version > 0 {
 			left++
 		}

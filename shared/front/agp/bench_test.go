@@ -26,7 +26,7 @@ func BenchmarkPing(b *testing.B) {
 	for what, ask := range map[string]func(*network) answer{
 		"ping": func(n *network) answer { return n.send(n.ent, "network.ping", "") },
 		"status": func(n *network) answer {
-			n.clock.pass(6 * time.Second) // its text is cached
+			n.Clock.Advance(6 * time.Second) // its text is cached
 			return n.do("GET", agp.StatusPath, "", "")
 		},
 	} {

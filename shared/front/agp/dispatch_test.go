@@ -112,7 +112,7 @@ func TestAPendingBookingExpires(t *testing.T) {
 	n.venue("warung", substrate.KindMock, nil)
 	before := n.balance()
 	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-11-24T12:30:00Z"}`, "Prefer: respond-async")
-	n.clock.pass(30 * time.Minute)
+	n.Clock.Advance(30 * time.Minute)
 	n.sweep()
 	n.eventually(id, "expired")
 	if got := n.events(n.pro); fmt.Sprint(got) != "[25 -25]" || n.balance() != before {
@@ -124,10 +124,10 @@ func TestAnAcceptedBookingIsCompletedADayAfterItsStart(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)
 	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-11-25T12:00:00Z"}`)
-	n.clock.pass(47 * time.Hour)
+	n.Clock.Advance(47 * time.Hour)
 	n.sweep()
 	n.eventually(id, "accepted")
-	n.clock.pass(2 * time.Hour)
+	n.Clock.Advance(2 * time.Hour)
 	n.sweep()
 	n.eventually(id, "completed")
 }
@@ -163,11 +163,11 @@ func TestAVenueDecidesLater(t *testing.T) {
 	n.eventually(id, "dispatched")
 	path := "/v1/bookings/" + id + "/transition"
 	_, owner := n.account("owner", 0, managing)
-	reader := n.key(n.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
+	reader := n.Key(n.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
 	ofOwner := func(o billing.KeyOptions) string {
-		a, err := n.server.Billing.Find(t.Context(), "owner")
-		n.must(err)
-		return n.key(a, o)
+		a, err := n.Server.Billing.Find(t.Context(), "owner")
+		n.Must(err)
+		return n.Key(a, o)
 	}
 	all := []billing.Scope{billing.ScopeAGP, billing.ScopeRead, billing.ScopeCall, billing.ScopeManage}
 	for what, c := range map[string]struct {
@@ -186,8 +186,8 @@ func TestAVenueDecidesLater(t *testing.T) {
 	body := `{"to":"accepted","event_id":"e1"}`
 	signed := func(body string) string {
 		var header string
-		n.must(n.server.Vacants.Sign(t.Context(), venue.ID, func(s identity.Signer) error {
-			p, err := readproof.Sign(t.Context(), s, readproof.Request{Authority: "127.0.0.1:1", Method: "POST", Target: path, Body: []byte(body)}, n.clock.now())
+		n.Must(n.Server.Vacants.Sign(t.Context(), venue.ID, func(s identity.Signer) error {
+			p, err := readproof.Sign(t.Context(), s, readproof.Request{Authority: "127.0.0.1:1", Method: "POST", Target: path, Body: []byte(body)}, n.Clock.Now(0)())
 			header = p
 			return err
 		}))
@@ -215,10 +215,10 @@ func TestAVenueDecidesLaterUntilTheStart(t *testing.T) {
 	before := n.balance()
 	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-11-24T13:00:00Z"}`)
 	n.eventually(id, "dispatched")
-	n.clock.pass(50 * time.Minute)
+	n.Clock.Advance(50 * time.Minute)
 	n.sweep()
 	n.eventually(id, "dispatched")
-	n.clock.pass(10 * time.Minute)
+	n.Clock.Advance(10 * time.Minute)
 	for range 3 {
 		n.sweep()
 	}
@@ -241,14 +241,14 @@ func TestTheAnswerToAnEarlierAttemptIsDropped(t *testing.T) {
 		return `{"decision":"reject","reason":"full"}`, nil
 	}
 	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung"}`, "Prefer: respond-async")
-	n.clock.pass(2 * time.Minute)
+	n.Clock.Advance(2 * time.Minute)
 	swept := make(chan error)
-	go func() { _, err := n.agp.Bookings.Sweep(n.Context()); swept <- err }()
+	go func() { _, err := n.AGP.Bookings.Sweep(n.Context()); swept <- err }()
 	<-asked
 	n.move(id, "dispatch_failed")
 	n.move(id, "dispatched")
 	release <- true
-	n.must(<-swept)
+	n.Must(<-swept)
 	if got, _ := n.state(id); got != "dispatched" {
 		t.Errorf("after the answer to the first attempt the booking is %s, want dispatched", got)
 	}
@@ -266,7 +266,7 @@ func TestCancel(t *testing.T) {
 	before := n.balance()
 	const payload = `{"venue_slug":"warung","party_size":2,"starts_at":"2026-12-24T19:00:00Z"}`
 	id, _ := n.confirmed(n.pro, payload, "Prefer: respond-async")
-	other := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro})
+	other := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro})
 	n.want("cancel by another key", n.do("POST", "/v1/bookings/"+id+"/cancel", other, "{}"), http.StatusNotFound, "not_found")
 	for range 2 {
 		if got := n.do("POST", "/v1/bookings/"+id+"/cancel", n.pro, "{}"); got.status != http.StatusOK || got.text("status") != "cancelled" || got.text("envelope_status") != "expired" {
@@ -296,9 +296,9 @@ func TestADispatchCountsTheTimeOfASlowVenue(t *testing.T) {
 	for work, want := range map[time.Duration]string{5 * time.Minute: "dispatch_failed too_slow", time.Minute: "completed "} {
 		name := "takes-" + work.String()
 		r := n.venue(name, substrate.KindMock, nil)
-		_, err := n.server.Vacants.Update(t.Context(), r.ID, vacants.Changes{Work: &work})
-		n.must(err)
-		n.clock.pass(2 * time.Second) // records are cached for a second
+		_, err := n.Server.Vacants.Update(t.Context(), r.ID, vacants.Changes{Work: &work})
+		n.Must(err)
+		n.Clock.Advance(2 * time.Second) // records are cached for a second
 		id, _ := n.confirmed(n.pro, `{"venue_slug":"`+name+`"}`)
 		b := n.do("GET", "/v1/bookings/"+id, n.pro, "")
 		last := b.json["history"].([]any)
@@ -344,13 +344,13 @@ func TestTheBreakerStopsDispatchesToOneVenue(t *testing.T) {
 func TestLastUseIsShown(t *testing.T) {
 	n := open(t, false)
 	n.send(n.pro, "network.ping", "")
-	keys, err := n.server.Billing.Keys(t.Context(), n.acme.ID)
-	n.must(err)
+	keys, err := n.Server.Billing.Keys(t.Context(), n.acme.ID)
+	n.Must(err)
 	used := 0
 	for _, k := range keys {
 		if !k.LastUsed.IsZero() {
 			used++
-			if d := n.clock.now().Sub(k.LastUsed); d < 0 || d > time.Minute || k.Tier != billing.Pro {
+			if d := n.Clock.Now(0)().Sub(k.LastUsed); d < 0 || d > time.Minute || k.Tier != billing.Pro {
 				t.Errorf("key of tier %s last used %s ago", k.Tier, d)
 			}
 		}
@@ -404,7 +404,7 @@ func TestRequestsAreCountedByIntentTierAndStatus(t *testing.T) {
 func TestStatusIsPublic(t *testing.T) {
 	n := open(t, false)
 	active := func() string {
-		n.clock.pass(6 * time.Second)
+		n.Clock.Advance(6 * time.Second)
 		got := n.do("GET", agp.StatusPath, "", "")
 		if got.status != http.StatusOK || got.text("network_version") != "1.0" || got.text("status") != "ok" || got.json["window_seconds"] != 300.0 || got.header.Get("Cache-Control") != "public, max-age=5" {
 			t.Errorf("status = %d %v %s", got.status, got.header, got.body)
@@ -420,7 +420,7 @@ func TestStatusIsPublic(t *testing.T) {
 	if got := active(); got != "2" {
 		t.Errorf("active agents = %s, want 2", got)
 	}
-	n.clock.pass(5 * time.Minute)
+	n.Clock.Advance(5 * time.Minute)
 	if got := active(); got != "0" {
 		t.Errorf("active agents after 5 minutes = %s, want 0", got)
 	}
@@ -431,15 +431,15 @@ func TestStatusIsPublic(t *testing.T) {
 
 func TestKeysOfTiers(t *testing.T) {
 	n := open(t, false)
-	for _, o := range []billing.KeyOptions{{Tier: "gold"}, {Quota: 5}, {Agents: []string{"a"}}, {Tier: billing.Pro, Quota: -1}, {Tier: billing.Pro, Agents: []string{""}}, {Scopes: []billing.Scope{billing.ScopeAGP}}, {Expires: n.clock.now()}} {
-		if _, _, err := n.server.Billing.MakeKey(t.Context(), n.acme.ID, o); err == nil {
+	for _, o := range []billing.KeyOptions{{Tier: "gold"}, {Quota: 5}, {Agents: []string{"a"}}, {Tier: billing.Pro, Quota: -1}, {Tier: billing.Pro, Agents: []string{""}}, {Scopes: []billing.Scope{billing.ScopeAGP}}, {Expires: n.Clock.Now(0)()}} {
+		if _, _, err := n.Server.Billing.MakeKey(t.Context(), n.acme.ID, o); err == nil {
 			t.Errorf("MakeKey(%+v) = no error", o)
 		}
 	}
 	if len(n.pro) != len("agnt_live_")+32 || !strings.HasPrefix(n.pro, "agnt_live_") || !strings.HasPrefix(n.test, "agnt_test_") {
 		t.Errorf("keys have another form: %d characters", len(n.pro))
 	}
-	manager := n.key(n.acme, managing)
+	manager := n.Key(n.acme, managing)
 	for body, want := range map[string]int{`{"tier":"free"}`: 201, `{"tier":"pro"}`: 403, `{"tier":"enterprise"}`: 403, `{"tier":"free","quota":1000}`: 403} {
 		if got := n.do("POST", "/v1/keys", manager, body); got.status != want {
 			t.Errorf("a tenant makes %s = %d %s, want %d", body, got.status, got.body, want)
@@ -464,16 +464,14 @@ func TestAQuotaOfTheDayAndOfTheSecond(t *testing.T) {
 	if after, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || after <= 0 || after > 86_400 || got.header.Get("X-RateLimit-Remaining") != "0" {
 		t.Errorf("headers = %v", got.header)
 	}
-	n.clock.pass(12 * time.Hour)
+	n.Clock.Advance(12 * time.Hour)
 	n.want("the next day", n.send(n.free, "network.ping", ""), http.StatusOK, "")
 	// No clock: all at once.
 	refused, ok := 0, 0
 	var mu sync.Mutex
-	at := n.clock.now()
+	at := n.Clock.Now(0)()
 	for range 30 {
-		n.clock.mu.Lock()
-		n.clock.at = at
-		n.clock.mu.Unlock()
+		n.Clock.Advance(at.Sub(n.Clock.Now(0)()))
 		got := n.send(n.ent, "network.ping", "")
 		mu.Lock()
 		switch got.status {
@@ -494,11 +492,11 @@ func TestTheKeysOfATierShareItsQuota(t *testing.T) {
 	n := open(t, false)
 	keys := []string{n.free}
 	for range 4 {
-		keys = append(keys, n.key(n.acme, billing.KeyOptions{Tier: billing.Free}))
+		keys = append(keys, n.Key(n.acme, billing.KeyOptions{Tier: billing.Free}))
 	}
 	for i := range 100 {
 		got := n.send(keys[i%len(keys)], "network.ping", "")
-		if n.clock.pass(time.Second); got.status != http.StatusOK || got.header.Get("X-RateLimit-Remaining") != strconv.Itoa(99-i) {
+		if n.Clock.Advance(time.Second); got.status != http.StatusOK || got.header.Get("X-RateLimit-Remaining") != strconv.Itoa(99-i) {
 			t.Fatalf("call %d = %d %v %s", i+1, got.status, got.header, got.body)
 		}
 	}
@@ -519,7 +517,7 @@ func TestTheKeysOfATierShareItsQuota(t *testing.T) {
 func TestWhichKeysManageBookings(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)
-	tomorrow := n.clock.now().Add(24 * time.Hour)
+	tomorrow := n.Clock.Now(0)().Add(24 * time.Hour)
 	when := fmt.Sprintf(`,"starts_at":%q}`, tomorrow.Format(time.RFC3339))
 	scopes := func(all ...billing.Scope) []billing.Scope { return all }
 	for kind, tt := range map[string]struct {
@@ -539,10 +537,10 @@ func TestWhichKeysManageBookings(t *testing.T) {
 		"test":             {billing.KeyOptions{Test: true}, false, false},
 	} {
 		_, pro := n.account("tenant-of-"+strings.ReplaceAll(kind, " ", "-"), money.Dollar, billing.KeyOptions{Tier: billing.Pro})
-		a, err := n.server.Billing.Find(t.Context(), "tenant-of-"+strings.ReplaceAll(kind, " ", "-"))
-		n.must(err)
+		a, err := n.Server.Billing.Find(t.Context(), "tenant-of-"+strings.ReplaceAll(kind, " ", "-"))
+		n.Must(err)
 		id, _ := n.confirmed(pro, `{"venue_slug":"warung"`+when)
-		key := n.key(a, tt.o)
+		key := n.Key(a, tt.o)
 		list, one := n.do("GET", "/v1/bookings", key, ""), n.do("GET", "/v1/bookings/"+id, key, "")
 		if sees := strings.Contains(list.body, id); sees != tt.sees || (one.status == http.StatusOK) != tt.sees {
 			t.Errorf("a key of kind %s sees a booking in its list: %t, by its id: %d; want %t", kind, sees, one.status, tt.sees)
@@ -594,7 +592,7 @@ func TestARepeatedConfirmIsOneBooking(t *testing.T) {
 			break
 		}
 	}
-	n.clock.pass(24 * time.Hour)
+	n.Clock.Advance(24 * time.Hour)
 	if got := once(`{"venue_slug":"warung","idempotency_key":"k"}`); got.text("booking_id") == first.text("booking_id") {
 		t.Error("a day later the key is still remembered")
 	}
@@ -605,7 +603,7 @@ func TestKeysDoNotShareTheRepeatsOfAConfirm(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)
 	_, other := n.account("other", 10*money.Dollar, billing.KeyOptions{Tier: billing.Pro})
-	keys := map[string]string{"a key": n.pro, "another key of the account": n.key(n.acme, billing.KeyOptions{Tier: billing.Pro}), "a key of another account": other}
+	keys := map[string]string{"a key": n.pro, "another key of the account": n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro}), "a key of another account": other}
 	for name, envelope := range map[string]string{
 		"an idempotency key": `{"from":"a","intent":"booking.confirm","payload":{"venue_slug":"warung","idempotency_key":"k"}}`,
 		"a time":             `{"from":"a","intent":"booking.confirm","timestamp":"2026-11-24T12:00:00Z","payload":{"venue_slug":"warung"}}`,
@@ -654,8 +652,8 @@ func TestAJobForAVacant(t *testing.T) {
 			t.Errorf("the venue is told %s, without %s", told, part)
 		}
 	}
-	self, err := n.server.Vacants.SelfID(t.Context())
-	n.must(err)
+	self, err := n.Server.Vacants.SelfID(t.Context())
+	n.Must(err)
 	if n.asked.Load() != 1 {
 		t.Errorf("the venue is asked %d times", n.asked.Load())
 	}
@@ -666,17 +664,17 @@ func TestAJobForAVacant(t *testing.T) {
 		Time, Claim string                  // of the claim, and its signature in hex
 		Certificate certificate.Certificate `json:"certificate"`
 	}
-	n.must(json.Unmarshal([]byte(told), &part))
+	n.Must(json.Unmarshal([]byte(told), &part))
 	claim := booking.Claim{Host: part.Host, Venue: venue.ID, Booking: part.Booking, Certificate: part.Certificate}
 	claim.Time, err = canon.ParseTime(part.Time)
-	n.must(err)
+	n.Must(err)
 	claim.Signature, err = hex.DecodeString(part.Claim)
-	n.must(err)
+	n.Must(err)
 	claim.Guest = *n.guest.Load()
 	if err := claim.Verify(); err != nil || claim.Host != self {
 		t.Errorf("the claim of host %s: Verify() = %v, want one of %s", claim.Host.Short(), err, self.Short())
 	}
-	if r, err := n.server.Vacants.Get(t.Context(), vacants.Operator(), venue.ID); err != nil || r.ID != venue.ID {
+	if r, err := n.Server.Vacants.Get(t.Context(), vacants.Operator(), venue.ID); err != nil || r.ID != venue.ID {
 		t.Errorf("Get() = %v", err)
 	}
 }
@@ -710,22 +708,22 @@ func TestABookingSaysThatTheAnswerOfItsVenueWasCut(t *testing.T) {
 // TestAVenueElsewhere books a vacant of another host, over HTTP.
 func TestAVenueElsewhere(t *testing.T) {
 	there := open(t, false)
-	server := httptest.NewServer(there.web)
+	server := httptest.NewServer(there.Public)
 	defer server.Close()
 	key := registrytest.Key(77)
-	_, err := there.server.Vacants.Create(t.Context(), vacants.Spec{Name: "far", Capability: "far away", Substrate: substrate.KindMock, Key: registrytest.Key(77)})
-	there.must(err)
-	there.clock.pass(time.Since(there.clock.now())) // an imported vacant takes what is signed later
+	_, err := there.Vacants.Create(t.Context(), vacants.Spec{Name: "far", Capability: "far away", Substrate: substrate.KindMock, Key: registrytest.Key(77)})
+	there.Must(err)
+	there.Clock.Advance(time.Since(there.Clock.Now(0)())) // an imported vacant takes what is signed later
 	n := open(t, true)
-	n.clock.pass(time.Since(n.clock.now()))
+	n.Clock.Advance(time.Since(n.Clock.Now(0)()))
 	l := registrytest.Listing(t, key, 1, func(l *listing.Listing) {
 		l.Venue = &listing.Venue{Slug: "far", Category: "agent", Location: "elsewhere", Bookable: true}
 	})
-	_, err = n.server.Registry.Publish(t.Context(), registrytest.Publication(t, key, registrytest.Draft{
-		Endpoint: server.URL + "/v/" + key.ID().String() + "/a2a/message/send", At: n.clock.now(), With: func(p *registry.Publication) { p.Listing = &l },
+	_, err = n.Server.Registry.Publish(t.Context(), registrytest.Publication(t, key, registrytest.Draft{
+		Endpoint: server.URL + "/v/" + key.ID().String() + "/a2a/message/send", At: n.Clock.Now(0)(), With: func(p *registry.Publication) { p.Listing = &l },
 	}))
-	n.must(err)
-	registrytest.Reach(t, n.server.Registry)
+	n.Must(err)
+	registrytest.Reach(t, n.Server.Registry)
 	there.said = func(text string) (string, error) { return `{"decision":"accept","result":"from afar"}`, nil }
 	_, a := n.confirmed(n.pro, `{"venue_slug":"far"}`)
 	if a.text("status") != "completed" || a.text("result") != "from afar" || there.asked.Load() != 1 {
@@ -749,7 +747,7 @@ func TestAVenueElsewhereThatMisbehaves(t *testing.T) {
 	secret := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside++ }))
 	defer secret.Close()
 	n := open(t, true)
-	n.clock.pass(time.Since(n.clock.now()))
+	n.Clock.Advance(time.Since(n.Clock.Now(0)()))
 	for i, answers := range []http.HandlerFunc{
 		func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, secret.URL, http.StatusTemporaryRedirect)
@@ -766,11 +764,11 @@ func TestAVenueElsewhereThatMisbehaves(t *testing.T) {
 		l := registrytest.Listing(t, key, 1, func(l *listing.Listing) {
 			l.Venue = &listing.Venue{Slug: slug, Category: "agent", Location: "elsewhere", Bookable: true}
 		})
-		_, err := n.server.Registry.Publish(t.Context(), registrytest.Publication(t, key, registrytest.Draft{
-			Endpoint: server.URL + "/v/" + key.ID().String() + "/a2a/message/send", At: n.clock.now(), With: func(p *registry.Publication) { p.Listing = &l },
+		_, err := n.Server.Registry.Publish(t.Context(), registrytest.Publication(t, key, registrytest.Draft{
+			Endpoint: server.URL + "/v/" + key.ID().String() + "/a2a/message/send", At: n.Clock.Now(0)(), With: func(p *registry.Publication) { p.Listing = &l },
 		}))
-		n.must(err)
-		registrytest.Reach(t, n.server.Registry)
+		n.Must(err)
+		registrytest.Reach(t, n.Server.Registry)
 		if _, a := n.confirmed(n.pro, fmt.Sprintf(`{"venue_slug":%q}`, slug)); a.text("envelope_status") != "dispatch_failed" || a.json["result"] != nil {
 			t.Errorf("venue %d: confirm = %s", i, a.body)
 		}

@@ -22,21 +22,21 @@ const fee = money.Dollar / 4
 // calls are the requests with a price, and their decisions.
 func (n *network) calls() (requests []call.RequestRow, decisions []call.ResponseRow) {
 	n.Helper()
-	n.must(n.store.Walk(n.Context(), func(v store.View) error {
+	n.Must(n.Store.Walk(n.Context(), func(v store.View) error {
 		streams, _, err := v.Streams(n.Context(), "", store.MaxPage, "")
-		n.must(err)
+		n.Must(err)
 		for _, s := range streams {
 			rows, err := v.Rows(n.Context(), s, 1, store.MaxPage, store.Ascending)
-			n.must(err)
+			n.Must(err)
 			for _, row := range rows {
 				switch s.Kind() {
 				case store.KindRequest:
 					r, err := call.DecodeRequest(row)
-					n.must(err)
+					n.Must(err)
 					requests = append(requests, r)
 				case store.KindResponse:
 					r, err := call.DecodeResponse(row)
-					n.must(err)
+					n.Must(err)
 					decisions = append(decisions, r)
 				}
 			}
@@ -72,9 +72,7 @@ func TestABookingPaysWhatItsVenueCharges(t *testing.T) {
 			} else if q.PaidBy != call.PaidByAccount || hex.EncodeToString(q.Payer[:]) != n.acme.ID || q.PriceVersion != 1 || money.Amount(q.Price) != p.Hold() || money.Amount(d.Charge) != p.Charge(7, 3) {
 				t.Errorf("paid by %d, %x, version %d, hold %d, charge %d", q.PaidBy, q.Payer, q.PriceVersion, q.Price, d.Charge)
 			}
-			if found := n.findings(n.store); len(found) > 0 {
-				t.Errorf("verify: %v", found)
-			}
+			n.WantWhole(n.Store)
 		})
 	}
 }
@@ -91,9 +89,9 @@ func TestABookingsCostWithItsVenueIsBounded(t *testing.T) {
 	n.priced("warung", venuePrices["flat"])
 	_, short := n.account("short", 2*money.Dollar, billing.KeyOptions{Tier: billing.Pro})
 	_, enough := n.account("enough", 2*money.Dollar+fee, billing.KeyOptions{Tier: billing.Pro})
-	below := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro, Cap: 2 * money.Dollar})
-	bound := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee - 1})
-	fits := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee})
+	below := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Cap: 2 * money.Dollar})
+	bound := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee - 1})
+	fits := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee})
 	for _, c := range []struct {
 		what, key, most string
 		status          int
@@ -132,8 +130,8 @@ func TestABookingsPriceIsThatOfItsConfirm(t *testing.T) {
 	}
 	set := func(p price.Price) {
 		t.Helper()
-		_, err := n.server.Vacants.SetPrice(t.Context(), r.ID, p)
-		n.must(err)
+		_, err := n.Server.Vacants.SetPrice(t.Context(), r.ID, p)
+		n.Must(err)
 	}
 	set(price.Price{Flat: 4 * money.Dollar})
 	n.want("a confirm at the price of the search", n.send(n.pro, "booking.confirm", `{"venue_slug":"warung","max_price_usd":2.25}`), 402, "price_above_max")
@@ -160,9 +158,7 @@ func TestABookingsPriceIsThatOfItsConfirm(t *testing.T) {
 	for _, id := range []string{id, free} {
 		n.eventually(id, "accepted")
 	}
-	if found := n.findings(n.store); len(found) > 0 {
-		t.Errorf("verify: %v", found)
-	}
+	n.WantWhole(n.Store)
 }
 
 // What a venue did not earn is given back: by each step that ends the wait for it.
@@ -176,7 +172,7 @@ func TestWhatAVenueDidNotEarnIsGivenBack(t *testing.T) {
 		spent money.Amount
 		state string
 	}{
-		{"it expires", func(n *network, _ string) { n.clock.pass(2 * time.Hour); n.sweep() }, 0, "expired"},
+		{"it expires", func(n *network, _ string) { n.Clock.Advance(2 * time.Hour); n.sweep() }, 0, "expired"},
 		{"it is cancelled before its venue hears", cancel, 0, "expired"},
 		{"it is cancelled while it is sent", func(n *network, id string) {
 			n.move(id, "dispatched")
@@ -199,10 +195,10 @@ func TestWhatAVenueDidNotEarnIsGivenBack(t *testing.T) {
 			}
 		}, 0, "rejected"},
 		{"its venue has gone", func(n *network, _ string) {
-			r, err := n.server.Vacants.Find(n.Context(), vacants.Operator(), "warung")
-			n.must(err)
-			_, err = n.server.Vacants.Sink(n.Context(), r.ID)
-			n.must(err)
+			r, err := n.Server.Vacants.Find(n.Context(), vacants.Operator(), "warung")
+			n.Must(err)
+			_, err = n.Server.Vacants.Sink(n.Context(), r.ID)
+			n.Must(err)
 			for range 70 {
 				n.sweep()
 			}
@@ -230,9 +226,7 @@ func TestWhatAVenueDidNotEarnIsGivenBack(t *testing.T) {
 			if got, _ := n.state(id); got != c.state || before-n.balance() != c.spent {
 				t.Errorf("%s, %s spent, want %s, %s: %s", got, before-n.balance(), c.state, c.spent, n.do("GET", "/v1/bookings/"+id, n.pro, "").body)
 			}
-			if found := n.findings(n.store); len(found) > 0 {
-				t.Errorf("verify: %v", found)
-			}
+			n.WantWhole(n.Store)
 		})
 	}
 }
@@ -249,7 +243,7 @@ func TestALaterDispatchIsPaidForAgain(t *testing.T) {
 			n.sweep()
 			n.eventually(id, "dispatch_failed")
 			n.said = func(string) (string, error) { return "come", nil }
-			if _, _, err := n.server.Billing.Adjust(t.Context(), n.acme.ID, left-n.balance(), "adjusted", "for the test"); err != nil {
+			if _, _, err := n.Server.Billing.Adjust(t.Context(), n.acme.ID, left-n.balance(), "adjusted", "for the test"); err != nil {
 				t.Fatal(err)
 			}
 			asked := n.asked.Load()
@@ -260,9 +254,7 @@ func TestALaterDispatchIsPaidForAgain(t *testing.T) {
 			if state, _ := n.state(id); fmt.Sprint(state, " ", int64(n.balance())) != want || n.asked.Load()-asked > 1 {
 				t.Errorf("%s with %s, the venue worked %d times, want %s", state, n.balance(), n.asked.Load()-asked, want)
 			}
-			if found := n.findings(n.store); len(found) > 0 {
-				t.Errorf("verify: %v", found)
-			}
+			n.WantWhole(n.Store)
 		})
 	}
 }

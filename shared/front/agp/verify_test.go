@@ -55,16 +55,6 @@ func (v damagedView) Rows(ctx context.Context, s store.Stream, from uint64, n in
 	return rows, err
 }
 
-func (n *network) findings(s fsck.Source) (found []string) {
-	n.Helper()
-	_, err := fsck.Run(n.Context(), fsck.Config{Source: s, Vault: n.vault, Now: n.clock.now, Found: func(f fsck.Finding) error {
-		found = append(found, f.String())
-		return nil
-	}})
-	n.must(err)
-	return found
-}
-
 // What a confirm costs is held until usage counts it, and what a cancellation gives back is
 // in neither.
 func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
@@ -72,13 +62,13 @@ func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
 	n.venue("warung", substrate.KindMock, func(v *listing.Venue) { v.Capacity = 9 })
 	held := func() money.Amount {
 		t.Helper()
-		acme, err := n.server.Billing.Account(t.Context(), n.acme.ID)
-		n.must(err)
-		balance, err := n.server.Billing.Balance(t.Context(), &acme)
-		n.must(err)
-		added, err := n.server.Billing.Sum(t.Context(), &acme, func(c billing.Change) money.Amount { return c.Amount })
-		n.must(err)
-		n.must(usage.Spent(t.Context(), n.store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
+		acme, err := n.Server.Billing.Account(t.Context(), n.acme.ID)
+		n.Must(err)
+		balance, err := n.Server.Billing.Balance(t.Context(), &acme)
+		n.Must(err)
+		added, err := n.Server.Billing.Sum(t.Context(), &acme, func(c billing.Change) money.Amount { return c.Amount })
+		n.Must(err)
+		n.Must(usage.Spent(t.Context(), n.Store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
 			added -= spent
 			return nil
 		}))
@@ -94,18 +84,16 @@ func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
 	if got := held(); got != 250_000 {
 		t.Errorf("held %s, want a booking of $0.25", got)
 	}
-	n.clock.pass(48 * time.Hour)
-	r := usage.Recounter{Meter: &usage.Meter{Store: n.store, Now: n.clock.now, Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }},
-		Rows: n.store, Fold: func(context.Context) error { return nil }}
+	n.Clock.Advance(48 * time.Hour)
+	r := usage.Recounter{Meter: &usage.Meter{Store: n.Store, Now: n.Clock.Now(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }},
+		Rows: n.Store, Fold: func(context.Context) error { return nil }}
 	if done, err := r.Recount(t.Context()); err != nil || done.Corrected == 0 {
 		t.Fatalf("Recount() = %+v, %v, want days that usage did not have", done, err)
 	}
 	if got := held(); got != 0 {
 		t.Errorf("held %s after usage counts it, want nothing", got)
 	}
-	if found := n.findings(n.store); len(found) > 0 {
-		t.Errorf("verify: %v", found)
-	}
+	n.WantWhole(n.Store)
 }
 
 func TestVerifyRecountsBookings(t *testing.T) {
@@ -119,12 +107,12 @@ func TestVerifyRecountsBookings(t *testing.T) {
 	for range 45 {
 		n.sweep()
 	}
-	if found := n.findings(n.store); len(found) > 0 {
+	if found := n.Findings(n.Store); len(found) > 0 {
 		t.Fatalf("a whole host is found to be %v", found)
 	}
 	event := func(id, word string) store.Key {
-		rows, err := n.agp.Bookings.History(t.Context(), id)
-		n.must(err)
+		rows, err := n.AGP.Bookings.History(t.Context(), id)
+		n.Must(err)
 		for _, r := range rows {
 			if r.Event != "" && strings.HasSuffix(r.Event, word) {
 				return hostbooking.EventKey(&hostbooking.Event{ID: r.Event, Account: r.Account, At: r.At})
@@ -134,15 +122,15 @@ func TestVerifyRecountsBookings(t *testing.T) {
 		return store.Key{}
 	}
 	stream, err := hostbooking.Stream(first)
-	n.must(err)
+	n.Must(err)
 	replace := func(old, with string) func([]byte) []byte {
 		return func(b []byte) []byte { return []byte(strings.Replace(string(b), old, with, 1)) }
 	}
 	doc := func(k store.Key, change func([]byte) []byte) *damaged {
-		return &damaged{Source: n.store, key: k, doc: func(d *store.Doc) { d.Data = change(append([]byte{}, d.Data...)) }}
+		return &damaged{Source: n.Store, key: k, doc: func(d *store.Doc) { d.Data = change(append([]byte{}, d.Data...)) }}
 	}
 	row := func(change func([]byte) []byte) *damaged {
-		return &damaged{Source: n.store, stream: stream, row: func(r *store.Row) { r.Data = change(r.Data) }}
+		return &damaged{Source: n.Store, stream: stream, row: func(r *store.Row) { r.Data = change(r.Data) }}
 	}
 	for what, d := range map[string]*damaged{
 		"another state":          doc(hostbooking.Key(first), replace(`"envelope_status":"accepted"`, `"envelope_status":"completed"`)),
@@ -150,13 +138,13 @@ func TestVerifyRecountsBookings(t *testing.T) {
 		"another booking":        doc(hostbooking.Key(first), replace(first, lost)),
 		"an event of more":       doc(event(first, ""), replace(`"amount":250000`, `"amount":260000`)),
 		"a credit of less":       doc(event(lost, "-credit"), replace(`"amount":-250000`, `"amount":-10000`)),
-		"a balance of more":      {Source: n.store, key: billing.BalanceKey(n.acme.ID, 1), doc: func(d *store.Doc) { d.Number++ }},
+		"a balance of more":      {Source: n.Store, key: billing.BalanceKey(n.acme.ID, 1), doc: func(d *store.Doc) { d.Number++ }},
 		"a row that costs less":  row(replace(`"amount":250000`, `"amount":240000`)),
 		"a row that may not be":  row(replace(`"to":"dispatched"`, `"to":"completed"`)),
 		"a row nobody can read":  row(replace(`{`, `[`)),
 		"a row of another state": row(replace(`"to":"accepted"`, `"to":"rejected"`)),
 	} {
-		if found := n.findings(d); len(found) == 0 {
+		if found := n.Findings(d); len(found) == 0 {
 			t.Errorf("%s is not found", what)
 		}
 	}
