@@ -3,13 +3,9 @@ package booking_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,29 +14,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/due"
-	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
 	states "github.com/vacancy-host/vacancy/shared/vacant/booking"
 	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // world is a host with a venue for two guests at a time, at $2 a call, and a buyer with $100.
 // Nothing is dispatched unless a test sweeps.
 type world struct {
-	testing.TB
+	*memhost.Host
 	*booking.Service
-	mu    sync.Mutex
-	now   time.Time
-	store *memory.Store
-	vault custody.Vault
 	buyer billing.Account
 	key   billing.Key
 }
@@ -53,32 +42,19 @@ const (
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), store: memory.New()}
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	w.must(err)
-	w.vault = vault
-	c := serve.Config{
-		Store: serve.NewChangeNotifier(w.store), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
-		Now: w.clock, Rand: rand.Reader, Charges: true, Elsewhere: true, HoldsIdentity: true,
-	}
-	host, err := c.Open()
-	w.must(err)
-	w.Service = host.OpenBookings(quiet{}, nil)
-	venue, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: "warung", Capability: "serves", Substrate: "echo"})
-	w.must(err)
-	_, _, err = host.Vacants.Publish(t.Context(), venue.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+	w := &world{Host: memhost.Open(t, func(c *serve.Config) { c.Elsewhere = true })}
+	w.Service = w.OpenBookings(quiet{}, nil)
+	venue := w.Create(vacants.Spec{Name: "warung", Capability: "serves", Substrate: "echo"})
+	_, _, err := w.Vacants.Publish(t.Context(), venue.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
 		v.Slug, v.Capacity = "warung", 2
 		return nil
 	}})
-	w.must(err)
-	_, err = host.Vacants.SetPrice(t.Context(), venue.ID, price.Price{Flat: venuePrice})
-	w.must(err)
-	w.buyer, err = host.Billing.OpenAccount(t.Context(), "buyer", 0)
-	w.must(err)
-	_, _, err = host.Billing.Credit(t.Context(), w.buyer.ID, credit, "first", "")
-	w.must(err)
-	w.key, _, err = host.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro})
-	w.must(err)
+	w.Must(err)
+	_, err = w.Vacants.SetPrice(t.Context(), venue.ID, price.Price{Flat: venuePrice})
+	w.Must(err)
+	w.buyer = w.Account("buyer", credit)
+	w.key, _, err = w.Host.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro})
+	w.Must(err)
 	return w
 }
 
@@ -89,31 +65,7 @@ func (quiet) Send(context.Context, string, task.Sender) (func(context.Context, b
 	return func(context.Context, bool) {}, nil
 }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) clock() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
-}
-
-func (w *world) pass(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
-}
-
-func (w *world) balance() money.Amount {
-	w.Helper()
-	b, err := w.Billing.Balance(w.Context(), &w.buyer)
-	w.must(err)
-	return b
-}
+func (w *world) balance() money.Amount { return w.Balance(w.buyer) }
 
 // start is when bookings start: the table is for two.
 var start = time.Date(2026, 12, 24, 19, 0, 0, 0, time.UTC)
@@ -126,7 +78,7 @@ func (w *world) confirm(party int64) (booking.Booking, error) {
 func (w *world) confirmed(party int64) booking.Booking {
 	w.Helper()
 	b, err := w.confirm(party)
-	w.must(err)
+	w.Must(err)
 	return b
 }
 
@@ -137,9 +89,9 @@ func (w *world) taken() bool {
 	if errors.Is(err, booking.ErrSlotTaken) {
 		return true
 	}
-	w.must(err)
+	w.Must(err)
 	_, err = w.Cancel(w.Context(), b.ID, "test") // which gives back all of it
-	w.must(err)
+	w.Must(err)
 	return false
 }
 
@@ -147,7 +99,7 @@ func (w *world) taken() bool {
 func (w *world) move(id string, to states.State) booking.Booking {
 	w.Helper()
 	b, err := w.Transition(w.Context(), id, booking.Change{To: to, Actor: "operator", Any: true})
-	w.must(err)
+	w.Must(err)
 	return b
 }
 
@@ -157,15 +109,6 @@ var paths = map[states.State][]states.State{
 	states.Accepted: {states.Dispatched, states.Accepted}, states.Rejected: {states.Dispatched, states.Rejected},
 	states.Completed: {states.Dispatched, states.Accepted, states.Completed}, states.NoShow: {states.Dispatched, states.Accepted, states.NoShow},
 	states.Expired: {states.Expired},
-}
-
-func (w *world) whole() {
-	w.Helper()
-	_, err := fsck.Run(w.Context(), fsck.Config{Source: w.store, Vault: w.vault, Now: w.clock, Found: func(f fsck.Finding) error {
-		w.Errorf("verify: %s", f)
-		return nil
-	}})
-	w.must(err)
 }
 
 // Every pair of states, and a cancel in each: what a booking costs afterwards, and whether it
@@ -209,7 +152,7 @@ func TestEachStepMovesStateMoneyAndSlot(t *testing.T) {
 					}
 					after, err = w.Get(t.Context(), b.ID)
 				}
-				w.must(err)
+				w.Must(err)
 				if after.State != want || after.Cancelled != cancelled || credit-w.balance() != costs(want, cancelled) {
 					t.Errorf("%s, cancelled %t, %s spent, want %s, %t, %s", after.State, after.Cancelled, credit-w.balance(), want, cancelled, costs(want, cancelled))
 				}
@@ -219,7 +162,7 @@ func TestEachStepMovesStateMoneyAndSlot(t *testing.T) {
 				if rows, err := w.History(t.Context(), b.ID); err != nil || uint64(len(rows)) != after.Rows || legal == (len(rows) == len(paths[from])+1) {
 					t.Errorf("%d rows, the booking says %d, %v", len(rows), after.Rows, err)
 				}
-				w.whole()
+				w.WantWhole(w.Host.Store)
 			})
 		}
 	}
@@ -231,7 +174,7 @@ func TestAPlaceIsGivenBackOnce(t *testing.T) {
 	first := w.confirmed(2)
 	w.move(first.ID, states.Dispatched)
 	_, err := w.Cancel(t.Context(), first.ID, "guest")
-	w.must(err)
+	w.Must(err)
 	w.confirmed(2)
 	w.move(first.ID, states.Accepted)
 	if _, err := w.confirm(1); !errors.Is(err, booking.ErrSlotTaken) {
@@ -247,10 +190,10 @@ func TestTheFirstReasonStays(t *testing.T) {
 			b := w.confirmed(1)
 			w.move(b.ID, states.Dispatched)
 			_, err := w.Cancel(t.Context(), b.ID, "guest")
-			w.must(err)
+			w.Must(err)
 			for _, to := range path {
 				after, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "venue", Reason: reason, Any: true})
-				w.must(err)
+				w.Must(err)
 				if after.Reason != "guest" || !after.Cancelled {
 					t.Errorf("%v for %q: the reason is %q, want guest", path, reason, after.Reason)
 				}
@@ -273,19 +216,19 @@ func TestDetailsAreKeptForThirtyDays(t *testing.T) {
 	w := newWorld(t)
 	at := w.confirmed(1)
 	c, err := w.Confirm(t.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", Party: 1, Details: booking.Details{Notes: "n"}})
-	w.must(err)
-	for id, from := range map[string]time.Time{at.ID: start, c.ID: w.now} {
-		d, err := w.store.Doc(t.Context(), store.Key{Partition: "bkg#" + id, Sort: "details"})
-		w.must(err)
+	w.Must(err)
+	for id, from := range map[string]time.Time{at.ID: start, c.ID: w.Clock.Now(0)()} {
+		d, err := w.Host.Store.Doc(t.Context(), store.Key{Partition: "bkg#" + id, Sort: "details"})
+		w.Must(err)
 		if want := from.Add(30 * days).Truncate(time.Second); !d.Expires.Equal(want) {
 			t.Errorf("details expire %s, want %s", d.Expires, want)
 		}
 	}
-	w.pass(29 * days)
+	w.Clock.Advance(29 * days)
 	if all, err := w.Details(t.Context(), c.ID); err != nil || all.Notes != "n" {
 		t.Errorf("after 29 days = %+v, %v", all, err)
 	}
-	w.pass(2 * days)
+	w.Clock.Advance(2 * days)
 	if all, err := w.Details(t.Context(), c.ID); err != nil || all.Notes != "" {
 		t.Errorf("after 31 days = %+v, %v", all, err)
 	}
@@ -316,8 +259,8 @@ func (w *world) reminded(id string) (minutes []int64) {
 	w.Helper()
 	of := due.Reminders{Of: booking.DueDocs.Shape}
 	for minute := int64(-120); minute <= 120; minute++ {
-		d, err := w.store.Doc(w.Context(), of.Key(w.clock().Add(time.Duration(minute)*time.Minute), id))
-		w.must(err)
+		d, err := w.Host.Store.Doc(w.Context(), of.Key(w.Clock.Now(0)().Add(time.Duration(minute)*time.Minute), id))
+		w.Must(err)
 		if d.Version != 0 {
 			minutes = append(minutes, minute)
 		}
@@ -338,10 +281,10 @@ func TestABookingHasTheReminderOfItsLastStep(t *testing.T) {
 	}
 	reminded(1)
 	for _, wait := range []int64{1, 5, 25, 0} {
-		w.pass(10 * time.Minute)
+		w.Clock.Advance(10 * time.Minute)
 		b = w.move(b.ID, states.Dispatched)
 		reminded(2)
-		w.pass(10 * time.Minute)
+		w.Clock.Advance(10 * time.Minute)
 		b = w.move(b.ID, states.DispatchFailed)
 		reminded(wait)
 	}
@@ -358,10 +301,10 @@ func TestABookingRemembersFewEvents(t *testing.T) {
 	for i := range changes {
 		to := []states.State{states.Dispatched, states.DispatchFailed}[i%2]
 		_, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "operator", EventID: fmt.Sprintf("event-%064d", i), Any: true})
-		w.must(err)
+		w.Must(err)
 	}
-	d, err := w.store.Doc(t.Context(), booking.Key(b.ID))
-	w.must(err)
+	d, err := w.Host.Store.Doc(t.Context(), booking.Key(b.ID))
+	w.Must(err)
 	if n := bytes.Count(d.Data, []byte("event-")); n != 32 {
 		t.Errorf("the booking remembers %d events of %d, want 32", n, changes)
 	}
@@ -376,16 +319,16 @@ func TestABookingWaitsForTheHostsKey(t *testing.T) {
 	}
 	b := w.confirmed(1)
 	for range 3 {
-		w.pass(3 * time.Minute)
+		w.Clock.Advance(3 * time.Minute)
 		_, _ = w.Sweep(t.Context()) // fails, or tries again later
 		if now, err := w.Get(t.Context(), b.ID); err != nil || now.State != states.Pending || now.Attempts != 0 {
 			t.Errorf("without a key: %s after %d attempts, %v, want pending and none", now.State, now.Attempts, err)
 		}
 	}
 	w.Signer = signer
-	w.pass(3 * time.Minute)
+	w.Clock.Advance(3 * time.Minute)
 	_, err := w.Sweep(t.Context())
-	w.must(err)
+	w.Must(err)
 	if now, err := w.Get(t.Context(), b.ID); err != nil || now.State != states.Accepted || now.Attempts != 1 {
 		t.Errorf("with a key: %s after %d attempts, %v, want accepted and 1", now.State, now.Attempts, err)
 	}
@@ -399,21 +342,21 @@ func TestACancelMeetsADispatch(t *testing.T) {
 			w := newWorld(t)
 			b := w.confirmed(1)
 			if at == "after" {
-				w.pass(3 * time.Minute)
+				w.Clock.Advance(3 * time.Minute)
 				_, err := w.Sweep(t.Context())
-				w.must(err)
+				w.Must(err)
 			} else {
 				w.move(b.ID, states.Dispatched)
 			}
 			_, err := w.Cancel(t.Context(), b.ID, "guest")
-			w.must(err)
+			w.Must(err)
 			for range 5 {
-				w.pass(3 * time.Minute)
+				w.Clock.Advance(3 * time.Minute)
 				_, err := w.Sweep(t.Context())
-				w.must(err)
+				w.Must(err)
 			}
 			after, err := w.Get(t.Context(), b.ID)
-			w.must(err)
+			w.Must(err)
 			want, spent := states.Rejected, money.Amount(0)
 			if at == "after" {
 				want, spent = states.Accepted, fee+venuePrice
@@ -421,7 +364,7 @@ func TestACancelMeetsADispatch(t *testing.T) {
 			if after.State != want || after.Reason != "guest" || credit-w.balance() != spent {
 				t.Errorf("%s for %q, %s spent, want %s, guest, %s", after.State, after.Reason, credit-w.balance(), want, spent)
 			}
-			w.whole()
+			w.WantWhole(w.Host.Store)
 		})
 	}
 }
