@@ -3,14 +3,11 @@ package promises
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -37,7 +33,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // wire writes the answers of a provider's server.
@@ -203,7 +199,7 @@ func atBedrock(url string) (substrate.Substrate, error) {
 
 // endings is a host with a vacant whose price is by tokens, and a caller of it with a key.
 type endings struct {
-	testing.TB
+	*memhost.Host
 	reader reader
 	url    string // of the model's server
 	turns  [][]string
@@ -213,12 +209,10 @@ type endings struct {
 	asked  atomic.Int64
 	sent   []int // bytes of the texts that the model was sent, by turn
 
-	server *serve.Server
-	tasks  *task.Engine
-	web    http.Handler
-	buyer  billing.Account
-	key    string
-	ref    task.Ref
+	tasks *task.Engine
+	buyer billing.Account
+	key   string
+	ref   task.Ref
 }
 
 // pause is the event of a server that waits.
@@ -234,13 +228,6 @@ const (
 )
 
 var byTokens = price.Price{Flat: 5000, In: 10 * money.Dollar, Out: 20 * money.Dollar, Most: money.Dollar}
-
-func (w *endings) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
 
 // Infer implements substrate.Substrate: it asks the model's server.
 func (w *endings) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
@@ -260,7 +247,7 @@ func (w *endings) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subs
 	w.sent = append(w.sent, n)
 	r.Secret = substrate.NewSecret("secret-of-a-test-0123456789")
 	model, err := w.reader.open(w.url)
-	w.must(err)
+	w.Must(err)
 	return model.Infer(ctx, r)
 }
 
@@ -290,52 +277,44 @@ func (w *endings) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 func openEndings(t testing.TB, of reader, turns [][]string) *endings {
 	t.Helper()
-	w := &endings{TB: t, reader: of, turns: turns, paused: make(chan bool, 9), goOn: make(chan bool)}
+	w := &endings{reader: of, turns: turns, paused: make(chan bool, 9), goOn: make(chan bool)}
 	w.goesOn = sync.OnceFunc(func() { close(w.goOn) })
 	model := httptest.NewServer(w)
 	t.Cleanup(model.Close)
 	w.url = model.URL
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	w.must(err)
-	c := serve.Config{
-		Store: serve.NewChangeNotifier(memory.New()), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
-		Charges: true, AllowLoopback: true, HoldsIdentity: true,
-		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }},
-	}
-	if of.elsewhere {
+	w.Host = memhost.Open(t, func(c *serve.Config) {
+		c.Now, c.AllowLoopback = time.Now, true
+		c.Substrates = substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }}
+		if !of.elsewhere {
+			return
+		}
 		back, err := c.Open()
-		w.must(err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		c.Thinker = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
 			reply := think.Serve(ctx, back.Answers.Thinking(), request, func(context.Context, think.Report) {})
 			defer reply.Close()
 			return io.ReadAll(reply)
 		})
 		c.ThinkerKinds = []string{substrate.KindMock}
-	}
-	w.server, err = c.Open()
-	w.must(err)
-	agents := w.server.OpenA2A()
+	})
+	agents := w.Server.OpenA2A()
 	t.Cleanup(agents.Tasks.Wait)
 	w.tasks = agents.Tasks
-	w.web = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents}.Public()
+	w.Public = serve.Handlers{Message: w.Server.MessageHandler(), A2A: agents}.Public()
 
 	ctx := t.Context()
-	w.buyer, err = w.server.Billing.OpenAccount(ctx, "buyer", 0)
-	w.must(err)
-	_, _, err = w.server.Billing.Credit(ctx, w.buyer.ID, 100*money.Dollar, "first", "")
-	w.must(err)
-	_, w.key, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{})
-	w.must(err)
-	look, err := w.server.Vacants.Create(ctx, vacants.Spec{By: vacants.Operator(), Name: "look", Capability: "looks", Substrate: "echo"})
-	w.must(err)
+	w.buyer = w.Account("buyer", 100*money.Dollar)
+	w.key = w.Key(w.buyer, billing.KeyOptions{})
+	look := w.Create(vacants.Spec{By: vacants.Operator(), Name: "look", Capability: "looks", Substrate: "echo"})
 	agent := &definition.Agent{Provider: substrate.KindMock, Vacants: []string{look.ID.String()}}
 	if of.open == nil {
 		agent = &definition.Agent{Provider: substrate.KindHTTP, BaseURL: w.url}
 	}
-	shop, err := w.server.Vacants.Create(ctx, vacants.Spec{By: vacants.Operator(), Name: "shop", Capability: "sells", Agent: agent})
-	w.must(err)
-	_, err = w.server.Vacants.SetPrice(ctx, shop.ID, byTokens)
-	w.must(err)
+	shop := w.Create(vacants.Spec{By: vacants.Operator(), Name: "shop", Capability: "sells", Agent: agent})
+	_, err := w.Server.Vacants.SetPrice(ctx, shop.ID, byTokens)
+	w.Must(err)
 	owner := call.AccountOwner(w.buyer.ID, "")
 	w.ref = task.Ref{Vacant: shop.ID, Owner: owner, ID: task.MessageTask(shop.ID, owner, "m1")}
 	return w
@@ -347,7 +326,7 @@ func (w *endings) post(ctx context.Context, path, body string) string {
 	r.Header.Set("A2A-Version", "1.0")
 	r.Header.Set("Authorization", "Bearer "+w.key)
 	rec := httptest.NewRecorder()
-	w.web.ServeHTTP(rec, r)
+	w.Public.ServeHTTP(rec, r)
 	w.Logf("POST %s = %d %.2000s", path, rec.Code, rec.Body.String())
 	return rec.Body.String()
 }
@@ -387,7 +366,7 @@ func (w *endings) hangUp(text string) {
 	}()
 	<-w.paused
 	for w.ref.ID = ""; w.ref.ID == ""; time.Sleep(time.Millisecond) {
-		w.must(w.tasks.List(w.Context(), task.ListRequest{Ref: w.ref, List: w.ref.Owner, Size: 1}, func(p *task.Page) {
+		w.Must(w.tasks.List(w.Context(), task.ListRequest{Ref: w.ref, List: w.ref.Owner, Size: 1}, func(p *task.Page) {
 			for _, one := range p.Tasks {
 				w.ref.ID = one.ID
 			}
@@ -403,9 +382,7 @@ func (w *endings) hangUp(text string) {
 func (w *endings) spent() money.Amount {
 	w.goesOn()
 	w.tasks.Wait()
-	b, err := w.server.Billing.Balance(w.Context(), &w.buyer)
-	w.must(err)
-	return 100*money.Dollar - b
+	return 100*money.Dollar - w.Balance(w.buyer)
 }
 
 // turn is a turn of a model: a text, and then its end.
@@ -522,7 +499,7 @@ func TestEveryEndingIsChargedForWhatWasUsed(t *testing.T) {
 					t.Errorf("%s are paid, want %s for %d tokens in and %d out", spent, want, in, out)
 				}
 				got, err := w.tasks.Get(t.Context(), w.ref)
-				w.must(err)
+				w.Must(err)
 				if want > 0 && got.Status.Cut() != end.cut {
 					t.Errorf("the task is %s, cut %q, want %q", got.Status.State, got.Status.Cut(), end.cut)
 				}

@@ -92,17 +92,17 @@ func request(method, path, key, body string) *http.Request {
 func (w *runs) newKey() *identity.Key {
 	w.Helper()
 	k, err := identity.NewKey(rand.Reader)
-	w.must(err)
+	w.Must(err)
 	return k
 }
 
 // claimOf returns a claim of a caller for the buyer's account.
 func (w *runs) claimOf(who *identity.Key) string {
 	w.Helper()
-	self, err := w.server.Vacants.Self(w.Context())
-	w.must(err)
+	self, err := w.Server.Vacants.Self(w.Context())
+	w.Must(err)
 	c := claim.Claim{Host: self.ID(), Account: w.buyer.ID}
-	w.must(c.Sign(w.Context(), who, w.clock()))
+	w.Must(c.Sign(w.Context(), who, w.Clock.Now(0)()))
 	return c.String()
 }
 
@@ -118,8 +118,8 @@ func (w *runs) credentials() map[string]*credential {
 		if name == "other key" {
 			by, above = nil, nil
 		}
-		k, secret, err := w.server.Billing.MakeKeyBy(ctx, by, w.buyer.ID, billing.KeyOptions{Tier: billing.Free, Scopes: scope})
-		w.must(err)
+		k, secret, err := w.Server.Billing.MakeKeyBy(ctx, by, w.buyer.ID, billing.KeyOptions{Tier: billing.Free, Scopes: scope})
+		w.Must(err)
 		above = append(slices.Clone(above), name)
 		all[name] = &credential{key: k.ID, secret: secret, above: above}
 		by = &k
@@ -132,8 +132,8 @@ func (w *runs) credentials() map[string]*credential {
 func (w *runs) linkedBy(by *billing.Key, above []string) *credential {
 	w.Helper()
 	c := &caller{who: w.newKey()}
-	_, err := w.server.Billing.LinkBy(w.Context(), by, w.buyer.ID, w.claimOf(c.who))
-	w.must(err)
+	_, err := w.Server.Billing.LinkBy(w.Context(), by, w.buyer.ID, w.claimOf(c.who))
+	w.Must(err)
 	return &credential{caller: c, above: above}
 }
 
@@ -169,7 +169,7 @@ func (w *runs) wantUses(when, name string, c *credential, want bool) {
 	}
 	for way, of := range keyedRequests {
 		rec := httptest.NewRecorder()
-		w.web.ServeHTTP(rec, of(w))
+		w.Public.ServeHTTP(rec, of(w))
 		if got := rec.Code; want && got >= 300 || !want && got != http.StatusUnauthorized {
 			w.Errorf("%s: %s by %s = %d %s, want that it is answered: %t", when, name, way, got, rec.Body, want)
 		}
@@ -180,14 +180,14 @@ func TestACredentialEndsWithTheKeysAboveIt(t *testing.T) {
 	for _, revoked := range []string{"key", "key of key", "key of key of key", "other key"} {
 		t.Run(revoked, func(t *testing.T) {
 			w := openRuns(t, "priced")
-			_, _, err := w.server.Billing.Credit(t.Context(), w.buyer.ID, 10_000*money.Dollar, "more", "")
-			w.must(err)
+			_, _, err := w.Server.Billing.Credit(t.Context(), w.buyer.ID, 10_000*money.Dollar, "more", "")
+			w.Must(err)
 			all := w.credentials()
 			for name, c := range all {
 				w.wantUses("before", name, c, true)
 			}
-			_, err = w.server.Billing.RevokeKey(t.Context(), nil, w.buyer.ID, all[revoked].key)
-			w.must(err)
+			_, err = w.Server.Billing.RevokeKey(t.Context(), nil, w.buyer.ID, all[revoked].key)
+			w.Must(err)
 			for name, c := range all {
 				w.wantUses("after "+revoked+" is revoked", name, c, !slices.Contains(c.above, revoked))
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
-	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -60,7 +59,7 @@ func toolCall(tool, arguments string) string {
 
 func (w *runs) get(path string) string {
 	rec := httptest.NewRecorder()
-	w.web.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	w.Public.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 	w.Logf("GET %s = %d %.200s", path, rec.Code, rec.Body.String())
 	return rec.Body.String()
 }
@@ -69,25 +68,25 @@ func (w *runs) get(path string) string {
 var givenUp = map[string]func(*runs) error{
 	"renamed": func(w *runs) error {
 		name := "store"
-		_, err := w.server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{By: vacants.Tenant("buyer"), Name: &name})
+		_, err := w.Server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{By: vacants.Tenant("buyer"), Name: &name})
 		return errors.Join(err, w.slug(w.shop.ID, vacants.Tenant("buyer"), "store"))
 	},
 	"renamed and unpublished": func(w *runs) error {
 		name := "store"
-		_, err := w.server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{By: vacants.Tenant("buyer"), Name: &name})
-		_, _, hidden := w.server.Vacants.Unpublish(w.Context(), w.shop.ID)
+		_, err := w.Server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{By: vacants.Tenant("buyer"), Name: &name})
+		_, _, hidden := w.Server.Vacants.Unpublish(w.Context(), w.shop.ID)
 		return errors.Join(err, w.slug(w.shop.ID, vacants.Tenant("buyer"), ""), hidden)
 	},
 	"deleted": func(w *runs) error {
-		_, err := w.server.Vacants.Sink(w.Context(), w.shop.ID)
-		_, archived := w.server.Vacants.Archive(w.Context(), w.shop.ID)
-		_, deleted := w.server.Vacants.Delete(w.Context(), w.shop.ID)
+		_, err := w.Server.Vacants.Sink(w.Context(), w.shop.ID)
+		_, archived := w.Server.Vacants.Archive(w.Context(), w.shop.ID)
+		_, deleted := w.Server.Vacants.Delete(w.Context(), w.shop.ID)
 		return errors.Join(err, archived, deleted)
 	},
 }
 
 func (w *runs) slug(id identity.ID, by vacants.Asker, slug string) error {
-	_, _, err := w.server.Vacants.Publish(w.Context(), id, vacants.PublishOptions{By: by, Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+	_, _, err := w.Server.Vacants.Publish(w.Context(), id, vacants.PublishOptions{By: by, Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
 		v.Slug = slug
 		return nil
 	}})
@@ -116,19 +115,19 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 					if !strings.Contains(w.get("/v/shop/card"), w.shop.ID.String()) {
 						t.Fatal("the shop is not at its name")
 					}
-					w.must(giveUp(w))
-					other, err := w.server.Vacants.Create(t.Context(), vacants.Spec{By: taker.by, Name: name, Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
+					w.Must(giveUp(w))
+					other, err := w.Server.Vacants.Create(t.Context(), vacants.Spec{By: taker.by, Name: name, Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
 					if taker.may != (err == nil) || err != nil && !problem.Is(err, problem.Conflict) {
 						t.Fatalf("Create() = %v, want success: %t", err, taker.may)
 					}
 					if err != nil {
-						other, err = w.server.Vacants.Create(t.Context(), vacants.Spec{By: taker.by, Name: "other", Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
-						w.must(err)
+						other, err = w.Server.Vacants.Create(t.Context(), vacants.Spec{By: taker.by, Name: "other", Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
+						w.Must(err)
 					}
 					if err := w.slug(other.ID, taker.by, "shop"); taker.may != (err == nil) || err != nil && !problem.Is(err, problem.Conflict) {
 						t.Fatalf("Publish() with the slug = %v, want success: %t", err, taker.may)
 					}
-					w.pass(2 * time.Second) // records are cached for a second
+					w.Clock.Advance(2 * time.Second) // records are cached for a second
 					for how, reach := range byName {
 						w.answered.Store(nil)
 						var answer string
@@ -143,7 +142,7 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 							t.Errorf("%s: %v answered %.300s, want the vacant that has the name now", how, ran, answer)
 						}
 					}
-					w.must(w.verify())
+					w.WantWhole(w.Store)
 				})
 			}
 		}
@@ -154,17 +153,9 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 func (w *runs) tokenFor(audience string) string {
 	issuer := tokenstest.New()
 	w.Cleanup(issuer.Close)
-	_, err := w.server.Billing.AddIssuer(w.Context(), w.buyer.ID, issuer.URL, billing.IssuerOptions{Anybody: true, Cap: 50 * money.Dollar, Most: 50 * money.Dollar, Listed: true})
-	w.must(err)
-	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "bob", "aud": audience, "exp": w.clock().AddDate(1, 0, 0).Unix()}, nil)
-	w.must(err)
+	_, err := w.Server.Billing.AddIssuer(w.Context(), w.buyer.ID, issuer.URL, billing.IssuerOptions{Anybody: true, Cap: 50 * money.Dollar, Most: 50 * money.Dollar, Listed: true})
+	w.Must(err)
+	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "bob", "aud": audience, "exp": w.Clock.Now(0)().AddDate(1, 0, 0).Unix()}, nil)
+	w.Must(err)
 	return token
-}
-
-func (w *runs) verify() error {
-	_, err := fsck.Run(w.Context(), fsck.Config{Source: w.store, Vault: w.vault, Now: w.clock, Found: func(f fsck.Finding) error {
-		w.Errorf("verify: %s", f)
-		return nil
-	}})
-	return err
 }

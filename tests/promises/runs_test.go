@@ -11,7 +11,6 @@ import (
 	"go/token"
 	"io/fs"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -21,30 +20,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
-	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
-	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // A behaviour runs in one of these ways, and each column is a check between the sender and
@@ -142,12 +135,7 @@ const (
 
 // runs is a host with a shop at $2 a call, and who asks it.
 type runs struct {
-	testing.TB
-	server *serve.Server
-	store  *memory.Store
-	vault  custody.Vault
-	web    http.Handler
-	now    atomic.Int64
+	*memhost.Host
 	column string
 
 	gate     chan struct{}               // answers come once it is closed, unless it is nil
@@ -167,13 +155,6 @@ type runs struct {
 	prev                    identity.Hash
 	lastHash                identity.Hash // of the last signed request
 	again                   bool          // requests say that they come again
-}
-
-func (w *runs) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // Infer answers as the shop, or as an agent that asks the shop first.
@@ -203,42 +184,22 @@ func (w *runs) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 
 func openRuns(t testing.TB, column string) *runs {
 	t.Helper()
-	w := &runs{TB: t, store: memory.New(), column: column}
-	w.now.Store(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC).UnixMicro())
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	w.must(err)
-	w.vault = vault
-	c := serve.Config{
-		Store: serve.NewChangeNotifier(w.store), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: w.clock, Rand: rand.Reader,
-		Charges: true, Tokens: tokens.ForBilling, Elsewhere: true, OwnMachine: true, HoldsIdentity: true, Host: setting.Host{ModelBudget: money.Dollar},
-		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }},
-	}
-	w.server, err = c.Open()
-	w.must(err)
-	index, err := bleve.Open(t.TempDir())
-	w.must(err)
-	t.Cleanup(func() { index.Close() })
-	found := w.server.OpenSearch(index)
-	agents := w.server.OpenA2A()
-	network := w.server.OpenAGP(agents, found.Find, false)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: w.server.SearchHandler(found.Find), Published: w.server.IsPublished})
-	w.web = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents, MCP: servers, AGP: network, Account: w.server.AccountHandler(nil)}.Public()
-	ctx, end := context.WithCancel(context.Background())
-	ended := make(chan bool)
-	go func() { defer close(ended); agents.Run(ctx) }()
-	t.Cleanup(func() { end(); <-ended })
+	w := &runs{column: column}
+	w.Host = memhost.Open(t, func(c *serve.Config) {
+		c.Tokens, c.Elsewhere, c.OwnMachine, c.Host = tokens.ForBilling, true, true, setting.Host{ModelBudget: money.Dollar}
+		c.Substrates = substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }}
+	})
+	w.Serve()
+	w.Work()
 
+	var err error
 	w.who, err = identity.NewKey(rand.Reader)
-	w.must(err)
+	w.Must(err)
 	w.makeBuyer()
 	w.makeShop()
 	w.asked = w.shop.ID
 	return w
 }
-
-func (w *runs) clock() time.Time { return time.UnixMicro(w.now.Load()).UTC() }
-
-func (w *runs) pass(d time.Duration) { w.now.Add(d.Microseconds()) }
 
 // makeBuyer opens the account that pays, unless the column is the quota.
 func (w *runs) makeBuyer() {
@@ -246,45 +207,30 @@ func (w *runs) makeBuyer() {
 	if w.column == "capped" {
 		most = shopPrice - 1
 	}
+	w.buyer = w.Account("buyer", 100*money.Dollar)
+	w.key = w.Key(w.buyer, billing.KeyOptions{Cap: most})
+	w.agp = w.Key(w.buyer, billing.KeyOptions{Tier: billing.Pro, Cap: most})
+	w.test = w.Key(w.buyer, billing.KeyOptions{Test: true})
+	w.limited = w.Key(w.buyer, billing.KeyOptions{Most: shopPrice - 1})
 	ctx := w.Context()
-	var err error
-	w.buyer, err = w.server.Billing.OpenAccount(ctx, "buyer", 0)
-	w.must(err)
-	_, _, err = w.server.Billing.Credit(ctx, w.buyer.ID, 100*money.Dollar, "first", "")
-	w.must(err)
-	_, w.key, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Cap: most})
-	w.must(err)
-	_, w.agp, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, Cap: most})
-	w.must(err)
-	_, w.test, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Test: true})
-	w.must(err)
-	_, w.limited, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Most: shopPrice - 1})
-	w.must(err)
 	issuer := tokenstest.New()
 	w.Cleanup(issuer.Close)
-	_, err = w.server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, Anybody: true, Cap: cmp.Or(most, 50*money.Dollar), Most: 50 * money.Dollar})
-	w.must(err)
-	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.clock().AddDate(1, 0, 0).Unix()}, nil)
-	w.must(err)
+	_, err := w.Server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, Anybody: true, Cap: cmp.Or(most, 50*money.Dollar), Most: 50 * money.Dollar})
+	w.Must(err)
+	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.Clock.Now(0)().AddDate(1, 0, 0).Unix()}, nil)
+	w.Must(err)
 	w.link(w.who, most)
 	if strings.HasPrefix(w.column, "suspended") {
-		_, err = w.server.Billing.Suspend(ctx, w.buyer.ID, true, "")
-		w.must(err)
+		_, err = w.Server.Billing.Suspend(ctx, w.buyer.ID, true, "")
+		w.Must(err)
 	}
 }
 
 // link makes the buyer pay for a caller, unless the column is the quota.
 func (w *runs) link(s identity.Signer, most money.Amount) {
-	if w.column == "quota" {
-		return
+	if w.column != "quota" {
+		w.Link(w.buyer, s, most)
 	}
-	ctx := w.Context()
-	self, err := w.server.Vacants.Self(ctx)
-	w.must(err)
-	one := claim.Claim{Host: self.ID(), Account: w.buyer.ID, Cap: int64(most)}
-	w.must(one.Sign(ctx, s, w.clock()))
-	_, err = w.server.Billing.Link(ctx, w.buyer.ID, one.String())
-	w.must(err)
 }
 
 // makeShop makes the vacant that is asked: of the buyer's tenant, so that its test keys
@@ -298,28 +244,28 @@ func (w *runs) makeShop() {
 	agent := &definition.Agent{Provider: substrate.KindMock}
 	var err error
 	if w.column == "closed" {
-		boss, err := w.server.Vacants.Create(ctx, vacants.Spec{Name: "boss", Capability: "leads", Agent: agent, Tenant: tenant})
-		w.must(err)
-		w.shop, _, err = w.server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "shop", Capability: "sells", Agent: agent})
-		w.must(err)
+		boss, err := w.Server.Vacants.Create(ctx, vacants.Spec{Name: "boss", Capability: "leads", Agent: agent, Tenant: tenant})
+		w.Must(err)
+		w.shop, _, err = w.Server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "shop", Capability: "sells", Agent: agent})
+		w.Must(err)
 		return
 	}
-	w.shop, err = w.server.Vacants.Create(ctx, vacants.Spec{Name: "shop", Capability: "sells", Agent: agent, Tenant: tenant})
-	w.must(err)
+	w.shop, err = w.Server.Vacants.Create(ctx, vacants.Spec{Name: "shop", Capability: "sells", Agent: agent, Tenant: tenant})
+	w.Must(err)
 	if w.column != "suspended, at a free shop" {
 		p := price.Price{Flat: shopPrice}
 		if w.column == "quota" {
 			p.Free, p.FreeAddress = 9, 9
 		}
-		w.shop, err = w.server.Vacants.SetPrice(ctx, w.shop.ID, p)
-		w.must(err)
+		w.shop, err = w.Server.Vacants.SetPrice(ctx, w.shop.ID, p)
+		w.Must(err)
 	}
-	_, _, err = w.server.Vacants.Publish(ctx, w.shop.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+	_, _, err = w.Server.Vacants.Publish(ctx, w.shop.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
 		v.Slug = "shop"
 		return nil
 	}})
-	w.must(err)
-	w.pass(2 * time.Second) // records are cached for a second
+	w.Must(err)
+	w.Clock.Advance(2 * time.Second) // records are cached for a second
 }
 
 func (w *runs) post(path, key, body string) string {
@@ -334,7 +280,7 @@ func (w *runs) post(path, key, body string) string {
 		r.Header.Set("X-Stainless-Retry-Count", "1")
 	}
 	rec := httptest.NewRecorder()
-	w.web.ServeHTTP(rec, r)
+	w.Public.ServeHTTP(rec, r)
 	w.Logf("POST %s = %d %.300s", path, rec.Code, rec.Body.String())
 	return rec.Body.String()
 }
@@ -354,11 +300,11 @@ func (w *runs) signed() {
 func (w *runs) envelope() string {
 	id := "m1"
 	e := &envelope.Envelope{
-		From: w.who.ID(), To: w.shop.ID, Seq: w.seq + 1, Prev: w.prev, Time: w.clock(), IdempotencyKey: "k",
+		From: w.who.ID(), To: w.shop.ID, Seq: w.seq + 1, Prev: w.prev, Time: w.Clock.Now(0)(), IdempotencyKey: "k",
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}, MessageID: &id},
 	}
 	_, err := e.Sign(w.Context(), w.who)
-	w.must(err)
+	w.Must(err)
 	w.lastHash = e.Hash()
 	return string(envelope.AppendRequest(nil, json.RawMessage(`1`), e))
 }
@@ -371,10 +317,10 @@ func (w *runs) resend() {
 // restored is a resend to a host whose data came back from a backup of before it: the
 // operator says so, and what was signed before is refused.
 func (w *runs) restored() {
-	w.pass(time.Minute)
-	_, err := w.server.Vacants.RaiseFloors(w.Context())
-	w.must(err)
-	w.pass(-30 * time.Second)
+	w.Clock.Advance(time.Minute)
+	_, err := w.Server.Vacants.RaiseFloors(w.Context())
+	w.Must(err)
+	w.Clock.Advance(-30 * time.Second)
 	w.signed()
 }
 
@@ -400,7 +346,7 @@ func (w *runs) tokenCompletion() { w.with(w.token, w.completion) }
 // asked.
 func (w *runs) byAgent(ask func(*runs)) {
 	ctx := w.Context()
-	agent, err := w.server.Vacants.Create(ctx, vacants.Spec{
+	agent, err := w.Server.Vacants.Create(ctx, vacants.Spec{
 		By: vacants.Tenant("buyer"), Name: "agent-" + w.asked.Short(), Capability: "asks", Tenant: "buyer",
 		Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.asked.String()}},
 	})
@@ -408,12 +354,12 @@ func (w *runs) byAgent(ask func(*runs)) {
 		w.Logf("Create() = %v", err)
 		return
 	}
-	w.must(w.server.Vacants.Sign(ctx, agent.ID, func(s identity.Signer) error {
+	w.Must(w.Server.Vacants.Sign(ctx, agent.ID, func(s identity.Signer) error {
 		w.link(s, 0)
 		return nil
 	}))
 	w.asked = agent.ID
-	w.pass(2 * time.Second) // records are cached for a second
+	w.Clock.Advance(2 * time.Second) // records are cached for a second
 	ask(w)
 }
 
@@ -422,9 +368,9 @@ func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
 // slowly lets the shop take minutes, and asks it.
 func (w *runs) slowly(ask func()) {
 	work := 5 * time.Minute
-	_, err := w.server.Vacants.Update(w.Context(), w.asked, vacants.Changes{Work: &work})
-	w.must(err)
-	w.pass(2 * time.Second) // records are cached for a second
+	_, err := w.Server.Vacants.Update(w.Context(), w.asked, vacants.Changes{Work: &work})
+	w.Must(err)
+	w.Clock.Advance(2 * time.Second) // records are cached for a second
 	ask()
 }
 
@@ -496,7 +442,7 @@ func (w *runs) background() {
 		r := httptest.NewRequest(http.MethodGet, w.at()+"/tasks/"+got.Task.ID, nil)
 		r.Header.Set("Authorization", "Bearer "+w.key)
 		rec := httptest.NewRecorder()
-		w.web.ServeHTTP(rec, r)
+		w.Public.ServeHTTP(rec, r)
 		if strings.Contains(rec.Body.String(), "TASK_STATE_COMPLETED") {
 			return
 		}
@@ -515,31 +461,31 @@ func (w *runs) delegation() {
 	name := "boss"
 	if w.column != "closed" {
 		name = "firm"
-		firm, err := w.server.Vacants.Create(ctx, vacants.Spec{Name: name, Capability: "leads", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "buyer"})
-		w.must(err)
+		firm, err := w.Server.Vacants.Create(ctx, vacants.Spec{Name: name, Capability: "leads", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "buyer"})
+		w.Must(err)
 		if w.column != "another tenant's" {
-			child, _, err := w.server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: firm.ID, Path: "D3", Name: "hand", Capability: "helps", Reach: composite.PublicA2A, Agent: &definition.Agent{Provider: substrate.KindMock}})
-			w.must(err)
-			w.shop, err = w.server.Vacants.SetPrice(ctx, child.ID, *w.shop.Price)
-			w.must(err)
+			child, _, err := w.Server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: firm.ID, Path: "D3", Name: "hand", Capability: "helps", Reach: composite.PublicA2A, Agent: &definition.Agent{Provider: substrate.KindMock}})
+			w.Must(err)
+			w.shop, err = w.Server.Vacants.SetPrice(ctx, child.ID, *w.shop.Price)
+			w.Must(err)
 		}
 	}
-	boss, err := w.server.Vacants.ByName(ctx, vacants.Operator(), name)
-	w.must(err)
+	boss, err := w.Server.Vacants.ByName(ctx, vacants.Operator(), name)
+	w.Must(err)
 	p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"` + w.shop.ID.String() + `"}]}`))
-	w.must(err)
-	if _, _, err = w.server.Vacants.SetPlan(ctx, vacants.Operator(), boss.ID, p); err != nil {
+	w.Must(err)
+	if _, _, err = w.Server.Vacants.SetPlan(ctx, vacants.Operator(), boss.ID, p); err != nil {
 		w.Logf("SetPlan() = %v", err)
 		return
 	}
-	w.pass(2 * time.Second)
+	w.Clock.Advance(2 * time.Second)
 	w.post("/v/"+boss.ID.String()+"/message:send", "", say(""))
 }
 
 // tool has an agent, whom no account pays for, ask the shop by a tool of its model.
 func (w *runs) tool() {
 	ctx := w.Context()
-	asker, err := w.server.Vacants.Create(ctx, vacants.Spec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
+	asker, err := w.Server.Vacants.Create(ctx, vacants.Spec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
 	if err != nil {
 		w.Logf("Create() = %v", err)
 		return
@@ -551,12 +497,9 @@ func (w *runs) tool() {
 // causes.
 func (w *runs) counted(ask func()) (ran int64, spent money.Amount) {
 	w.Helper()
-	before, err := w.server.Billing.Balance(w.Context(), &w.buyer)
-	w.must(err)
-	did := w.ran.Load()
+	before, did := w.Balance(w.buyer), w.ran.Load()
 	ask()
-	after, err := w.server.Billing.Balance(w.Context(), &w.buyer)
-	w.must(err)
+	after := w.Balance(w.buyer)
 	return w.ran.Load() - did, before - after
 }
 
@@ -597,11 +540,7 @@ func TestEveryWayToRunIsPaidFreeOrRefused(t *testing.T) {
 				if got != want {
 					t.Errorf("%s, want %s", got, want)
 				}
-				_, err := fsck.Run(t.Context(), fsck.Config{Source: w.store, Vault: w.vault, Now: w.clock, Found: func(f fsck.Finding) error {
-					t.Errorf("verify: %s", f)
-					return nil
-				}})
-				w.must(err)
+				w.WantWhole(w.Store)
 			})
 		}
 	}
@@ -623,19 +562,19 @@ func TestTheLimitOfABookingHoldsForItsVenuesCalls(t *testing.T) {
 		t.Run(fmt.Sprintf("key %s, request %s", tt.key, tt.request), func(t *testing.T) {
 			t.Parallel()
 			w := openRuns(t, "priced")
-			_, key, err := w.server.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, Most: tt.key})
-			w.must(err)
+			_, key, err := w.Server.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, Most: tt.key})
+			w.Must(err)
 			limit := ""
 			if tt.request > 0 {
 				limit = fmt.Sprintf(`,"max_price_usd":"%d.%06d"`, tt.request/money.Dollar, tt.request%money.Dollar)
 			}
 			w.byAgent(func(w *runs) {
-				_, _, err := w.server.Vacants.Publish(t.Context(), w.asked, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+				_, _, err := w.Server.Vacants.Publish(t.Context(), w.asked, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
 					v.Slug = "agent"
 					return nil
 				}})
-				w.must(err)
-				w.pass(2 * time.Second)
+				w.Must(err)
+				w.Clock.Advance(2 * time.Second)
 				book := func() {
 					w.post("/a2a/v1", key, `{"from":"eve","intent":"booking.confirm","ttl_ms":9000,"payload":{"venue_id":"`+w.asked.String()+`"`+limit+`}}`)
 				}
@@ -650,12 +589,12 @@ func TestTheLimitOfABookingHoldsForItsVenuesCalls(t *testing.T) {
 				if tt.key+tt.request == 0 {
 					again = 2
 				}
-				bookings := w.server.OpenBookings(idle{}, nil)
+				bookings := w.Server.OpenBookings(idle{}, nil)
 				if ran, _ := w.counted(func() {
 					book()
-					w.pass(2 * time.Minute)
+					w.Clock.Advance(2 * time.Minute)
 					_, err := bookings.Sweep(t.Context())
-					w.must(err)
+					w.Must(err)
 				}); ran != again {
 					t.Errorf("with a second dispatch the shop ran %d times, want %d", ran, again)
 				}

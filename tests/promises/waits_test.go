@@ -42,8 +42,8 @@ func TestWhatWaitsIsSharedOut(t *testing.T) {
 				t.Parallel()
 				w := openRuns(t, "priced")
 				w.gate = make(chan struct{})
-				_, err := w.server.Vacants.SetPrice(t.Context(), w.shop.ID, price.Price{})
-				w.must(err)
+				_, err := w.Server.Vacants.SetPrice(t.Context(), w.shop.ID, price.Price{})
+				w.Must(err)
 				request := w.waiting(t, name)
 				if kind == "slow" {
 					w.slowly(func() {})
@@ -55,7 +55,7 @@ func TestWhatWaitsIsSharedOut(t *testing.T) {
 					r := request(n)
 					all.Go(func() {
 						rec := httptest.NewRecorder()
-						w.web.ServeHTTP(rec, r)
+						w.Public.ServeHTTP(rec, r)
 						if rec.Code == http.StatusTooManyRequests || strings.Contains(rec.Body.String(), `"too_many"`) {
 							refused.Add(1)
 						}
