@@ -49,8 +49,8 @@ func outside(t *testing.T, k keys, hosts ...*host) *outsiders {
 	t.Helper()
 	o := newOutsiders(t, k.firm)
 	for _, h := range hosts {
-		h.later(call.MaxSkew + time.Minute)
-		o.now = h.clock()
+		h.Clock.Advance(call.MaxSkew + time.Minute)
+		o.now = h.Clock.Now(0)()
 	}
 	return o
 }
@@ -161,7 +161,7 @@ func TestARevokedParentSeesNoMoreThanAStranger(t *testing.T) {
 	k := newKeys(t)
 	alone, firm := open(t, k), open(t, k)
 	child := firm.spawn(t, k.firm.ID(), "drafter")
-	e := &envelope.Envelope{From: k.firm.ID(), To: child.ID, Seq: 1, Time: firm.clock(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	e := &envelope.Envelope{From: k.firm.ID(), To: child.ID, Seq: 1, Time: firm.Clock.Now(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
 	send := func() request {
 		hash, err := e.Sign(t.Context(), k.firm)
 		if err != nil {
@@ -247,8 +247,8 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	firm.later(call.MaxSkew + time.Minute)
-	o.now = firm.clock()
+	firm.Clock.Advance(call.MaxSkew + time.Minute)
+	o.now = firm.Clock.Now(0)()
 	second := o.sign(o.second.ID(), k.firm.ID(), 1, "hi", o.now)
 	want := o.sign(o.second.ID(), other.ID, 1, "hi", o.now)
 	got := firm.ask(request{method: "POST", target: message.SendPath, body: envelope.AppendRequest(nil, nil, second)})
@@ -262,7 +262,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 // call is the first call of one hosted vacant to another.
 func (h *host) call(t *testing.T, from, to identity.ID) request {
 	t.Helper()
-	e := &envelope.Envelope{From: from, To: to, Seq: 1, Time: h.clock(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	e := &envelope.Envelope{From: from, To: to, Seq: 1, Time: h.Clock.Now(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
 	if err := h.Vacants.Sign(t.Context(), from, func(s identity.Signer) error {
 		_, err := e.Sign(t.Context(), s)
 		return err
@@ -331,7 +331,7 @@ func TestAskingForANameTellsNothingOfOthers(t *testing.T) {
 // asks is a parent's own request for a child.
 func (h *host) asks(t *testing.T, parent *identity.Key, name string, nonce int) request {
 	t.Helper()
-	r := composite.SpawnRequest{ParentID: parent.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", nonce), Time: h.clock()}
+	r := composite.SpawnRequest{ParentID: parent.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", nonce), Time: h.Clock.Now(0)()}
 	if err := r.Sign(t.Context(), parent); err != nil {
 		t.Fatal(err)
 	}

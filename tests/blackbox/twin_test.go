@@ -3,7 +3,6 @@ package blackbox
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,14 +26,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
-	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // authority is the address of both hosts.
@@ -46,12 +43,8 @@ type keys struct{ host, firm, other *identity.Key }
 // host is one of the two: with closed children, or without.
 type host struct {
 	key string // of an account, for AGP
-	*serve.Server
-	public http.Handler
+	*memhost.Host
 	log    *translog.Log
-
-	mu     sync.Mutex
-	now    time.Time
 	queue  queue
 	closed []string // ids of closed children, also former ones
 }
@@ -74,43 +67,18 @@ func (q *queue) SendAfter(ctx context.Context, m string, _ task.Sender, _ time.D
 	return err
 }
 
-func (h *host) clock() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.now
-}
-
-func (h *host) later(by time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.now = h.now.Add(by)
-}
-
 // open makes a host with one public vacant that echoes, the firm, and the extra
 // ones.
 func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	t.Helper()
-	h := &host{now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
-	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	home := serve.Config{
-		Store: memory.New(), Vault: vault, AllowLoopback: true, URL: "https://" + authority,
-		Identity: k.self, Log: slog.New(slog.DiscardHandler), Now: h.clock, Rand: rand.Reader, TrustedHost: true, Charges: true,
-	}
-	if h.Server, err = home.Open(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.Vacants.Close)
+	h := &host{Host: memhost.Open(t, func(c *serve.Config) {
+		c.AllowLoopback, c.TrustedHost, c.HoldsIdentity, c.URL, c.Identity = true, true, false, "https://"+authority, k.self
+	})}
 	index, err := bleve.Open(filepath.Join(t.TempDir(), "search"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h.Must(err)
 	t.Cleanup(func() { index.Close() })
-	if h.log, err = h.OpenLog(nil); err != nil {
-		t.Fatal(err)
-	}
+	h.log, err = h.OpenLog(nil)
+	h.Must(err)
 	// As on AWS: whether anything is queued must tell nobody of closed children, either.
 	agents := h.OpenQueuedA2A(serve.Queues{Tasks: &h.queue, Notices: &h.queue})
 	t.Cleanup(func() {
@@ -125,26 +93,12 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	handlers := serve.Handlers{Message: h.MessageHandler(), A2A: agents, MCP: servers, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}
-	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: h.clock})
-	h.public = handlers.Public()
-	account, err := h.Billing.OpenAccount(t.Context(), "guests", 1)
-	if err == nil {
-		_, _, err = h.Billing.Credit(t.Context(), account.ID, 1_000_000, "first", "")
-	}
-	if err == nil {
-		_, h.key, err = h.Billing.MakeKey(t.Context(), account.ID, billing.KeyOptions{Tier: billing.Enterprise, Scopes: []billing.Scope{billing.ScopeAGP, billing.ScopeRead, billing.ScopeVacants}})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: h.Clock.Now(0)})
+	h.Public = handlers.Public()
+	h.key = h.Key(h.Account("guests", 1_000_000), billing.KeyOptions{Tier: billing.Enterprise, Scopes: []billing.Scope{billing.ScopeAGP, billing.ScopeRead, billing.ScopeVacants}})
 	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
-		r, err := h.Vacants.Create(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := h.Vacants.Publish(t.Context(), h.Create(spec).ID, vacants.PublishOptions{})
+		h.Must(err)
 	}
 	return h
 }
@@ -152,28 +106,9 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 // charge gives the firm a price, and a stranger's calls to an account that pays for them.
 func (h *host) charge(t *testing.T, firm identity.ID, stranger *identity.Key) {
 	t.Helper()
-	ctx := t.Context()
-	if _, err := h.Vacants.SetPrice(ctx, firm, price.Price{Flat: 5}); err != nil {
-		t.Fatal(err)
-	}
-	a, err := h.Billing.OpenAccount(ctx, "acme", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := h.Billing.Credit(ctx, a.ID, 1_000_000, "first", ""); err != nil {
-		t.Fatal(err)
-	}
-	self, err := h.Vacants.SelfID(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := claim.Claim{Host: self, Account: a.ID}
-	if err := c.Sign(ctx, stranger, h.clock()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Billing.Link(ctx, a.ID, c.String()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Vacants.SetPrice(t.Context(), firm, price.Price{Flat: 5})
+	h.Must(err)
+	h.Link(h.Account("acme", 1_000_000), stranger, 0)
 }
 
 // seal seals the log, so that it shows something.
@@ -228,14 +163,14 @@ func (h *host) ask(r request) shown {
 		in.Header[name] = values
 	}
 	if in.Header.Get("Authorization") == anyKey { // each host has another
-		h.later(time.Second)
+		h.Clock.Advance(time.Second)
 		in.Header.Set("Authorization", "Bearer "+h.key)
 	}
 	if r.body != nil && in.Header.Get("Content-Type") == "" {
 		in.Header.Set("Content-Type", "application/json")
 	}
 	w := httptest.NewRecorder()
-	h.public.ServeHTTP(w, in)
+	h.Public.ServeHTTP(w, in)
 	body, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		panic(err) // a recorder reads from memory
