@@ -192,21 +192,6 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 	sound(t, host, call.Pair{Caller: sampleCaller.ID(), Vacant: id})
 }
 
-func TestCardIsCachedByItsTag(t *testing.T) {
-	host := awshost.New(t)
-	id := host.Create(t, "tagged", nil)
-	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
-	event := NewEvent("/v/"+id.String()+"/card", nil)
-	r, err := f.Send(t.Context(), event.Encode())
-	if err != nil || r.Status != 200 || r.Headers["Etag"] == "" {
-		t.Fatalf("Send() = %+v, %v, want 200 with an ETag", r, err)
-	}
-	event.Headers["if-none-match"] = r.Headers["Etag"]
-	if r, err = f.Send(t.Context(), event.Encode()); err != nil || r.Status != 304 || r.Body != "" {
-		t.Errorf("Send() with the tag = %+v, %v, want 304 without a body", r, err)
-	}
-}
-
 func TestFrozenFunctionAnswersTheNextCall(t *testing.T) {
 	host := awshost.New(t)
 	c := caller.New(t, host.Create(t, "frozen", nil))

@@ -5,7 +5,6 @@ package lambda
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"testing"
 	"time"
@@ -41,38 +40,6 @@ func TestSweeperDestroysTheKeysWhoseTimeIsOver(t *testing.T) {
 	want := [][]any{{"ok", 2., "sweeper", true}, {"ok", 0., "sweeper", nil}}
 	if diff := cmp.Diff(want, pick(lines(t, f), "done", "verdict", "days", "function", "cold")); diff != "" {
 		t.Errorf("verdict, days, function, cold (-want +got):\n%s\n%s", diff, f.Log())
-	}
-}
-
-func TestASweepThatFailsIsTriedAgain(t *testing.T) {
-	host := awshost.New(t)
-	f := Start(t, bootstrap(t, "sweeper"), Options{Env: host.Env("http://127.0.0.1:1")})
-	if _, err := f.Invoke(t.Context(), sample(t, "sweeper-schedule.json")); err == nil {
-		t.Error("Invoke() = nil without a database, want an error, which makes Lambda try again")
-	}
-	if diff := cmp.Diff([][]any{{1.}}, pick(lines(t, f), "done", "failed")); diff != "" {
-		t.Errorf("failed (-want +got):\n%s\n%s", diff, f.Log())
-	}
-}
-
-func TestTamperTellsOfTheSampleEvents(t *testing.T) {
-	f := Start(t, bootstrap(t, "tamper"), Options{Env: []string{"VACANCY_STAGE=" + awshost.Stage}})
-	for _, name := range []string{"tamper-changed.json", "tamper-odd.json", "sweeper-schedule.json"} {
-		if _, err := f.Invoke(t.Context(), sample(t, name)); err != nil {
-			t.Errorf("%s: Invoke() = %v, want no odd record to hold up the others", name, err)
-		}
-	}
-	all := lines(t, f)
-	pair := hex.EncodeToString([]byte(store.StreamOf(store.KindRequest, sampleCaller.ID(), sampleVacant.ID())))
-	want := [][]any{
-		{"MODIFY", pair, "1", 1.}, {"REMOVE", pair, "2", 1.},
-		{"MODIFY", "unreadable", "", 1.}, {"unreadable", nil, nil, 1.},
-	}
-	if diff := cmp.Diff(want, pick(all, "a row was changed or removed", "event", "stream", "position", "tampered")); diff != "" {
-		t.Errorf("event, stream, position, tampered (-want +got):\n%s\n%s", diff, f.Log())
-	}
-	if diff := cmp.Diff([][]any{{2.}, {1.}, {1.}}, pick(all, "done", "rows")); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
 
