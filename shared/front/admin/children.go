@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -201,11 +200,7 @@ func (d *api) plan(ctx context.Context, rec *vacants.Record, _ One) (Plan, error
 	case !ok:
 		return Plan{}, problem.New(problem.NotFound, "vacant %s has no plan", rec.Name)
 	}
-	return planPage(rec, &p), nil
-}
-
-func planPage(rec *vacants.Record, p *plan.Plan) Plan {
-	return Plan{vacantOf(rec), json.RawMessage(p.Blob()), p.Hash()}
+	return Plan{vacantOf(rec), p.Blob(), p.Hash()}, nil
 }
 
 func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Shape]]) (Plan, error) {
@@ -220,5 +215,5 @@ func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Shape]]) (Plan, e
 	if rec, p, err = d.Vacants.SetPlan(ctx, askerOf(ctx), rec.ID, p); err != nil {
 		return Plan{}, err
 	}
-	return planPage(&rec, &p), nil
+	return Plan{vacantOf(&rec), p.Blob(), p.Hash()}, nil
 }

@@ -17,14 +17,6 @@ type keyed struct {
 // knownKeys bounds the cache of accepted keys.
 const knownKeys = 4096
 
-func newKeyed(next http.Handler, c Config) *keyed {
-	known, err := lru.New[[sha256.Size]byte, struct{}](knownKeys)
-	if err != nil {
-		panic(err) // for a size that is not positive
-	}
-	return &keyed{next, &reads{next: next, rate: c.Reads, now: c.Now}, known}
-}
-
 func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Authorization")
 	if key == "" {

@@ -1,10 +1,13 @@
 package edge
 
 import (
+	"crypto/sha256"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -46,7 +49,11 @@ func Limit(c Config, next http.Handler) http.Handler {
 	if c.Reads != (Rate{}) {
 		next = &reads{next: all, rate: c.Reads, now: c.Now}
 		if c.ExemptKeys {
-			next = newKeyed(all, c)
+			known, err := lru.New[[sha256.Size]byte, struct{}](knownKeys)
+			if err != nil {
+				panic(err) // for a size that is not positive
+			}
+			next = &keyed{all, next, known}
 		}
 		if c.Urgent != nil {
 			quarter := Rate{PerSecond: c.Reads.PerSecond / 4, Burst: max(1, c.Reads.Burst/4)}

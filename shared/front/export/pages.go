@@ -43,11 +43,6 @@ func Pages(c Config) http.Handler {
 
 type pages struct{ Config }
 
-// view runs read over its own view of the store.
-func (p *pages) view(r *http.Request, read func(ctx context.Context, v store.View) error) error {
-	return p.Source.Walk(r.Context(), func(v store.View) error { return read(r.Context(), v) })
-}
-
 func (p *pages) about(r *http.Request) (any, error) {
 	if _, err := queryOf(r, op.None{}); err != nil {
 		return nil, err
@@ -69,8 +64,8 @@ func (p *pages) streams(r *http.Request) (any, error) {
 		return nil, err
 	}
 	page := StreamsPage{Streams: [][]byte{}}
-	return &page, p.view(r, func(ctx context.Context, v store.View) error {
-		names, next, err := v.Streams(ctx, prefix, int(limit), q.values["cursor"])
+	return &page, p.Source.Walk(r.Context(), func(v store.View) error {
+		names, next, err := v.Streams(r.Context(), prefix, int(limit), q.values["cursor"])
 		for _, name := range names {
 			page.Streams = append(page.Streams, []byte(name))
 		}
@@ -101,11 +96,11 @@ func (p *pages) rows(r *http.Request) (any, error) {
 		return nil, problem.Invalid("order", ascending+" or "+descending, clip(q.values["order"]))
 	}
 	page := RowsPage{}
-	return &page, p.view(r, func(ctx context.Context, v store.View) (err error) {
-		page.Rows, err = readRows(ctx, v, name, from, int(limit), order)
+	return &page, p.Source.Walk(r.Context(), func(v store.View) (err error) {
+		page.Rows, err = readRows(r.Context(), v, name, from, int(limit), order)
 		if err == nil && head > 0 {
 			page.Head = &RowsPart{}
-			*page.Head, err = readRows(ctx, v, name, 1, int(head), store.Ascending)
+			*page.Head, err = readRows(r.Context(), v, name, 1, int(head), store.Ascending)
 		}
 		return err
 	})
@@ -151,8 +146,8 @@ func (p *pages) doc(r *http.Request) (any, error) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is not part of an export", k.String())
 	}
 	page := DocPage{}
-	return &page, p.view(r, func(ctx context.Context, v store.View) error {
-		d, err := v.Doc(ctx, k)
+	return &page, p.Source.Walk(r.Context(), func(v store.View) error {
+		d, err := v.Doc(r.Context(), k)
 		if page.Damaged, err = damage(err); err == nil && page.Damaged == "" {
 			page.Doc = docOf(&d)
 		}

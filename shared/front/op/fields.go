@@ -60,11 +60,13 @@ func fieldsOf(t reflect.Type, path string) fields {
 	var all fields
 	missing := map[string]bool{}
 	for _, segment := range strings.Split(path, "/") {
-		name, ok := variable(segment)
+		// A word may follow a variable, as in {id}:cancel.
+		name, ok := strings.CutPrefix(segment, "{")
+		name, _, closed := strings.Cut(name, "}")
 		if strings.HasSuffix(name, "...") {
 			panic("op: a variable stands for one segment of a path, not for the rest of " + path)
 		}
-		if ok {
+		if ok && closed && name != "$" {
 			missing[name] = true
 		}
 	}
@@ -88,14 +90,6 @@ func fieldsOf(t reflect.Type, path string) fields {
 	}
 	known.Store(key, all)
 	return all
-}
-
-// variable returns the name of a path's segment that stands for any. A word may follow it, as in
-// {id}:cancel.
-func variable(segment string) (string, bool) {
-	name, ok := strings.CutPrefix(segment, "{")
-	name, _, closed := strings.Cut(name, "}")
-	return name, ok && closed && name != "$"
 }
 
 // isText reports whether values of a type are read from texts.

@@ -263,16 +263,6 @@ func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, 
 	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
 
-// do calls the function of an operation with a request, by reflection: a closure for each operation
-// would be code that every program has again. It returns a pointer to the answer.
-func do(ctx context.Context, f, in reflect.Value) (any, error) {
-	results := f.Call([]reflect.Value{reflect.ValueOf(ctx), in})
-	out := reflect.New(results[0].Type())
-	out.Elem().Set(results[0])
-	err, _ := results[1].Interface().(error)
-	return out.Interface(), err
-}
-
 // on is On for all types, so that programs have its code once. f is the function.
 //
 //go:noinline
@@ -309,11 +299,14 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 		if err := fields.read(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		out, err := do(context.WithValue(r.Context(), callerKey{}, by), reflect.ValueOf(f), in.Elem())
-		if err != nil {
+		// f is called by reflection: a closure for each operation would be code that every program has again.
+		results := reflect.ValueOf(f).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, by)), in.Elem()})
+		if err, _ := results[1].Interface().(error); err != nil {
 			return challenge(w, r, err, spec.Access)
 		}
-		return answer(w, spec.Status, wipe, out)
+		out := reflect.New(results[0].Type()) // a pointer, whose methods it may have
+		out.Elem().Set(results[0])
+		return answer(w, spec.Status, wipe, out.Interface())
 	}
 	return route
 }

@@ -67,6 +67,10 @@ func Document(title, version, description string, groups []Group, specs []op.Spe
 		}
 		paths[s.Path].(object)[strings.ToLower(s.Method)] = d.operation(&s, ids[i])
 	}
+	var scopes []string
+	for _, scope := range billing.Scopes() {
+		scopes = append(scopes, string(scope))
+	}
 	refusal := object{"description": refused, "content": d.content(nil, reflect.TypeFor[httpapi.Refusal](), false, nil)}
 	b, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
@@ -82,20 +86,12 @@ func Document(title, version, description string, groups []Group, specs []op.Spe
 			"responses": object{"Refusal": refusal},
 			"securitySchemes": object{
 				operator: object{"type": "http", "scheme": "bearer", "description": "The operator's key. The socket of a host on one machine needs none."},
-				account:  object{"type": "http", "scheme": "bearer", "description": "A key of an account. Its scopes are " + scopes() + "."},
+				account:  object{"type": "http", "scheme": "bearer", "description": "A key of an account. Its scopes are " + strings.Join(scopes, ", ") + "."},
 				vacant:   object{"type": "apiKey", "in": "header", "name": "Vacancy-Caller", "description": "A vacant's signature of the request (PROTOCOL §19)."},
 			},
 		},
 	}, "", " ")
 	return append(b, '\n'), err
-}
-
-func scopes() string {
-	var all []string
-	for _, s := range billing.Scopes() {
-		all = append(all, string(s))
-	}
-	return strings.Join(all, ", ")
 }
 
 type document struct {
@@ -121,6 +117,10 @@ func (d *document) operation(s *op.Spec, id string) object {
 	if s.In == nil {
 		return o
 	}
+	var ranges map[string]op.Range // which the handler takes
+	if of, ok := reflect.New(s.In).Interface().(op.Ranged); ok {
+		ranges = of.Ranges()
+	}
 	var all []object
 	for _, f := range s.Fields() {
 		if f.In == "body" {
@@ -129,11 +129,33 @@ func (d *document) operation(s *op.Spec, id string) object {
 			}
 			continue
 		}
-		p := object{"name": f.Name, "in": f.In, "required": f.In == "path", "schema": d.parameter(f.Type)}
+		t := f.Type
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		schema := d.schema(t, true, "")
+		if t.Kind() == reflect.Uint64 {
+			schema["minimum"] = 1
+		}
+		p := object{"name": f.Name, "in": f.In, "required": f.In == "path", "schema": schema}
 		if about := parameters[f.Name]; about != "" {
 			p["description"] = about
 		}
-		setRange(p, s, &f)
+		if r, ok := ranges[f.Name]; ok && f.In == "query" {
+			switch {
+			case r.Words != nil:
+				schema["enum"] = r.Words
+			case schema["type"] == "string":
+				schema["type"] = "number"
+				fallthrough
+			default:
+				schema["minimum"], schema["maximum"] = r.Min, r.Max
+			}
+			if r.Default != nil {
+				schema["default"] = r.Default
+			}
+			p["required"] = r.Required
+		}
 		all = append(all, p)
 	}
 	if all != nil {
@@ -212,43 +234,6 @@ func (d *document) content(media []string, t reflect.Type, request bool, example
 		content[m] = of
 	}
 	return content
-}
-
-// setRange adds the range that the handler of an operation takes to a parameter of its query.
-func setRange(p object, s *op.Spec, f *op.Field) {
-	of, ok := reflect.New(s.In).Interface().(op.Ranged)
-	if !ok || f.In != "query" {
-		return
-	}
-	r, ok := of.Ranges()[f.Name]
-	if !ok {
-		return
-	}
-	schema := p["schema"].(object)
-	if r.Words != nil {
-		schema["enum"] = r.Words
-	} else {
-		if schema["type"] == "string" {
-			schema["type"] = "number"
-		}
-		schema["minimum"], schema["maximum"] = r.Min, r.Max
-	}
-	if r.Default != nil {
-		schema["default"] = r.Default
-	}
-	p["required"] = r.Required
-}
-
-// parameter describes a field of a path, a query or a header.
-func (d *document) parameter(t reflect.Type) object {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	s := d.schema(t, true, "")
-	if t.Kind() == reflect.Uint64 {
-		s["minimum"] = 1
-	}
-	return s
 }
 
 // schema describes the JSON of a type, in a request as canon.Unmarshal reads it, in an answer as

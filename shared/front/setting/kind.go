@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -46,9 +45,6 @@ func matching(pattern string) func(string) bool {
 	return func(s string) bool { return regexp.MustCompile(`\A(?:` + pattern + `)\z`).MatchString(s) }
 }
 
-// anything accepts every text, because another package checks the text.
-func anything(string) bool { return true }
-
 // word is one of some words.
 func word(field func(*Values) *string, words ...string) Kind {
 	return text(strings.Join(words, " or "), func(s string) bool { return slices.Contains(words, s) }, field)
@@ -80,22 +76,6 @@ func rate(unit, example string, field func(*Values) *edge.Rate) Kind {
 	k := kindOf("string", unit+"-per-second:burst such as "+example, edge.ParseRate, field)
 	k.None = "no limit"
 	return k
-}
-
-// duration is a time from least to most.
-func duration(value string, least, most time.Duration, field func(*Values) *time.Duration) Kind {
-	return kindOf("duration", value, func(s string) (time.Duration, bool) {
-		is, err := time.ParseDuration(s)
-		return is, err == nil && is >= least && is <= most
-	}, field)
-}
-
-// hours is a time in whole hours.
-func hours(least, most int, field func(*Values) *time.Duration) Kind {
-	return kindOf("int", fmt.Sprintf("whole hours, %d to %d", least, most), func(s string) (time.Duration, bool) {
-		n, err := strconv.Atoi(s)
-		return time.Duration(n) * time.Hour, err == nil && n >= least && n <= most && strconv.Itoa(n) == s
-	}, field)
 }
 
 // list is a list of texts that ok accepts, separated by commas. Its order does not matter.

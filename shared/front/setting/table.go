@@ -130,7 +130,7 @@ func Table() []Setting {
 		{
 			Context: "limits",
 			Help:    "limits that are set explicitly, such as message:8,rowsWrites:100",
-			Kind:    text("NAME:NUMBER,... of functions and tables", anything, func(v *Values) *string { return &v.SetLimits }),
+			Kind:    text("NAME:NUMBER,... of functions and tables", func(string) bool { return true }, func(v *Values) *string { return &v.SetLimits }),
 		},
 		{
 			Context: "reserve", Default: "true",
@@ -156,12 +156,19 @@ func Table() []Setting {
 		{
 			Flag: "work", Commands: "serve, dev", Default: call.DefaultWork.String(),
 			Help: "how long an answer may take, of vacants without a setting work: 1s to 14m",
-			Kind: duration("1s to 14m", call.MinWork, call.MaxWork, func(v *Values) *time.Duration { return &v.Work }),
+			Kind: kindOf("duration", "1s to 14m", func(s string) (time.Duration, bool) {
+				is, err := time.ParseDuration(s)
+				return is, err == nil && is >= call.MinWork && is <= call.MaxWork
+			}, func(v *Values) *time.Duration { return &v.Work }),
 		},
 		{
 			Variable: "VACANCY_RETENTION", Functions: "message agent worker admin export sweeper", Default: strconv.Itoa(int(textkeys.MinRetention / time.Hour)),
 			Help: "hours after which the texts of a day can no longer be read",
-			Kind: hours(int(textkeys.MinRetention/time.Hour), 87600, func(v *Values) *time.Duration { return &v.Retention }),
+			Kind: kindOf("int", fmt.Sprintf("whole hours, %d to 87600", textkeys.MinRetention/time.Hour), func(s string) (time.Duration, bool) {
+				n, err := strconv.Atoi(s)
+				is := time.Duration(n) * time.Hour
+				return is, err == nil && is >= textkeys.MinRetention && n <= 87600 && strconv.Itoa(n) == s
+			}, func(v *Values) *time.Duration { return &v.Retention }),
 		},
 		{
 			Context: "email",
@@ -187,8 +194,10 @@ func Table() []Setting {
 		{
 			Context: "tenantFunctions", Variable: "VACANCY_TENANT_FUNCTIONS", Functions: "think admin",
 			Help: "Lambda functions that may serve as agents",
-			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN without TENANT= is for vacants without a tenant", functions,
-				func(v *Values) *resources.Functions { return &v.TenantFunctions }),
+			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN without TENANT= is for vacants without a tenant", func(s string) (resources.Functions, bool) {
+				all, err := resources.ParseFunctions(s)
+				return all, err == nil
+			}, func(v *Values) *resources.Functions { return &v.TenantFunctions }),
 		},
 		{
 			Context: "mock", Variable: "VACANCY_MOCK", Functions: "message agent worker think admin", Default: "false",
@@ -290,11 +299,6 @@ func isOrigin(s string) bool {
 }
 
 func isKeyPrefix(s string) bool { return billing.CheckKeyPrefix(s) == nil }
-
-func functions(s string) (resources.Functions, bool) {
-	all, err := resources.ParseFunctions(s)
-	return all, err == nil
-}
 
 // plain formats an amount without the dollar sign.
 func plain(p money.Amount) string { return strings.TrimPrefix(p.String(), "$") }

@@ -141,7 +141,7 @@ var languages = []Language{
 	{"js", "npm install @a2a-js/sdk@1.3.0", `Save it as call.mjs, then: node call.mjs "hello"`, strconv.QuoteToASCII},
 	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0 && go mod tidy", `Save it as main.go in a folder of its own, install, then: go run . "hello"`, strconv.QuoteToASCII},
 	{"openai", "pip install openai==3.57.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
-	{"mcp", "", "", jsonText},
+	{"mcp", "", "", func(s string) string { return string(canon.AppendString(nil, s)) }},
 }
 
 // Each file is the template of a language, by the language's name.
@@ -163,6 +163,3 @@ func (l Language) Program(h Handout) (string, error) {
 	err := programs.ExecuteTemplate(&b, l.Name, values)
 	return b.String(), err
 }
-
-// jsonText quotes a text for JSON.
-func jsonText(s string) string { return string(canon.AppendString(nil, s)) }
