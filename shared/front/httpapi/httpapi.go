@@ -361,6 +361,41 @@ func Answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
+// Recorder is a ResponseWriter that stores an answer.
+type Recorder struct {
+	Status int
+	Body   bytes.Buffer
+	// TooLarge reports that the body was longer than the limit.
+	TooLarge bool
+	header   http.Header
+	limit    int64
+	begun    bool
+}
+
+// NewRecorder returns a Recorder for a body of at most limit bytes.
+func NewRecorder(limit int64) *Recorder {
+	return &Recorder{Status: http.StatusOK, header: http.Header{}, limit: limit}
+}
+
+// Header implements http.ResponseWriter.
+func (r *Recorder) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *Recorder) WriteHeader(status int) {
+	if !r.begun {
+		r.begun, r.Status = true, status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (r *Recorder) Write(b []byte) (int, error) {
+	r.begun = true
+	if r.TooLarge = r.TooLarge || int64(r.Body.Len()+len(b)) > r.limit; r.TooLarge {
+		return 0, fmt.Errorf("more than %d bytes", r.limit)
+	}
+	return r.Body.Write(b)
+}
+
 // bodyTimeout is the time that a client has to send a body.
 const bodyTimeout = 10 * time.Second
 

@@ -40,28 +40,21 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 		if cause := recover(); cause != nil {
 			err = panicError(cause)
 		}
-		logStep(ctx, s.log, state.ID(), s.name, err)
+		attrs := []slog.Attr{slog.String("graduation", state.ID().String()), slog.String("step", string(s.name))}
+		verdict, level := "ok", slog.LevelInfo
 		if err != nil {
+			p := problem.Of(err)
+			verdict = p.Kind.String()
+			attrs = append(attrs, slog.String("cause", p.Error()))
+			if !gate.Refuses(s.name, p.Kind) { // a refusal is the step's job; anything else is a fault
+				level = slog.LevelError
+			}
 			refused := graduation.Refuse(s.name, err)
 			err = messages.InvokeResponse_Error{Type: refused.Error, Message: refused.Cause()}
 		}
+		s.log.LogAttrs(context.WithoutCancel(ctx), level, "step", append(attrs, slog.String(obs.Verdict, verdict))...)
 	}()
 	return s.task(ctx, s.name, state)
-}
-
-// logStep logs a step. A refusal is the step's job; anything else is a fault.
-func logStep(ctx context.Context, log *slog.Logger, id graduation.ID, name gate.StepName, err error) {
-	attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("step", string(name))}
-	verdict, level := "ok", slog.LevelInfo
-	if err != nil {
-		p := problem.Of(err)
-		verdict = p.Kind.String()
-		attrs = append(attrs, slog.String("cause", p.Error()))
-		if !gate.Refuses(name, p.Kind) {
-			level = slog.LevelError
-		}
-	}
-	log.LogAttrs(context.WithoutCancel(ctx), level, "step", append(attrs, slog.String(obs.Verdict, verdict))...)
 }
 
 func panicError(cause any) error {

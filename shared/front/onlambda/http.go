@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -36,45 +37,33 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	if f == functions.Message {
 		front.makeTextKey = env.Server.Texts.Ahead
 	}
-	if f == functions.Admin {
-		env.Direct = canaries(&job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+	// The scheduled event that requests a canary goes to Admin, because of the functions that may write rows it has the
+	// fewest requests.
+	if others := env.Direct; f == functions.Admin {
+		j := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wall(), rand.Reader)
-		}}, env.Direct)
+		}}
+		env.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
+			var asked struct{ Canary bool }
+			switch {
+			case json.Unmarshal(event, &asked) == nil && asked.Canary:
+				return nil, true, j.invoke(ctx, event)
+			case others != nil:
+				return others(ctx, event)
+			}
+			return nil, false, nil
+		}
 	}
 	if env.Direct != nil {
-		lambda.Start(directFirst{front, env.Direct}.invoke)
+		lambda.Start(func(ctx context.Context, event json.RawMessage) (any, error) {
+			if answer, ok, err := env.Direct(ctx, event); ok {
+				return answer, err
+			}
+			return front.invoke(ctx, event)
+		})
 		return
 	}
 	lambda.Start(front.invoke)
-}
-
-// canaries handles the scheduled event that requests a canary. Admin handles it, because of
-// the functions that may write rows it has the fewest requests. Other events go to others, which may be
-// nil.
-func canaries(j *job, others DirectHandler) DirectHandler {
-	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
-		var asked struct{ Canary bool }
-		if json.Unmarshal(event, &asked) != nil || !asked.Canary {
-			if others == nil {
-				return nil, false, nil
-			}
-			return others(ctx, event)
-		}
-		return nil, true, j.invoke(ctx, event)
-	}
-}
-
-// directFirst passes events to Env.Direct first, and unknown events to the front.
-type directFirst struct {
-	front  *front
-	answer DirectHandler
-}
-
-func (d directFirst) invoke(ctx context.Context, event json.RawMessage) (any, error) {
-	if answer, ok, err := d.answer(ctx, event); ok {
-		return answer, err
-	}
-	return d.front.invoke(ctx, event)
 }
 
 // front answers requests of a Function URL.
@@ -90,6 +79,9 @@ type front struct {
 }
 
 func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
+	revokes := func(r *http.Request) bool {
+		return r.Method == http.MethodPost && r.URL.Path == registryapi.Revoke.Path
+	}
 	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, ExemptKeys: env.keyed, Bytes: env.Bytes, Now: now}
 	f := newGuarded(env.Log, env.Secrets, limits, handler)
 	if env.Server != nil {
@@ -101,7 +93,11 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 // newGuarded returns a front that keeps the limits behind the edge.
 func newGuarded(log *slog.Logger, secrets []string, limits edge.Config, handler http.Handler) *front {
 	f := &front{log: log, after: func() {}, handler: httpapi.WithRequestIDs(edge.Guard(secrets, edge.Limit(limits, handler)))}
-	f.proxy = httpadapter.NewV2(writeStatus(f.handler))
+	f.proxy = httpadapter.NewV2(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := &statusWriter{ResponseWriter: w}
+		f.handler.ServeHTTP(s, r)
+		s.WriteHeader(http.StatusOK) // if the handler wrote nothing, like net/http; the proxy does not
+	}))
 	return f
 }
 
@@ -111,23 +107,6 @@ func ServeWithoutHost(f functions.Function, handler func(Settings, *slog.Logger)
 	s, lines := configure(f, os.Stdout)
 	log := slog.New(lines)
 	lambda.Start(newGuarded(log, s.Secrets, edge.Config{Rate: s.Rate, PairRate: s.PairRate, Now: wall}, handler(s, log)).invoke)
-}
-
-// revokes reports whether r revokes a key, which no flood may delay.
-func revokes(r *http.Request) bool {
-	return r.Method == http.MethodPost && r.URL.Path == registryapi.Revoke.Path
-}
-
-// writeStatus sends the header if the handler wrote nothing, like net/http; the
-// proxy does not.
-func writeStatus(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := &statusWriter{ResponseWriter: w}
-		next.ServeHTTP(s, r)
-		if !s.written {
-			w.WriteHeader(http.StatusOK)
-		}
-	})
 }
 
 // statusWriter keeps the first status, like net/http.
@@ -243,26 +222,13 @@ func normalize(in *request) error {
 
 // refusal is the answer of httpapi.Fail, where no handler runs.
 func refusal(err error) response {
-	w := &plain{header: http.Header{}}
+	w := httpapi.NewRecorder(math.MaxInt64)
 	httpapi.Fail(w, err)
-	r := response{StatusCode: w.status, Headers: map[string]string{}, Body: string(w.body)}
-	for name := range w.header {
-		r.Headers[name] = w.header.Get(name)
+	r := response{StatusCode: w.Status, Headers: map[string]string{}, Body: w.Body.String()}
+	for name := range w.Header() {
+		r.Headers[name] = w.Header().Get(name)
 	}
 	return r
-}
-
-type plain struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (p *plain) Header() http.Header    { return p.header }
-func (p *plain) WriteHeader(status int) { p.status = status }
-func (p *plain) Write(b []byte) (int, error) {
-	p.body = append(p.body, b...)
-	return len(b), nil
 }
 
 // logRequest logs a request that no handler logged, because it was refused earlier or

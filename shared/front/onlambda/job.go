@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -39,7 +37,15 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 			p = parts(env)
 		}
 		p.Log = env.log()
-		jobs := jobsNamed(env.Server.Jobs(p), strings.Fields(f.Jobs))
+		all := env.Server.Jobs(p)
+		var jobs []serve.Job
+		for _, name := range strings.Fields(f.Jobs) {
+			i := slices.IndexFunc(all, func(j serve.Job) bool { return j.Name == name })
+			if i < 0 {
+				panic("this process has no job " + name) // its main lacks a part
+			}
+			jobs = append(jobs, all[i])
+		}
 		return func(ctx context.Context, _ json.RawMessage) (counts []slog.Attr, err error) {
 			for _, j := range jobs {
 				done, failed := j.Run(ctx)
@@ -48,18 +54,6 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 			return counts, err
 		}
 	}, more...)
-}
-
-// jobsNamed picks jobs by their names.
-func jobsNamed(all []serve.Job, names []string) (jobs []serve.Job) {
-	for _, name := range names {
-		i := slices.IndexFunc(all, func(j serve.Job) bool { return j.Name == name })
-		if i < 0 {
-			panic("this process has no job " + name) // its main lacks a part
-		}
-		jobs = append(jobs, all[i])
-	}
-	return jobs
 }
 
 // Watch reports changed and removed rows. It does not return.
@@ -84,7 +78,7 @@ func (j *job) invoke(ctx context.Context, event json.RawMessage) (err error) {
 	var attrs []slog.Attr
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
+			err = panicError(cause)
 		}
 		verdict, level := "ok", slog.LevelInfo
 		if err != nil {

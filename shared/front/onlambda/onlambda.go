@@ -91,9 +91,21 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 		Host: s.Host, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
 		Charges: f.Charges,
 	}
-	if err := openCustody(h, &env, cfg); err != nil {
-		return nil, err
+	if isKMS(h.SealKey) || isKMS(h.HostKey) {
+		client := kms.NewClient(cfg)
+		if isKMS(h.HostKey) {
+			env.Identity = kms.NewSigner(client, h.HostKey)
+		}
+		if isKMS(h.SealKey) {
+			h.Vault = kms.New(client, h.SealKey)
+		}
 	}
+	if isHexKey(h.SealKey) {
+		if h.Vault, err = local.FromHex(h.SealKey, rand.Reader); err != nil {
+			return nil, err
+		}
+	}
+	env.Vault = h.Vault
 	for _, add := range parts {
 		add(h, &env)
 	}
@@ -121,24 +133,6 @@ func (h *Env) warm(ctx context.Context) {
 	if err := h.Store.Warm(ctx, warmKey); err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.Of(err).Text()))
 	}
-}
-
-// openCustody opens the custody of keys: the vault, and an identity in KMS.
-func openCustody(h *Env, env *serve.Config, cfg aws.Config) (err error) {
-	if isKMS(h.SealKey) || isKMS(h.HostKey) {
-		client := kms.NewClient(cfg)
-		if isKMS(h.HostKey) {
-			env.Identity = kms.NewSigner(client, h.HostKey)
-		}
-		if isKMS(h.SealKey) {
-			h.Vault = kms.New(client, h.SealKey)
-		}
-	}
-	if isHexKey(h.SealKey) {
-		h.Vault, err = local.FromHex(h.SealKey, rand.Reader)
-	}
-	env.Vault = h.Vault
-	return err
 }
 
 // wall is the wall clock without its monotonic reading. The monotonic clock may

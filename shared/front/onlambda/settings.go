@@ -120,7 +120,7 @@ var (
 	docs = variable{name: "VACANCY_DOCS", want: "the name of a table",
 		set: func(s *Settings, v string) bool { s.Tables.Docs = v; return isTable(v) }}
 	blobs = variable{name: "VACANCY_BLOBS", want: "the name of a bucket",
-		set: func(s *Settings, v string) bool { s.Blobs = v; return isBucket(v) }}
+		set: func(s *Settings, v string) bool { s.Blobs = v; return madeOf(v, 3, 63, small+digits+".-") }}
 	sealKey = variable{name: "VACANCY_SEAL_KEY", want: "the ARN of a KMS key, or 64 hex digits", secret: true,
 		set: func(s *Settings, v string) bool { s.SealKey = v; return isKMS(v) || isHexKey(v) }}
 	hostKey = variable{name: "VACANCY_HOST_KEY", want: "the ARN of a KMS key, or nothing for a software identity",
@@ -179,36 +179,33 @@ func madeOf(s string, least, most int, set string) bool {
 
 func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-") }
 
-func isBucket(s string) bool { return madeOf(s, 3, 63, small+digits+".-") }
+// resourceIn returns RESOURCE of the ARN arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE, or "" if s is another text.
+func resourceIn(s, service string) string {
+	p := strings.SplitN(s, ":", 6)
+	if len(p) < 6 || p[0] != "arn" || !strings.HasPrefix(p[1], "aws") || !madeOf(p[1], 3, 20, small+"-") || p[2] != service ||
+		!madeOf(p[3], 1, 40, small+digits+"-") || !madeOf(p[4], 12, 12, digits) {
+		return ""
+	}
+	return p[5]
+}
 
 // isMachine matches arn:PARTITION:states:REGION:ACCOUNT:stateMachine:NAME.
 func isMachine(s string) bool {
-	p := strings.Split(s, ":")
-	return len(p) == 7 && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "states" &&
-		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && p[5] == "stateMachine" && madeOf(p[6], 1, 80, small+large+digits+"-_")
+	name, ok := strings.CutPrefix(resourceIn(s, "states"), "stateMachine:")
+	return ok && madeOf(name, 1, 80, small+large+digits+"-_")
 }
 
 // isStream matches arn:PARTITION:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL.
 func isStream(s string) bool {
-	head, label, ok := strings.Cut(s, "/stream/")
-	p := strings.Split(head, ":")
-	if !ok || len(p) != 6 {
-		return false
-	}
-	table, ok := strings.CutPrefix(p[5], "table/")
-	return ok && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "dynamodb" &&
-		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && isTable(table) && madeOf(label, 1, 40, large+digits+":.-")
+	table, label, _ := strings.Cut(resourceIn(s, "dynamodb"), "/stream/")
+	table, ok := strings.CutPrefix(table, "table/")
+	return ok && isTable(table) && madeOf(label, 1, 40, large+digits+":.-")
 }
 
 // isKMS matches arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
 func isKMS(s string) bool {
-	p := strings.Split(s, ":")
-	if len(p) != 6 {
-		return false
-	}
-	id, ok := strings.CutPrefix(p[5], "key/")
-	return ok && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "kms" &&
-		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && madeOf(id, 1, 80, small+large+digits+"-")
+	id, ok := strings.CutPrefix(resourceIn(s, "kms"), "key/")
+	return ok && madeOf(id, 1, 80, small+large+digits+"-")
 }
 
 func isHexKey(s string) bool {

@@ -41,22 +41,19 @@ type thinker struct {
 
 func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {
 	ctx, _ = t.started.usage(ctx)
-	return think.Serve(ctx, t.service, event, t.report), nil
-}
-
-// report logs a request. message logs the call with all its turns. So lines of turns
-// that wrote nothing are limited, as in public functions.
-func (t *thinker) report(ctx context.Context, r think.Report) {
-	verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
-	attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),
-		slog.Int("in", r.Usage.In), slog.Int("out", r.Usage.Out), slog.Int("cost", r.Usage.Cost)}
-	if r.Err != nil {
-		p := problem.Of(r.Err)
-		verdict, status = p.Kind.String(), p.Kind.Row().Status
-		if p.Kind == problem.Internal {
-			level = slog.LevelError
+	return think.Serve(ctx, t.service, event, func(ctx context.Context, r think.Report) {
+		// message logs the call with all its turns. So lines of turns that wrote nothing are limited, as in public functions.
+		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
+		attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),
+			slog.Int("in", r.Usage.In), slog.Int("out", r.Usage.Out), slog.Int("cost", r.Usage.Cost)}
+		if r.Err != nil {
+			p := problem.Of(r.Err)
+			verdict, status = p.Kind.String(), p.Kind.Row().Status
+			if p.Kind == problem.Internal {
+				level = slog.LevelError
+			}
+			attrs = append(attrs, slog.String("cause", p.Error()))
 		}
-		attrs = append(attrs, slog.String("cause", p.Error()))
-	}
-	t.log.LogAttrs(context.WithoutCancel(ctx), level, "think", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+		t.log.LogAttrs(context.WithoutCancel(ctx), level, "think", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+	}), nil
 }

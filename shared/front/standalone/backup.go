@@ -3,7 +3,6 @@ package standalone
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -47,7 +46,13 @@ func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.backingUp.Unlock()
-	path, err := h.snapshot(r.Context())
+	path := filepath.Join(h.config.Dir, copyFile)
+	err := os.Remove(path) // left over from a process that was killed
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		err = problem.Wrap(problem.Unavailable, err, "%s cannot be removed", path)
+	} else {
+		err = h.Store.Snapshot(r.Context(), path)
+	}
 	if err != nil {
 		httpapi.Fail(w, err)
 		return
@@ -60,16 +65,6 @@ func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 		h.config.Log.ErrorContext(r.Context(), "a backup was not written", "cause", err.Error())
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// snapshot copies the data file.
-func (h *Host) snapshot(ctx context.Context) (string, error) {
-	path := filepath.Join(h.config.Dir, copyFile)
-	// Left over from a process that was killed.
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", problem.Wrap(problem.Unavailable, err, "%s cannot be removed", path)
-	}
-	return path, h.Store.Snapshot(ctx, path)
 }
 
 func (h *Host) writeBackup(to io.Writer, data string) error {

@@ -1,8 +1,8 @@
 package standalone
 
 import (
-	"bytes"
 	"context"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -46,16 +46,16 @@ func (h *Host) checked(next http.Handler) http.Handler {
 			}
 			_ = httpapi.Answer(w, http.StatusOK, status{"ready"})
 		case get && r.URL.Path == HealthPath && r.URL.RawQuery == "":
-			page := &answer{header: http.Header{}, status: http.StatusOK}
+			page := httpapi.NewRecorder(math.MaxInt64)
 			next.ServeHTTP(page, r)
-			if page.status != http.StatusOK {
+			if page.Status != http.StatusOK {
 				_ = httpapi.Answer(w, http.StatusOK, status{"ok"})
 				return
 			}
-			for name, values := range page.header {
+			for name, values := range page.Header() {
 				w.Header()[name] = values
 			}
-			_, _ = w.Write(page.body.Bytes())
+			_, _ = w.Write(page.Body.Bytes())
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -119,14 +119,3 @@ func (w *writes) check(ctx context.Context) error {
 	w.checked = now
 	return w.failed
 }
-
-// answer keeps an answer.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }

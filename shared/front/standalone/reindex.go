@@ -24,18 +24,6 @@ type searching struct {
 	index *search.Replaceable // nil if the index is not in the data directory
 }
 
-func (s *searching) set(found *serve.Search, index *search.Replaceable) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.found, s.index = found, index
-}
-
-func (s *searching) get() (*serve.Search, *search.Replaceable) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.found, s.index
-}
-
 // Reindex rebuilds the index of a running host. Searches use the old one until
 // the new one is complete.
 func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
@@ -43,7 +31,9 @@ func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 		return done, problem.New(problem.Conflict, "the index is being rebuilt already")
 	}
 	defer h.searching.turn.Unlock()
-	found, index := h.searching.get()
+	h.searching.mu.Lock()
+	found, index := h.searching.found, h.searching.index
+	h.searching.mu.Unlock()
 	switch {
 	case found == nil:
 		return done, problem.New(problem.Unavailable, "the host does not answer searches yet")

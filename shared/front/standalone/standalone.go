@@ -35,7 +35,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
@@ -146,7 +145,11 @@ func Open(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ofThisKey(file, vault); err != nil {
+	self, err := file.Doc(context.Background(), vacants.SelfKey())
+	if err == nil && self.Version > 0 {
+		_, err = vacants.CheckSelf(context.Background(), self, vault)
+	}
+	if err != nil {
 		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s is of another host: %s, the key beside it, does not open what it has sealed; put back what belongs together", path, seal), file.Close())
 	}
 	var clock *testClock
@@ -240,17 +243,6 @@ func IsEmpty(ctx context.Context, dir string) bool {
 	return errors.Join(err, file.Close()) == nil && empty
 }
 
-// ofThisKey reports whether the host's identity in a data file was sealed by vault.
-func ofThisKey(file *bolt.Store, vault custody.Vault) error {
-	ctx := context.Background()
-	d, err := file.Doc(ctx, vacants.SelfKey())
-	if err != nil || d.Version == 0 {
-		return err
-	}
-	_, err = vacants.CheckSelf(ctx, d, vault)
-	return err
-}
-
 // lastURL is the base URL of the last run over a data directory.
 func lastURL(dir string) string {
 	b, err := os.ReadFile(filepath.Join(dir, urlFile))
@@ -258,18 +250,6 @@ func lastURL(dir string) string {
 		return DefaultURL
 	}
 	return string(bytes.TrimSpace(b))
-}
-
-// keepURL keeps the base URL for lastURL. It is a convenience: cards are signed
-// again for the right URL when the host starts.
-func (h *Host) keepURL(ctx context.Context) {
-	path := filepath.Join(h.config.Dir, urlFile)
-	if h.config.URL == lastURL(h.config.Dir) {
-		return
-	}
-	if err := os.WriteFile(path, []byte(h.config.URL+"\n"), 0o600); err != nil {
-		h.config.Log.WarnContext(ctx, "the host's URL could not be kept", "cause", err.Error())
-	}
 }
 
 // Essential lists the files of a data directory that make the host; the others
@@ -339,9 +319,10 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	}
 	defer func() { err = errors.Join(err, r.Index.Close()) }()
 	found := h.OpenSearch(r.Index)
-	h.searching.set(found, own)
-	h.keepURL(ctx)
-	h.signCards(ctx)
+	h.searching.mu.Lock()
+	h.searching.found, h.searching.index = found, own
+	h.searching.mu.Unlock()
+	h.rebase(ctx)
 	h.LogGateWarnings(ctx, h.config.Log)
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
@@ -380,10 +361,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	served := make(chan error, 1)
 	go func() { served <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); end() }()
 	worked := h.work(ctx, agents, network, found, log)
-	defer func() {
-		h.await(worked, r.Grace)
-		h.foldRest(ctx)
-	}()
+	defer h.finish(ctx, worked, r.Grace)
 	if err := ready(ctx); err != nil {
 		end()
 		return errors.Join(err, <-served)
@@ -397,7 +375,11 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { agents.Run(ctx) })
-	all.Go(func() { h.catchUp(ctx, found) })
+	all.Go(func() { // so that the first search need not
+		if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
+			h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
+		}
+	})
 	parts := serve.JobParts{
 		Log:     log,
 		Exports: func() (blob.Blobs, error) { return files.Open(filepath.Join(h.config.Dir, ExportDir), h.config.Now()) },
@@ -416,19 +398,10 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 	return ended
 }
 
-// foldRest folds the rows of the last second into usage, so that it is whole while no host
-// runs.
-func (h *Host) foldRest(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTime)
-	defer cancel()
-	if err := h.Fold(ctx); err != nil {
-		h.config.Log.WarnContext(ctx, "usage is folded by the next start", "cause", err.Error())
-	}
-}
-
-// await waits for the work in the background, but not for longer than a call may take.
-// What still runs then fails as if the process had died.
-func (h *Host) await(worked <-chan struct{}, grace time.Duration) {
+// finish waits for the work in the background, but not for longer than a call may take: what still runs then
+// fails as if the process had died. It folds the rows of the last second into usage, so that usage is complete
+// while no host runs.
+func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Duration) {
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
 	select {
@@ -436,11 +409,21 @@ func (h *Host) await(worked <-chan struct{}, grace time.Duration) {
 	case <-timeout.C:
 		h.config.Log.Warn("the work in the background did not end in time")
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTime)
+	defer cancel()
+	if err := h.Fold(ctx); err != nil {
+		h.config.Log.WarnContext(ctx, "usage is folded by the next start", "cause", err.Error())
+	}
 }
 
-// signCards signs cards again that name another address. One damaged vacant does
-// not keep the others from answering: it is logged, and fsck reports it.
-func (h *Host) signCards(ctx context.Context) {
+// rebase stores the base URL for lastURL, and signs cards again that name another address. Neither keeps
+// the host from answering: lastURL is a convenience, and one damaged vacant is logged, and fsck reports it.
+func (h *Host) rebase(ctx context.Context) {
+	if h.config.URL != lastURL(h.config.Dir) {
+		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {
+			h.config.Log.WarnContext(ctx, "the host's URL could not be kept", "cause", err.Error())
+		}
+	}
 	signed, err := h.Vacants.Rebase(ctx)
 	if signed > 0 {
 		h.config.Log.InfoContext(ctx, "cards signed again for this address", "cards", signed)
@@ -462,11 +445,4 @@ func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 		return nil, problem.Wrap(problem.Unavailable, err, "the damaged search index in %s cannot be removed", dir)
 	}
 	return bleve.Open(dir)
-}
-
-// catchUp updates the index, so that the first search need not.
-func (h *Host) catchUp(ctx context.Context, found *serve.Search) {
-	if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
-		h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
-	}
 }

@@ -159,10 +159,9 @@ func nextPage(kept url.Values, cursor string) string {
 
 // checkpoint is the signed state of the log.
 type checkpoint struct {
-	Note, Host  string
-	Size        uint64
-	Signatures  int
-	FirstOfPage uint64
+	Note, Host string
+	Size       uint64
+	Signatures int
 }
 
 // checkpoint reads the newest checkpoint; nil of a host without one.

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -38,38 +38,12 @@ func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, 
 		return outbound.Reply{}, problem.Wrap(problem.Usage, err, "the address of a page")
 	}
 	r.Header, r.RemoteAddr, r.TLS, r.Host = q.Header, p.from.RemoteAddr, p.from.TLS, p.from.Host
-	w := &answer{header: http.Header{}, status: http.StatusOK, most: q.MaxReply}
+	w := httpapi.NewRecorder(q.MaxReply)
 	p.api.ServeHTTP(w, r)
-	if w.tooLarge {
+	if w.TooLarge {
 		return outbound.Reply{}, problem.New(problem.Untrusted, "the registry's answer has more than %d bytes", q.MaxReply)
 	}
-	return outbound.Reply{Status: w.status, Header: w.header, Body: w.body.Bytes()}, nil
-}
-
-// answer keeps an answer.
-type answer struct {
-	header   http.Header
-	status   int
-	body     bytes.Buffer
-	most     int64
-	tooLarge bool
-	begun    bool
-}
-
-func (a *answer) Header() http.Header { return a.header }
-
-func (a *answer) WriteHeader(status int) {
-	if !a.begun {
-		a.begun, a.status = true, status
-	}
-}
-
-func (a *answer) Write(b []byte) (int, error) {
-	a.begun = true
-	if a.tooLarge = a.tooLarge || int64(a.body.Len()+len(b)) > a.most; a.tooLarge {
-		return 0, fmt.Errorf("more than %d bytes", a.most)
-	}
-	return a.body.Write(b)
+	return outbound.Reply{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
 // agent reads the agent card at the address of a vacant, by name or id, and lists the media types of the files that its

@@ -105,12 +105,6 @@ type page struct {
 	Data    any
 }
 
-// view is the value of a template.
-type view struct {
-	*page
-	Assets string // the address of the assets
-}
-
 // page serves one page, or the page of the error.
 func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +143,10 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 // send renders a page and returns its status.
 func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int, err error) {
 	var body bytes.Buffer
-	err = templates.ExecuteTemplate(&body, p.file, view{p, assetPath})
+	err = templates.ExecuteTemplate(&body, p.file, struct {
+		*page
+		Assets string // the address of the assets
+	}{p, assetPath})
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

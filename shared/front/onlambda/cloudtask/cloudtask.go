@@ -33,14 +33,11 @@ func Work() {
 		w := open(env)
 		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
 		return w.receive, w.agents.Tasks.Wait
-	}, thinkclient.Part, callbacks)
-}
-
-// callbacks names the URL at which venues answer bookings.
-func callbacks(env *onlambda.Env, c *serve.Config) {
-	if url := strings.TrimSuffix(env.GatewayURL, "/"); url != "" {
-		c.GatewayURL = func(context.Context) (string, error) { return url, nil }
-	}
+	}, thinkclient.Part, func(env *onlambda.Env, c *serve.Config) {
+		if url := strings.TrimSuffix(env.GatewayURL, "/"); url != "" { // at which venues answer bookings
+			c.GatewayURL = func(context.Context) (string, error) { return url, nil }
+		}
+	})
 }
 
 // work is A2A with its queues.
@@ -61,7 +58,10 @@ func open(env *onlambda.Env) *work {
 
 // receive handles a message by its queue.
 func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err error) {
-	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, Sent: sent(m)}
+	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, Sent: time.Now()}
+	if ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64); err == nil {
+		got.Sent = time.UnixMilli(ms)
+	}
 	got.Count, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
 	switch onlambda.QueueName(m.EventSourceARN) {
 	case onlambda.QueueName(w.tasks.URL):
@@ -75,13 +75,4 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 		err = nil // it comes again, which is not a fault
 	}
 	return done, err
-}
-
-// sent returns the time at which a message was sent; now if the message lacks it.
-func sent(m events.SQSMessage) time.Time {
-	ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64)
-	if err != nil {
-		return time.Now()
-	}
-	return time.UnixMilli(ms)
 }

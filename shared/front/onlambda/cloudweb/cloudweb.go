@@ -89,15 +89,10 @@ func (s *stage) read(r *http.Request, url string) (*http.Response, error) {
 	for name, values := range r.Header {
 		q.Header[name] = values
 	}
-	edge.Forward(q.Header, s.secret, addressOf(r.RemoteAddr))
-	return s.client.Do(q)
-}
-
-// addressOf is the address of a reader, with or without a port.
-func addressOf(remote string) netip.Addr {
-	if at, err := netip.ParseAddrPort(remote); err == nil {
-		return at.Addr()
+	viewer, _ := netip.ParseAddr(r.RemoteAddr)
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		viewer = at.Addr()
 	}
-	addr, _ := netip.ParseAddr(remote)
-	return addr
+	edge.Forward(q.Header, s.secret, viewer)
+	return s.client.Do(q)
 }

@@ -36,7 +36,9 @@ func Part(env *onlambda.Env, c *serve.Config) {
 // New returns the invocation of a function by its name or ARN. A throttled request is sent
 // once more, because it has not run.
 func New(cfg aws.Config, function string) think.Invoke {
-	client := newClient(cfg)
+	client := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
+		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
+	})
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		in := &lambda.InvokeInput{FunctionName: &function, Payload: request}
 		reply, err := client.Invoke(ctx, in)
@@ -47,18 +49,15 @@ func New(cfg aws.Config, function string) think.Invoke {
 		case throttled(err):
 			return nil, problem.Wrap(problem.SubstrateBusy, err, "all instances of the function that asks models are busy")
 		case err != nil:
-			return nil, asOurs(awsapi.Failure(ctx, err))
+			// Not shown is that AWS answered: an agent's loop would take the answer for its model's, and ask again.
+			err = awsapi.Failure(ctx, err)
+			p := problem.Of(err)
+			return nil, problem.Wrap(p.Kind, errors.New(err.Error()), "the function that asks models: %s", p.Text())
 		case reply.FunctionError != nil:
 			return nil, problem.Wrap(problem.SubstrateUnavailable, errors.New(substrate.Excerpt(reply.Payload)), "the function that asks models failed: %s", aws.ToString(reply.FunctionError))
 		}
 		return reply.Payload, nil
 	}
-}
-
-func newClient(cfg aws.Config) *lambda.Client {
-	return lambda.NewFromConfig(cfg, func(o *lambda.Options) {
-		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
-	})
 }
 
 // throttleWait is the median wait before a throttled request is sent again.
@@ -67,11 +66,4 @@ const throttleWait = 250 * time.Millisecond
 func throttled(err error) bool {
 	var busy *types.TooManyRequestsException
 	return errors.As(err, &busy)
-}
-
-// asOurs hides that AWS answered: an agent's loop would take the answer for its model's,
-// and ask again.
-func asOurs(err error) error {
-	p := problem.Of(err)
-	return problem.Wrap(p.Kind, errors.New(err.Error()), "the function that asks models: %s", p.Text())
 }
