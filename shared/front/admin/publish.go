@@ -33,11 +33,10 @@ func (p *Published) Sound() error {
 	if err := p.Vacant.Sound(); err != nil {
 		return err
 	}
-	switch p.Receipt.Visibility {
-	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "" if the key was never registered
-		return nil
+	if v := p.Receipt.Visibility; v != "" && checkVisibility(v) != nil { // "" if the key was never registered
+		return problem.New(problem.Untrusted, "the host's answer is not a receipt: it has no known visibility")
 	}
-	return problem.New(problem.Untrusted, "the host's answer is not a receipt: it has no known visibility")
+	return nil
 }
 
 // Listed is a registration's listing as the operator set it.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Root names the vacant at the host's own address. A change may give its name. With
@@ -13,17 +12,13 @@ type Root struct {
 	Vacant *string `json:"vacant" canon:"required,null"`
 }
 
-func (d *api) root(ctx context.Context, _ op.None) (Root, error) {
+func (d *api) root(ctx context.Context, _ op.None) (r Root, err error) {
 	id, ok, err := d.Vacants.Root(ctx)
-	return rootOf(id, ok), err
-}
-
-func rootOf(id identity.ID, ok bool) (r Root) {
 	if ok {
 		text := id.String()
 		r.Vacant = &text
 	}
-	return r
+	return r, err
 }
 
 func (d *api) setRoot(ctx context.Context, in op.Body[Root]) (Root, error) {
@@ -34,5 +29,6 @@ func (d *api) setRoot(ctx context.Context, in op.Body[Root]) (Root, error) {
 	if err == nil {
 		err = d.Vacants.SetRoot(ctx, &rec.ID)
 	}
-	return rootOf(rec.ID, true), err
+	text := rec.ID.String()
+	return Root{&text}, err
 }

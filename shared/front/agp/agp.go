@@ -8,6 +8,7 @@ package agp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -262,12 +263,7 @@ func (c *call) finish(ctx context.Context, status string, err error) error {
 
 // agent returns the agent that sent the request, for counts: a name that the
 // key's holder chose.
-func (c *call) agent() string {
-	if a := c.env.Agent(); a != "" {
-		return a
-	}
-	return c.key.ID
-}
+func (c *call) agent() string { return cmp.Or(c.env.Agent(), c.key.ID) }
 
 // requests counts the request by its intent, tier and status.
 func (c *call) requests(status string) store.Write {

@@ -260,10 +260,3 @@ func (f *fields) number(name string, missing, least, most int64) int64 {
 func (f *fields) fail(name, want, kind string) {
 	f.wrong = append(f.wrong, mistyped(want, kind, "payload", name))
 }
-
-func (f *fields) err() error {
-	if len(f.wrong) > 0 {
-		return f.wrong
-	}
-	return nil
-}

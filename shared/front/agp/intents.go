@@ -125,21 +125,14 @@ func (c *call) search(ctx context.Context) (any, error) {
 	if more := f.text("capability", maxWords); more != "" {
 		r.Query = strings.TrimSpace(query + " " + more)
 	}
-	if f.has("max_price_usd") {
-		most, ok := amount(f.of["max_price_usd"])
-		if !ok {
-			f.fail("max_price_usd", "dollars, 0 or more", "decimal_parsing")
-		}
-		n := int64(most)
-		r.MaxPrice = &n
-	}
+	r.MaxPrice = (*int64)(f.amount("max_price_usd"))
 	party := f.number("party_size", 0, 1, listing.MaxCapacity)
 	f.start()
 	if len(r.Query) > search.MaxQuery {
 		f.fail("query", fmt.Sprintf("at most %d bytes", search.MaxQuery), "string_too_long")
 	}
-	if err := f.err(); err != nil {
-		return nil, err
+	if len(f.wrong) > 0 {
+		return nil, f.wrong
 	}
 	if c.key.Test {
 		v := bookings.TestVenue()
@@ -230,8 +223,8 @@ func (c *call) listVenues(ctx context.Context) (any, error) {
 	f := fields{of: c.env.Payload}
 	r := search.Request{Category: f.text("category", listing.MaxCategory), Area: f.text("location", listing.MaxLocation), Cursor: f.text("cursor", 128)}
 	limit := min(f.number("limit", maxList, 1, math.MaxInt32), maxList)
-	if err := f.err(); err != nil {
-		return nil, err
+	if len(f.wrong) > 0 {
+		return nil, f.wrong
 	}
 	out := List{Venues: []Venue{}}
 	if c.key.Test {
@@ -242,7 +235,7 @@ func (c *call) listVenues(ctx context.Context) (any, error) {
 	venues, next, err := c.venues(ctx, r, int(limit), 0)
 	if problem.Is(err, problem.Malformed) {
 		f.fail("cursor", "the next_cursor of the page before", "value_error")
-		return nil, f.err()
+		return nil, f.wrong
 	}
 	if err != nil {
 		return nil, err
@@ -374,21 +367,15 @@ func (c *call) request() (q bookings.Request, err error) {
 			f.fail("input", "at most 131072 bytes", "too_long")
 		}
 	}
-	if f.has("max_price_usd") {
-		n, ok := amount(f.of["max_price_usd"])
-		if !ok {
-			f.fail("max_price_usd", "dollars, 0 or more", "decimal_parsing")
-		}
-		q.Most = &n
-	}
+	q.Most = f.amount("max_price_usd")
 	once := f.text("idempotency_key", maxOnce)
 	if h := c.r.Header.Get("Idempotency-Key"); h != "" {
 		if once = h; len(once) > maxOnce || canon.CheckText("Idempotency-Key", once) != nil {
 			f.wrong = append(f.wrong, mistyped(fmt.Sprintf("at most %d bytes without control characters", maxOnce), "string_too_long", "Idempotency-Key"))
 		}
 	}
-	if err := f.err(); err != nil {
-		return q, err
+	if len(f.wrong) > 0 {
+		return q, f.wrong
 	}
 	delete(e.Payload, "idempotency_key")
 	canonical, err := json.Marshal([]any{e.Intent, e.To, e.From, e.Payload}) // of a map: sorted by name
@@ -440,12 +427,18 @@ func (f *fields) start() time.Time {
 	return t
 }
 
-// amount reads dollars, as a number or in a string; never by way of a float.
-func amount(raw json.RawMessage) (money.Amount, bool) {
-	s := string(raw)
+// amount reads dollars, as a number or in a string; never by way of a float. It returns nil for a missing member.
+func (f *fields) amount(name string) *money.Amount {
+	if !f.has(name) {
+		return nil
+	}
+	s := string(f.of[name])
 	if len(s) > 1 && s[0] == '"' {
 		s = s[1 : len(s)-1]
 	}
 	m, err := money.Parse(s)
-	return m, err == nil
+	if err != nil {
+		f.fail(name, "dollars, 0 or more", "decimal_parsing")
+	}
+	return &m
 }

@@ -1,6 +1,7 @@
 package onlambda
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -196,10 +197,7 @@ func (f *front) makeNextKey(ctx context.Context) {
 // refuses a malformed request before the proxy does, because the proxy would log
 // the path unescaped.
 func normalize(in *request) error {
-	path := in.RawPath
-	if path == "" {
-		path = in.RequestContext.HTTP.Path
-	}
+	path := cmp.Or(in.RawPath, in.RequestContext.HTTP.Path)
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}

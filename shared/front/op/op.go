@@ -21,6 +21,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -500,8 +501,5 @@ func (o *anyOp) call(ctx context.Context, c Client, inType, outType reflect.Type
 
 // limits of a body.
 func limits(bytes int) canon.Limits {
-	if bytes == 0 {
-		bytes = canon.DefaultLimits().Bytes
-	}
-	return httpapi.Limits(bytes)
+	return httpapi.Limits(cmp.Or(bytes, canon.DefaultLimits().Bytes))
 }

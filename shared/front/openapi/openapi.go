@@ -101,12 +101,32 @@ type document struct {
 
 // operation describes an operation.
 func (d *document) operation(s *op.Spec, id string) object {
+	ways := []object{{}} // to use it; the empty one is for anybody
+	if !s.Access.Anybody {
+		ways[0][operator] = []string{}
+	}
+	if s.Access.Vacant {
+		ways = append(ways, object{vacant: []string{}})
+	}
+	for _, scope := range []billing.Scope{s.Access.Key.Scope, s.Access.Key.Or} {
+		if scope != "" {
+			ways = append(ways, object{account: []string{string(scope)}})
+		}
+	}
+	refusal := object{"$ref": "#/components/responses/Refusal"}
+	if s.Errors != nil {
+		var media []string
+		if s.Errors.Kind() == reflect.String {
+			media = []string{"text/plain"}
+		}
+		refusal = object{"description": refused, "content": d.content(media, s.Errors, false, nil)}
+	}
 	o := object{
 		"operationId": id,
 		"summary":     strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + ".",
 		"description": "Who may use it: " + s.Access.Who() + ".",
-		"security":    security(&s.Access),
-		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[Key(s)].Answer), "default": d.refusal(s)},
+		"security":    ways,
+		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[Key(s)].Answer), "default": refusal},
 	}
 	if s.Out != nil && is[op.Replier](s.Out) { // which may have another status
 		o["responses"].(object)["2XX"] = d.answer(s, nil)
@@ -164,17 +184,6 @@ func (d *document) operation(s *op.Spec, id string) object {
 	return o
 }
 
-func (d *document) refusal(s *op.Spec) object {
-	if s.Errors == nil {
-		return object{"$ref": "#/components/responses/Refusal"}
-	}
-	var media []string
-	if s.Errors.Kind() == reflect.String {
-		media = []string{"text/plain"}
-	}
-	return object{"description": refused, "content": d.content(media, s.Errors, false, nil)}
-}
-
 // refused describes a refusal.
 const refused = "A refusal: what was expected, what came, and what helps."
 
@@ -192,26 +201,6 @@ func (d *document) answer(s *op.Spec, example json.RawMessage) object {
 		a["content"] = content
 	}
 	return a
-}
-
-// security lists the ways to use an operation. Anybody is the empty one.
-func security(a *op.Access) []object {
-	var ways []object
-	if a.Anybody {
-		ways = append(ways, object{})
-	} else {
-		ways = append(ways, object{operator: []string{}})
-	}
-	if a.Vacant {
-		ways = append(ways, object{vacant: []string{}})
-	}
-	if a.Key.Scope != "" {
-		ways = append(ways, object{account: []string{string(a.Key.Scope)}})
-		if a.Key.Or != "" {
-			ways = append(ways, object{account: []string{string(a.Key.Or)}})
-		}
-	}
-	return ways
 }
 
 // content describes JSON of the given media types, by default application/json, or server-sent events
@@ -322,9 +311,7 @@ func (d *document) members(t reflect.Type, request bool) object {
 			continue
 		}
 		name, rest, _ := strings.Cut(tag, ",")
-		if name == "" {
-			name = f.Name
-		}
+		name = cmp.Or(name, f.Name)
 		options := f.Tag.Get("canon")
 		member := d.schema(f.Type, request, options)
 		properties[name] = member

@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -74,12 +75,5 @@ func effectiveValue(context map[string]string, name string) string {
 
 // String formats a change for people.
 func (c Change) String() string {
-	return fmt.Sprintf("%s: from %s to %s", c.Name, formatValue(c.From), formatValue(c.To))
-}
-
-func formatValue(value string) string {
-	if value == "" {
-		return "nothing"
-	}
-	return value
+	return fmt.Sprintf("%s: from %s to %s", c.Name, cmp.Or(c.From, "nothing"), cmp.Or(c.To, "nothing"))
 }

@@ -91,12 +91,6 @@ func (h Handout) Key() KeyUse { return h.key }
 // TextURL returns the URL that answers a text with a text.
 func (h Handout) TextURL() string { return h.Address + "text" }
 
-// OpenAIURL returns the base URL for clients of OpenAI's API.
-func (h Handout) OpenAIURL() string { return h.Address + "v1" }
-
-// MCPURL returns the URL of the MCP server.
-func (h Handout) MCPURL() string { return strings.TrimSuffix(h.Address, "/") + message.MCPPath }
-
 // Lines are the handout for people: a sentence with the address, and the command.
 func (h Handout) Lines() (lines []string) {
 	if h.Address == "" {
@@ -158,7 +152,7 @@ func (l Language) Program(h Handout) (string, error) {
 	values := struct {
 		Name, Install, Run, Key, Address, Text, OpenAI, MCP string
 		Paid                                                bool
-	}{h.NameOrID(), l.Install, l.run, KeyEnv, l.quote(h.Address), l.quote(h.TextURL()), l.quote(h.OpenAIURL()), l.quote(h.MCPURL()), h.Key() != KeyNever}
+	}{h.NameOrID(), l.Install, l.run, KeyEnv, l.quote(h.Address), l.quote(h.TextURL()), l.quote(h.Address + "v1"), l.quote(strings.TrimSuffix(h.Address, "/") + message.MCPPath), h.Key() != KeyNever}
 	var b strings.Builder
 	err := programs.ExecuteTemplate(&b, l.Name, values)
 	return b.String(), err

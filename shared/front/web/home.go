@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -34,12 +35,7 @@ type hit struct {
 }
 
 // link is the vacant in the address of its page.
-func (h hit) Link() string {
-	if h.Name != "" {
-		return h.Name
-	}
-	return h.ID.String()
-}
+func (h hit) Link() string { return cmp.Or(h.Name, h.ID.String()) }
 
 // keptHits is the number of hits whose signed parts are cached, maxKept the size of the largest in bytes: 8 MB in all.
 const (

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/hex"
 	"net/http"
 	"net/url"
@@ -96,11 +97,7 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 			return nil, err
 		}
 	}
-	title := d.Name
-	if title == "" {
-		title = "Vacant " + id.Short()
-	}
-	return &page{file: "vacant.html", Title: title, Script: "page.js", Seconds: 10, Hidden: d.Published == nil, Data: d}, nil
+	return &page{file: "vacant.html", Title: cmp.Or(d.Name, "Vacant "+id.Short()), Script: "page.js", Seconds: 10, Hidden: d.Published == nil, Data: d}, nil
 }
 
 // addHistory adds the listed price, the kin and the events of a published vacant.

@@ -6,6 +6,7 @@
 package functions
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -133,12 +134,7 @@ func (f Function) AlarmsOnThrottle() bool {
 }
 
 // RuleName is the name of the rule that starts f.
-func (f Function) RuleName() string {
-	if f.Rule != "" {
-		return f.Rule
-	}
-	return f.Name
-}
+func (f Function) RuleName() string { return cmp.Or(f.Rule, f.Name) }
 
 // URLOutput is the output of the stack functions that holds the URL of f.
 func (f Function) URLOutput() string { return strings.ToUpper(f.Name[:1]) + f.Name[1:] + "Url" }

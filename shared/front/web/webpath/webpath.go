@@ -51,15 +51,9 @@ var Root http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Req
 // IsRead reports whether a request reads.
 func IsRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// IsVacant reports whether a path is the address of a vacant itself.
-func IsVacant(path string) bool {
-	name, rest, below := message.Split(path)
-	return below && name != "" && (rest == "" || rest == "/")
-}
-
-// PrefersPage reports whether the client ranks HTML above JSON by name, as browsers do. Clients that take
+// prefersPage reports whether the client ranks HTML above JSON by name, as browsers do. Clients that take
 // anything get JSON.
-func PrefersPage(r *http.Request) bool {
+func prefersPage(r *http.Request) bool {
 	if !IsRead(r) {
 		return false
 	}
@@ -90,7 +84,9 @@ func PrefersPage(r *http.Request) bool {
 // not find a path, pages answers such a client. Otherwise ServePages answers as next does.
 func ServePages(next, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&pageWriter{ResponseWriter: w, request: r, pages: pages, isVacant: IsVacant(r.URL.Path), prefers: PrefersPage(r)}, r)
+		name, rest, below := message.Split(r.URL.Path)
+		isVacant := below && name != "" && (rest == "" || rest == "/")
+		next.ServeHTTP(&pageWriter{ResponseWriter: w, request: r, pages: pages, isVacant: isVacant, prefers: prefersPage(r)}, r)
 	})
 }
 
