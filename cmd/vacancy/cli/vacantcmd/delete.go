@@ -86,5 +86,5 @@ func (r deleteResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s was deleted before, at %s\n", r.Name, r.Deleted)
 		return
 	}
-	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its calls and its logbook stay; another vacant may take its name\n", r.Name)
+	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its calls and its logbook stay; its name stays reserved for its tenant and the operator\n", r.Name)
 }

@@ -19,7 +19,8 @@ func removeCommand(a *kit.App) *cobra.Command {
 		Short: "End a vacant: sink, archive and delete it",
 		Long: `End a vacant in one step: sink it, so that it takes no call any more, archive it, and
 delete its key. The calls it received and its logbook stay, as "vacancy delete" says.
-Another vacant may then take its name. After an interruption the same command continues.`,
+Its name stays reserved: only its tenant and the operator may use it again ("vacancy help
+names"). After an interruption the same command continues.`,
 		Example: `  vacancy remove demo
   vacancy remove demo --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
