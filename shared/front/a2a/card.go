@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -36,7 +37,7 @@ const (
 // sends no version.
 func (r *request) profile() profile {
 	v := r.asked()
-	test, of03 := conformance.Is(r.vacant.Substrate)
+	test, of03 := conformance.Is(r.Vacant.Substrate)
 	switch {
 	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
 		return snake
@@ -48,11 +49,11 @@ func (r *request) profile() profile {
 
 // card serves the agent card.
 func (d *api) card(r *request) error {
-	base, err := d.base(r)
+	base, err := d.Base(r.Request)
 	if err != nil {
 		return err
 	}
-	c, err := d.cards.get(r.Context(), d, &r.vacant, base, r.profile())
+	c, err := d.cards.get(r.Context(), d, &r.Vacant, base, r.profile())
 	if err != nil {
 		return err
 	}
@@ -64,12 +65,12 @@ func (d *api) card(r *request) error {
 
 // keySet serves the vacant's key, by which its card is verified.
 func (d *api) keySet(r *request) error {
-	id := r.vacant.ID
+	id := r.Vacant.ID
 	body := canon.NewObject(member("keys", canon.NewArray(canon.NewObject(
 		text("kty", "OKP"), text("crv", "Ed25519"), text("alg", "EdDSA"), text("use", "sig"),
 		text("kid", id.String()), text("x", base64.RawURLEncoding.EncodeToString(id[:])),
 	)))).AppendCJ(nil)
-	d.page(r, newPage(body, r.vacant.Created), "max-age=86400")
+	d.page(r, newPage(body, r.Vacant.Created), "max-age=86400")
 	return nil
 }
 
@@ -93,22 +94,7 @@ func (d *api) page(r *request, p *page, cache string) {
 	h.Set("Content-Type", mediaJSON)
 	// ServeContent answers conditional requests by the headers above.
 	http.ServeContent(r.ResponseWriter, r.Request, "", p.modified, strings.NewReader(string(p.body)))
-	d.log(r, "ok", http.StatusOK, nil)
-}
-
-// base returns the host's base URL: the configured one, else the URL of the request.
-// Without a CDN a function cannot be told its own URL. On AWS requests come by TLS,
-// which Lambda reports in a header.
-func (d *api) base(r *request) (string, error) {
-	base, err := d.Directory.Base(r.Context())
-	if err != nil || base != "" {
-		return base, err
-	}
-	scheme := "https"
-	if r.Request.Header.Get("X-Forwarded-Proto") == "http" {
-		scheme = "http"
-	}
-	return scheme + "://" + r.Host, nil
+	r.Log("ok", http.StatusOK, nil)
 }
 
 // cardCache keeps signed cards. A signature costs more time than the rest of a
@@ -133,7 +119,7 @@ func newCardCache() *cardCache { return &cardCache{m: map[cardKey]*page{}} }
 
 func (c *cardCache) get(ctx context.Context, d *api, v *vacants.Record, base string, p profile) (*page, error) {
 	var issuers []string
-	if d.Issuers != nil && d.takesKeys(v) {
+	if d.Issuers != nil && d.TakesKeys(v) {
 		var err error
 		if issuers, err = d.Issuers(ctx, v); err != nil {
 			return nil, err
@@ -180,7 +166,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
-	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.takesKeys(v), extended: d.hasExtendedCard(v), issuers: issuers}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.TakesKeys(v), extended: d.hasExtendedCard(v), issuers: issuers}
 	one := canon.NewObject(b.members1()...)
 	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
 	if b.keys { // whose scheme the JavaScript SDK of 1.0 loses when it reads a card
@@ -193,7 +179,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 		payloads = append(payloads, whole.AppendCJ(nil), typed.AppendCJA(nil))
 	}
 	var signatures []canon.Value
-	err = d.Directory.Sign(ctx, v.ID, func(s identity.Signer) error {
+	err = d.Sign(ctx, v.ID, func(s identity.Signer) error {
 		for _, payload := range payloads {
 			one, err := b.sign(ctx, s, payload)
 			if err != nil {
@@ -273,11 +259,6 @@ type cardBuilder struct {
 	issuers []string
 }
 
-// takesKeys reports whether a vacant answers keys of accounts.
-func (d *api) takesKeys(v *vacants.Record) bool {
-	return d.Identify != nil && v.Plain != vacants.PlainOff
-}
-
 // takesGuests reports whether a vacant answers callers without a key. Callers who share one
 // owner have the free calls of a caller that signs.
 func takesGuests(v *vacants.Record) bool {
@@ -292,7 +273,7 @@ func takesGuests(v *vacants.Record) bool {
 
 // hasExtendedCard reports whether a vacant answers only keys of accounts. Guests of other vacants
 // would get no more than the public card.
-func (d *api) hasExtendedCard(v *vacants.Record) bool { return d.takesKeys(v) && !takesGuests(v) }
+func (d *api) hasExtendedCard(v *vacants.Record) bool { return d.TakesKeys(v) && !takesGuests(v) }
 
 // bearer is the name of the scheme of keys.
 const bearer = "bearer"
@@ -353,27 +334,6 @@ func (b *cardBuilder) schemes(f form) canon.Member {
 	return member("securitySchemes", canon.NewObject(all...))
 }
 
-// outputModes returns the media types that a vacant writes: text. An agent under test also takes and
-// answers JSON, because the test kits send messages with data.
-func outputModes(v *vacants.Record) []string {
-	modes := []string{"text/plain", "text"}
-	if isTest(v) {
-		modes = append(modes, mediaJSON)
-	}
-	return modes
-}
-
-// inputModes returns the media types that a vacant reads: text, and what its agent takes.
-func inputModes(v *vacants.Record) []string {
-	modes := outputModes(v)
-	for _, media := range v.Input {
-		if !slices.Contains(modes, media) {
-			modes = append(modes, media)
-		}
-	}
-	return modes
-}
-
 // version returns the version of the vacant's agent.
 func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
 
@@ -411,7 +371,7 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	return []canon.Member{
 		text("name", b.record.Name), text("description", b.record.Capability), text("version", b.version()),
 		member("capabilities", canon.NewObject(capabilities...)),
-		member("defaultInputModes", texts(inputModes(b.record)...)), member("defaultOutputModes", texts(outputModes(b.record)...)),
+		member("defaultInputModes", texts(plain.InputModes(b.record)...)), member("defaultOutputModes", texts(plain.OutputModes(b.record)...)),
 		member("skills", canon.NewArray(canon.NewObject(
 			text("id", b.record.Name), text("name", b.record.Name), text("description", b.record.Capability), member("tags", texts("vacant")),
 		))),

@@ -12,78 +12,17 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
-
-// openAI serves OpenAI's API at the address of a vacant.
-func (d *api) openAI(r *request) (handled bool, err error) {
-	name, one := strings.CutPrefix(r.rest, openai.Models+"/")
-	if asked, ok := openai.Of(r.rest); ok {
-		q, err := d.readOpenAI(r, asked)
-		if err != nil {
-			return true, err
-		}
-		return true, d.complete(r, q)
-	}
-	if r.rest != openai.Models && !one {
-		return false, nil
-	}
-	if err := d.identify(r); err != nil {
-		return true, err
-	}
-	switch {
-	case !one:
-		return true, d.models(r, []vacants.Record{r.vacant})
-	case name == r.vacant.Name || name == r.vacant.ID.String():
-		return true, d.model(r)
-	}
-	return false, nil
-}
-
-// openAIHost serves OpenAI's API at the host's own address, where the model names the vacant.
-func (d *api) openAIHost(r *request) (handled bool, err error) {
-	if asked, ok := openai.Of(r.rest); ok {
-		q, err := d.readOpenAI(r, asked)
-		if err != nil {
-			return true, err
-		}
-		if q.Model == "" {
-			return true, problem.Invalid("model", "the name of a vacant of this host", "none")
-		}
-		ok, err := d.find(r, q.Model)
-		if err != nil {
-			return true, err
-		}
-		if !ok {
-			return true, problem.New(problem.NotFound, "model: no vacant %s answers here; GET %s lists the published ones", httpapi.Clip(q.Model), openai.Models)
-		}
-		return true, d.complete(r, q)
-	}
-	name, one := strings.CutPrefix(r.rest, openai.Models+"/")
-	if r.rest != openai.Models && !one {
-		return false, nil
-	}
-	if err := d.identify(r); err != nil {
-		return true, err
-	}
-	if one {
-		ok, err := d.find(r, name)
-		if err != nil || !ok {
-			return false, err
-		}
-		return true, d.model(r)
-	}
-	published, err := d.Published(r.Context())
-	if err != nil {
-		return true, err
-	}
-	return true, d.models(r, published)
-}
 
 // What a request is, for the log.
 const (
@@ -92,44 +31,134 @@ const (
 	responseWhat   = "response"
 )
 
-// readOpenAI reads a request of one of OpenAI's APIs.
-func (d *api) readOpenAI(r *request, asked openai.API) (*openai.Request, error) {
-	r.what = completionWhat
-	if asked == openai.Responses {
-		r.what = responseWhat
+// openAI serves OpenAI's API at the address of a vacant, and at the host's own address, where the model
+// names the vacant.
+func (d *api) openAI(r *plain.Exchange) error {
+	notFound := func() error {
+		base, err := d.Base(r.Request)
+		if err == nil {
+			err = openai.NotFound(r.Method, r.Rest, base)
+		}
+		return err
 	}
-	if r.Method != http.MethodPost {
-		return nil, notAllowed(r, http.MethodPost)
+	_, _, below := message.Split(r.URL.Path)
+	if below {
+		if err := r.Find(); problem.Is(err, problem.NotFound) {
+			return notFound()
+		} else if err != nil {
+			return err
+		}
 	}
-	if err := r.read(); err != nil {
-		return nil, err
+	if api, ok := openai.Of(r.Rest); ok {
+		return d.complete(r, api, below)
 	}
-	q, err := openai.Decode(asked, r.body)
-	if err != nil {
-		return nil, err
+	name, isModel := strings.CutPrefix(r.Rest, openai.Models+"/")
+	if r.Rest != openai.Models && !isModel {
+		return notFound()
 	}
-	return q, checkSize("the last message", q.Asked.Text)
+	if err := r.Identify(); err != nil {
+		return err
+	}
+	var models []vacants.Record
+	var err error
+	switch {
+	case isModel && below:
+		if name != r.Vacant.Name && name != r.Vacant.ID.String() {
+			return notFound()
+		}
+	case isModel:
+		if err := r.Open(name); problem.Is(err, problem.NotFound) {
+			return notFound()
+		} else if err != nil {
+			return err
+		}
+	case below:
+		models = []vacants.Record{r.Vacant}
+	default:
+		if models, err = d.Published(r.Context()); err != nil {
+			return err
+		}
+	}
+	modelOf := func(v *vacants.Record) openai.Model {
+		return openai.Model{ID: v.Name, Object: "model", Created: v.Created.Unix(), Owner: "vacancy"}
+	}
+	list := openai.ModelList{Object: "list", Data: []openai.Model{}}
+	for i := range models {
+		list.Data = append(list.Data, modelOf(&models[i]))
+	}
+	var answer any = list
+	if r.Line.What = "models"; isModel {
+		r.Line.What, answer = "model", modelOf(&r.Vacant)
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return r.NotAllowed("GET")
+	}
+	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, answer); err != nil {
+		return err
+	}
+	r.Log("ok", http.StatusOK, nil)
+	return nil
 }
 
 // complete answers a request of one of OpenAI's APIs. It waits for the answer as long as the client does,
-// like a stream.
-func (d *api) complete(r *request, q *openai.Request) error {
-	if err := d.identifyPlain(r); err != nil {
+// like a stream. hasVacant says that the address names the vacant, not the model.
+func (d *api) complete(r *plain.Exchange, api openai.API, hasVacant bool) error {
+	r.Line.What, r.Line.IsCall = completionWhat, true
+	if api == openai.Responses {
+		r.Line.What = responseWhat
+	}
+	if r.Method != http.MethodPost {
+		return r.NotAllowed(http.MethodPost)
+	}
+	body, err := httpapi.Body(r.ResponseWriter, r.Request, a2awire.MaxBody, "application/a2a+json")
+	if err != nil {
 		return err
 	}
-	hold := d.waiting(r).holdInLine
-	if q.Stream {
-		hold = d.streams.hold
+	r.EndReadDeadline()
+	q, err := openai.Decode(api, body)
+	if err == nil {
+		err = plain.CheckText("the last message", q.Asked.Text)
 	}
-	return hold(r, func() error {
-		if err := d.resolveAnswers(r, q); err != nil {
+	switch {
+	case err != nil:
+		return err
+	case hasVacant:
+	case q.Model == "":
+		return problem.Invalid("model", "the name of a vacant of this host", "none")
+	default:
+		if err := r.Open(q.Model); problem.Is(err, problem.NotFound) {
+			return problem.New(problem.NotFound, "model: no vacant %s answers here; GET %s lists the published ones", httpapi.Clip(q.Model), openai.Models)
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := r.CheckPlain(); err != nil {
+		return err
+	}
+	if err := r.Identify(); err != nil {
+		return err
+	}
+	answer := func() error {
+		// Only the sender of a task's message finds its answer.
+		err := q.Resolve(func(item string) (string, error) {
+			id, ok := openai.AnswerTask(item)
+			t, err := task.Task{}, error(task.ErrNotFound)
+			if ok {
+				t, err = d.Tasks.Get(r.Context(), task.Ref{Vacant: r.Vacant.ID, Owner: r.Owner(), ID: id})
+			}
+			if errors.Is(err, task.ErrNotFound) {
+				err = problem.Invalid("id", "the id of an answer of the last 24 hours, or the message itself", httpapi.Clip(item))
+			}
+			return plain.TextOfStatus(&t.Status), err
+		})
+		if err != nil {
 			return err
 		}
 		c, done, err := d.beginCompletion(r, q)
 		if err != nil {
 			return err
 		}
-		defer func() { <-done }() // see streamMessage
+		defer func() { <-done }() // a turn goes on without its client, and nothing may run after the handler
 		defer c.settle()
 		if !q.Stream {
 			return d.answerCompletion(c, done)
@@ -145,28 +174,15 @@ func (d *api) complete(r *request, q *openai.Request) error {
 				after = last - 1
 			}
 		}
-		s := &sse{r: r, ref: c.ref, as: &pieces{completion: c, out: openai.Stream{API: q.API, Usage: q.Usage}}}
-		err = d.stream(s, after, d.Tasks.FollowTurn)
-		c.delivered = c.delivered && !s.broken
+		s := r.Stream(&pieces{completion: c, out: openai.Stream{API: q.API, Usage: q.Usage}})
+		err = s.Follow(c.ref, after, d.Tasks.FollowTurn)
+		c.delivered = c.delivered && !s.Broken
 		return err
-	})
-}
-
-// resolveAnswers replaces earlier answers, which a client of Responses names by their ids, with their texts.
-// Only the sender of a task's message finds its answer.
-func (d *api) resolveAnswers(r *request, q *openai.Request) error {
-	return q.Resolve(func(item string) (string, error) {
-		id, ok := openai.AnswerTask(item)
-		owner, _ := d.plainOwner(r)
-		t, err := task.Task{}, error(task.ErrNotFound)
-		if ok {
-			t, err = d.Tasks.Get(r.Context(), task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id})
-		}
-		if errors.Is(err, task.ErrNotFound) {
-			err = problem.Invalid("id", "the id of an answer of the last 24 hours, or the message itself", httpapi.Clip(item))
-		}
-		return textOfStatus(&t.Status), err
-	})
+	}
+	if q.Stream {
+		return d.Streams.Hold(&r.Caller, answer)
+	}
+	return r.Waiting().HoldInLine(r.Context(), &r.Caller, answer)
 }
 
 // maxRepeats bounds how often a message that its client sends again is looked for, because another
@@ -174,27 +190,38 @@ func (d *api) resolveAnswers(r *request, q *openai.Request) error {
 const maxRepeats = 4
 
 // beginCompletion begins the turn of a request, or finds the turn that the client began before.
-func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, done <-chan struct{}, err error) {
-	key, again, err := repeatOf(r)
-	if err != nil {
-		return nil, nil, err
+func (d *api) beginCompletion(r *plain.Exchange, q *openai.Request) (c *completion, done <-chan struct{}, err error) {
+	// A client marks a request that it may send again by a key, or by the number of requests before.
+	key := strings.Join(r.Request.Header.Values(openai.IdempotencyHeader), ", ")
+	if len(key) > envelope.MaxIDBytes {
+		return nil, nil, problem.Invalid(openai.IdempotencyHeader, "at most 512 bytes", "more")
 	}
-	owner, payer := d.plainOwner(r)
+	count := r.Request.Header.Get(openai.RetryCountHeader)
+	again := strings.Trim(count, "0") != "" && strings.Trim(count, "0123456789") == ""
+	// Guests have nothing in common with a request before but their address.
+	owner, payer := r.Owner(), "address "+r.Address.String()
+	if r.Payer != nil {
+		payer = owner.String()
+	}
 	c = &completion{d: d, r: r, q: q}
-	c.Model = r.vacant.Name
+	c.Model = r.Vacant.Name
 	lost := false // the client of an equal request has lost its connection
 	for try := 1; ; try++ {
 		id := ""
 		if key == "" {
-			c.recent = task.Sent(r.vacant.ID, payer, q.Came)
+			c.recent = task.Sent(r.Vacant.ID, payer, q.Came)
 		}
 		switch {
 		case key != "":
-			id, err = d.keyedTask(r, owner, payer, key)
+			// Whoever knows a guest's task may read it, so only the host can make the id from the key.
+			var k *identity.Key
+			if k, err = r.Key(r.Context(), owner, "openai\x1f"+payer+"\x1f"+key); err == nil {
+				id = task.MessageTask(r.Vacant.ID, owner, k.ID().String())
+			}
 		case again:
 			id, err = d.Tasks.Repeats(r.Context(), c.recent)
 		case lost:
-			id, err = d.Tasks.TakeLost(r.Context(), c.recent, r.vacant.ID, owner)
+			id, err = d.Tasks.TakeLost(r.Context(), c.recent, r.Vacant.ID, owner)
 		}
 		c.repeats = id != ""
 		if err == nil && id == "" {
@@ -203,7 +230,7 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 		if err != nil {
 			return nil, nil, err
 		}
-		turn, err := d.completionTurn(r, q, task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id}, c.repeats)
+		turn, err := d.completionTurn(r, q, task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, c.repeats)
 		if err == nil {
 			turn.Recent, turn.Quiet = c.recent, !q.Stream
 			if !q.Stream {
@@ -228,45 +255,10 @@ func (d *api) beginCompletion(r *request, q *openai.Request) (c *completion, don
 	}
 }
 
-// keyedTask is the id of the task that a client's key names. Whoever knows a guest's task may read it, so
-// nobody but the host can make the id from the key.
-func (d *api) keyedTask(r *request, owner call.Owner, payer, key string) (string, error) {
-	k, err := d.guest(r, owner, "openai\x1f"+payer+"\x1f"+key)
-	if err != nil {
-		return "", err
-	}
-	return task.MessageTask(r.vacant.ID, owner, k.ID().String()), nil
-}
-
-// repeatOf reads how a client marks a request that it may send again: by a key, or by the number of
-// requests before.
-func repeatOf(r *request) (key string, again bool, err error) {
-	key = strings.Join(r.Request.Header.Values(openai.IdempotencyHeader), ", ")
-	if len(key) > envelope.MaxIDBytes {
-		return "", false, problem.Invalid(openai.IdempotencyHeader, "at most 512 bytes", "more")
-	}
-	count := r.Request.Header.Get(openai.RetryCountHeader)
-	return key, strings.Trim(count, "0") != "" && strings.Trim(count, "0123456789") == "", nil
-}
-
-// plainOwner returns the owner of a plain caller's task, and the payer of its calls: the account, or the
-// address of a guest, because guests have nothing else in common with a request before.
-func (d *api) plainOwner(r *request) (owner call.Owner, payer string) {
-	switch {
-	case r.payer != nil:
-		return r.payer.Owner(), r.payer.Owner().String()
-	case r.plain() == vacants.PlainShared:
-		owner = call.SharedOwner
-	default:
-		owner = call.GuestOwner
-	}
-	return owner, "address " + caller.Origin(r.RemoteAddr).String()
-}
-
 // completionTurn is the turn of a request. It is a conversation of its own, because the client brings what
 // was said before. The key of its envelope is the hash of the body, so that the call's row covers all
 // that came. With once the request may have come before.
-func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref, once bool) (*task.Turn, error) {
+func (d *api) completionTurn(r *plain.Exchange, q *openai.Request, ref task.Ref, once bool) (*task.Turn, error) {
 	came := "openai:" + q.Came
 	metadata, err := json.Marshal(map[string]string{"idempotency_key": came})
 	if err != nil {
@@ -274,7 +266,10 @@ func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref, once b
 	}
 	m := task.Message{ID: "m-" + ref.ID, Context: "c-" + ref.ID, Role: task.User, Parts: partsOf(&q.Asked), Metadata: metadata}
 	t := &task.Turn{Ref: ref, Opens: true, Told: []task.Told{}, Once: once}
-	if t.Unfit = checkImages(&m, &r.vacant); t.Unfit != nil && !once {
+	t.Unfit = plain.CheckParts(&m, &r.Vacant, func(_ int, p *task.Part) error {
+		return problem.Invalid("messages", "content that this agent reads, which is "+plain.Readable(&r.Vacant), plain.Describe(p))
+	})
+	if t.Unfit != nil && !once {
 		return nil, t.Unfit
 	}
 	if q.Left > 0 {
@@ -290,10 +285,10 @@ func (d *api) completionTurn(r *request, q *openai.Request, ref task.Ref, once b
 	if ref.Owner != call.GuestOwner {
 		t.List = ref.Owner
 	}
-	if err := d.signFor(r, t, m.Context, m, came); err != nil {
+	if err := r.Sign(r.Context(), t, m.Context, m, came); err != nil {
 		return nil, err
 	}
-	return t, d.admit(r, t)
+	return t, r.Admit(t)
 }
 
 // partsOf returns the text and the images of a message.
@@ -311,21 +306,11 @@ func partsOf(said *openai.Said) (parts []task.Part) {
 	return parts
 }
 
-// checkImages is checkParts for the last message of a completion.
-func checkImages(m *task.Message, v *vacants.Record) error {
-	for _, p := range m.Parts {
-		if p.Kind != task.Text && !takes(v, &p) {
-			return problem.Invalid("messages", "content that this agent reads, which is "+readable(v), describe(&p))
-		}
-	}
-	return checkParts(m, v)
-}
-
 // completion is a turn whose answer goes to a client of OpenAI's API.
 type completion struct {
 	openai.Answer
 	d       *api
-	r       *request
+	r       *plain.Exchange
 	q       *openai.Request
 	ref     task.Ref
 	repeats bool // the turn may have begun before
@@ -379,8 +364,7 @@ func (c *completion) take(e *task.Event) error {
 	c.delivered = true
 	// The request ran, and would only run again.
 	c.r.ResponseWriter.Header().Set(openai.RetryHeader, "false")
-	refusal := httpapi.Refusal{Code: c.last.Failure, Detail: textOfStatus(c.last)}
-	return refusal.Problem()
+	return plain.Failure(c.last)
 }
 
 // prove reads the call of the turn that has ended, and completes the answer with its text, proof and usage.
@@ -401,7 +385,7 @@ func (c *completion) prove(ctx context.Context) error {
 	if a == nil || c.last.Message == nil {
 		return problem.New(problem.Damaged, "task %s has an answer that no row has", c.ref.ID)
 	}
-	c.Request, c.Text, c.Cut, c.Usage = q.Hash.String(), textOfStatus(c.last), c.last.Cut(), a.Usage
+	c.Request, c.Text, c.Cut, c.Usage = q.Hash.String(), plain.TextOfStatus(c.last), c.last.Cut(), a.Usage
 	c.Proof = &openai.Proof{Envelope: c.last.Message.Metadata, Warnings: c.q.Warnings()}
 	if a.Charged {
 		c.Proof.Receipt = call.ReceiptPath(pair, q.Position)
@@ -413,7 +397,7 @@ func (c *completion) prove(ctx context.Context) error {
 func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 	r := c.r
 	hungUp := func() error {
-		d.log(r, "hung_up", http.StatusOK, nil)
+		r.Log("hung_up", http.StatusOK, nil)
 		return nil
 	}
 	select {
@@ -432,8 +416,7 @@ func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 		})
 	}
 	// The limit for an answer began with the request, which a turn of minutes outlasts.
-	w := http.NewResponseController(r.ResponseWriter)
-	_ = w.SetWriteDeadline(time.Now().Add(writeTimeout))
+	r.ExtendWrite()
 	switch err = errors.Join(err, failed); {
 	case err != nil:
 		return err
@@ -446,7 +429,7 @@ func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 	if c.Proof.Receipt != "" {
 		r.ResponseWriter.Header().Set(caller.ReceiptHeader, c.Proof.Receipt)
 	}
-	r.cut = c.Cut
+	r.Line.Cut = c.Cut
 	if r.Context().Err() != nil {
 		return hungUp()
 	}
@@ -454,11 +437,11 @@ func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 		return err
 	}
 	// A client that has its answer may close the connection, so only an error of writing says that it broke.
-	if err := w.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(r.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return hungUp()
 	}
 	c.delivered = true
-	d.log(r, "ok", http.StatusOK, nil)
+	r.Log("ok", http.StatusOK, nil)
 	return nil
 }
 
@@ -469,19 +452,18 @@ type pieces struct {
 	closed bool // the end of the answer was sent
 }
 
-func (c *pieces) event(e *task.Event) ([]byte, error) {
+// Event implements plain.Rendering.
+func (c *pieces) Event(n task.Numbered) ([]byte, error) {
+	e := &n.Event
 	if err := c.take(e); err != nil {
 		return nil, err
 	}
 	text, follows := "", true
 	switch {
 	case e.Artifact != nil && e.Artifact.Artifact.ID == task.ResponseArtifact:
-		for _, p := range e.Artifact.Artifact.Parts {
-			text += p.Text
-		}
-		follows = e.Artifact.Append
+		text, follows = plain.TextOf(e.Artifact.Artifact.Parts), e.Artifact.Append
 	case c.last != nil:
-		text, follows = textOfStatus(c.last), false
+		text, follows = plain.TextOfStatus(c.last), false
 	default:
 		return nil, nil
 	}
@@ -516,7 +498,8 @@ func (c *pieces) event(e *task.Event) ([]byte, error) {
 	return append(b, c.out.End(&c.Answer)...), nil
 }
 
-func (c *pieces) end(err error) []byte {
+// End implements plain.Rendering.
+func (c *pieces) End(err error) []byte {
 	switch {
 	case c.closed:
 		return nil
@@ -525,38 +508,4 @@ func (c *pieces) end(err error) []byte {
 	}
 	c.closed = true
 	return c.out.Fail(&c.Answer, err)
-}
-
-// models lists vacants as models, each with the time at which it was made.
-func (d *api) models(r *request, all []vacants.Record) error {
-	r.what = "models"
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return notAllowed(r, "GET")
-	}
-	list := openai.ModelList{Object: "list", Data: []openai.Model{}}
-	for i := range all {
-		list.Data = append(list.Data, modelOf(&all[i]))
-	}
-	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, list); err != nil {
-		return err
-	}
-	d.log(r, "ok", http.StatusOK, nil)
-	return nil
-}
-
-// model shows the vacant of a request as a model.
-func (d *api) model(r *request) error {
-	r.what = "model"
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return notAllowed(r, "GET")
-	}
-	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, modelOf(&r.vacant)); err != nil {
-		return err
-	}
-	d.log(r, "ok", http.StatusOK, nil)
-	return nil
-}
-
-func modelOf(v *vacants.Record) openai.Model {
-	return openai.Model{ID: v.Name, Object: "model", Created: v.Created.Unix(), Owner: "vacancy"}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
@@ -58,7 +59,7 @@ func OpenAIOperations() []op.Spec {
 	asking := func(path, doc string, in, out reflect.Type, answer string) op.Spec {
 		s := of("POST", path, doc, in, out)
 		s.Access.Key = billing.Calling()
-		s.Gives = []string{mediaJSON, mediaEvents}
+		s.Gives = []string{mediaJSON, plain.MediaEvents}
 		s.Answer = fmt.Sprintf("%s %s names the receipt of a call that had a price.", answer, caller.ReceiptHeader)
 		return s
 	}

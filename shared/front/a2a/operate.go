@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -12,31 +13,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// unaryTime bounds every request but streams and messages to slow vacants: a turn takes 25 s of
-// it, and a CDN waits 30 s for an answer to begin.
-const unaryTime = call.DefaultWork + call.DefaultMargin
-
-// identify finds the account of a request's credential. A request with a credential never
-// falls back to an anonymous caller: a bad credential is refused.
-func (d *api) identify(r *request) (err error) {
-	switch {
-	case d.Identify != nil:
-		r.payer, err = d.Identify(r.Context(), r.Request)
-	case r.Request.Header.Get("Authorization") != "":
-		err = problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
-	}
-	return err
-}
-
 // operate carries out an operation and answers.
 func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
-	err := d.identify(r)
+	err := r.Identify()
 	if err != nil {
 		d.failWith(r, err)
 		return
 	}
 	if op != a2awire.Stream && op != a2awire.Subscribe && op != a2awire.Send {
-		ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
+		ctx, cancel := context.WithTimeout(r.Context(), plain.UnaryTime)
 		defer cancel()
 		r.Request = r.WithContext(ctx)
 	}
@@ -44,15 +29,15 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	case a2awire.Send:
 		err = d.sendMessage(r, params)
 	case a2awire.Stream:
-		err = d.streams.hold(r, func() error { return d.streamMessage(r, params) })
+		err = d.Streams.Hold(&r.Caller, func() error { return d.streamMessage(r, params) })
 	case a2awire.GetTask:
 		err = d.oneTask(r, params, d.Tasks.Get)
 	case a2awire.ListTasks:
-		err = d.lists.hold(r, func() error { return d.listTasks(r, params) })
+		err = d.Lists.Hold(&r.Caller, func() error { return d.listTasks(r, params) })
 	case a2awire.CancelTask:
 		err = d.oneTask(r, params, d.Tasks.Cancel)
 	case a2awire.Subscribe:
-		err = d.streams.hold(r, func() error { return d.subscribe(r, params) })
+		err = d.Streams.Hold(&r.Caller, func() error { return d.subscribe(r, params) })
 	case a2awire.ExtendedCard:
 		err = d.extendedCard(r)
 	default:
@@ -66,8 +51,8 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 // extendedCard answers the card again, because the card has no private members.
 func (d *api) extendedCard(r *request) error {
 	switch {
-	case d.hasExtendedCard(&r.vacant):
-		if r.payer == nil {
+	case d.hasExtendedCard(&r.Vacant):
+		if r.Payer == nil {
 			return problem.New(problem.Unauthorized, "Authorization: this agent's extended card is for keys of accounts")
 		}
 	case r.dialect == a2awire.V03:
@@ -75,7 +60,7 @@ func (d *api) extendedCard(r *request) error {
 	default:
 		return faultf(unsupported, "the agent has no extended card; its card is public")
 	}
-	base, err := d.base(r)
+	base, err := d.Base(r.Request)
 	if err != nil {
 		return err
 	}
@@ -83,7 +68,7 @@ func (d *api) extendedCard(r *request) error {
 	if r.dialect == a2awire.V03 {
 		form = union
 	}
-	c, err := d.cards.get(r.Context(), d, &r.vacant, base, form)
+	c, err := d.cards.get(r.Context(), d, &r.Vacant, base, form)
 	if err == nil {
 		d.answer(r, c.body)
 	}
@@ -99,30 +84,10 @@ func (d *api) owner(r *request) (owner call.Owner, err error) {
 		return owner, err
 	case id != nil:
 		return call.KeyOwner(*id), nil
-	case r.plain() == vacants.PlainOff:
+	case r.Plain() == vacants.PlainOff:
 		return owner, plainOff()
 	}
-	return r.plainOwner(), nil
-}
-
-// plainOwner returns the owner of a request that nobody signed.
-func (r *request) plainOwner() call.Owner {
-	switch {
-	case r.payer != nil:
-		return r.payer.Owner()
-	case r.plain() == vacants.PlainShared:
-		return call.SharedOwner
-	}
-	return call.GuestOwner
-}
-
-// plain returns the setting for callers without a key. Plain callers of an agent
-// under test share their tasks.
-func (r *request) plain() vacants.Plain {
-	if isTest(&r.vacant) && r.vacant.Plain == vacants.PlainOpen {
-		return vacants.PlainShared
-	}
-	return r.vacant.Plain
+	return r.Owner(), nil
 }
 
 func plainOff() error {
@@ -131,7 +96,7 @@ func plainOff() error {
 
 func (d *api) ref(r *request, id string) (task.Ref, error) {
 	owner, err := d.owner(r)
-	return task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id}, err
+	return task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, err
 }
 
 // named reads the parameters of an operation on a task.
@@ -169,13 +134,13 @@ func (d *api) listTasks(r *request, params []byte) error {
 	if ref.Owner == call.GuestOwner {
 		// A guest may list a conversation's tasks if it knows the context id,
 		// which the host made and nobody can guess.
-		own, err := d.Guests.Own(r.Context(), r.vacant.ID, q.Context)
+		own, err := d.Guests.Own(r.Context(), r.Vacant.ID, q.Context)
 		if err != nil {
 			return err
 		}
 		list.List = call.Owner{}
 		if own {
-			key, err := d.guest(r, ref.Owner, q.Context)
+			key, err := r.Key(r.Context(), ref.Owner, q.Context)
 			if err != nil {
 				return err
 			}
@@ -187,9 +152,9 @@ func (d *api) listTasks(r *request, params []byte) error {
 			page.Tasks[i] = *r.view(&page.Tasks[i], q.HistoryLength)
 		}
 		// Others wait for the memory of the page, so the client has only so long to read it.
-		c := http.NewResponseController(r.ResponseWriter)
-		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		r.ExtendWrite()
 		d.answer(r, a2awire.ListResult(r.dialect, page, q.Size, q.Artifacts))
+		c := http.NewResponseController(r.ResponseWriter)
 		_ = c.Flush()
 		_ = c.SetWriteDeadline(time.Time{}) // the connection is used again
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
@@ -100,7 +101,7 @@ func Operations() []op.Spec {
 	}
 	stream := func(method, path, doc string, in reflect.Type) {
 		s := add(method, path, doc, in, reflect.TypeFor[Streamed]())
-		s.Gives, s.Answer = []string{mediaEvents}, fmt.Sprintf("Server-sent events. A comment each %v says that the task is still at work.", keepAlive)
+		s.Gives, s.Answer = []string{plain.MediaEvents}, fmt.Sprintf("Server-sent events. A comment each %v says that the task is still at work.", plain.KeepAlive)
 	}
 	vacant, task, config := reflect.TypeFor[OfVacant](), reflect.TypeFor[OfTask](), reflect.TypeFor[OfConfig]()
 	sending, following := reflect.TypeFor[Sending](), reflect.TypeFor[Following]()
@@ -123,7 +124,7 @@ func Operations() []op.Spec {
 		op.Spec{
 			Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "asks a vacant with a text, and answers with a text",
 			Access: op.Access{Anybody: true, Key: billing.Calling()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
-			Takes: []string{mediaText}, Gives: []string{mediaText, mediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
+			Takes: []string{mediaText}, Gives: []string{mediaText, plain.MediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
 		},
 	)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -68,10 +69,9 @@ func identified(t *testing.T) *world {
 	var vault custody.Vault
 	w := openWorld(t, true, func(c *serve.Config) { vault = c.Vault })
 	agents := w.server.OpenA2A()
-	w.http.Config.Handler = a2a.New(a2a.Config{
-		Tasks: agents.Tasks, Push: agents.Push, Directory: w.server.Vacants, Now: w.now, Log: slog.New(slog.DiscardHandler),
-		Guests:  guests.New(store.Updater{Store: w.store, Rand: rand.Reader}, vault, rand.Reader),
-		Callers: caller.Verifier{URL: w.server.Vacants.Base, Revoked: w.server.Registry.IsRevoked, Now: w.now},
+	callers := plain.New(plain.Config{
+		Tasks: agents.Tasks, Directory: w.server.Vacants, Now: w.now, Log: slog.New(slog.DiscardHandler),
+		Guests: guests.New(store.Updater{Store: w.store, Rand: rand.Reader}, vault, rand.Reader),
 		Identify: func(_ context.Context, r *http.Request) (*call.Payer, error) {
 			live, test := strings.CutPrefix(r.Header.Get("Authorization"), "test ")
 			said := strings.Split(live, " ")
@@ -80,6 +80,10 @@ func identified(t *testing.T) *world {
 			}
 			return &call.Payer{Account: said[0], Tenant: said[0], Subject: strings.Trim(said[1], "-"), Key: said[2], Test: test}, nil
 		},
+	})
+	w.http.Config.Handler = a2a.New(a2a.Config{
+		Service: callers, Push: agents.Push,
+		Callers: caller.Verifier{URL: w.server.Vacants.Base, Revoked: w.server.Registry.IsRevoked, Now: w.now},
 	})
 	return w
 }

@@ -72,7 +72,7 @@ func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
 	}
 	c.Extension, c.From = r.extension, caller.Origin(r.RemoteAddr).String()
-	if err := d.Push.Check(r.Context(), r.vacant.ID, c); err != nil {
+	if err := d.Push.Check(r.Context(), r.Vacant.ID, c); err != nil {
 		if f := faultOf(err); f != nil {
 			return f
 		}

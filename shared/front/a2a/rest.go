@@ -78,16 +78,13 @@ func restRouteAt(parts []string) (restRoute, bool) {
 }
 
 // rest serves the HTTP+JSON binding, which exists only in version 1.0.
-func (d *api) rest(r *request) (handled bool, err error) {
-	route, ok := restRouteOf(r.rest)
-	if !ok {
-		return false, nil
-	}
+func (d *api) rest(r *request, route restRoute) (err error) {
 	if !slices.Contains(route.methods, r.Method) {
-		return true, notAllowed(r, strings.Join(route.methods, ", "))
+		return r.NotAllowed(strings.Join(route.methods, ", "))
 	}
 	route.op = route.operation(r.Method)
-	r.withoutRPC, r.what, r.op = true, restName(route.op), route.op
+	r.withoutRPC = true
+	r.setOperation(route.op, restName(route.op))
 	r.noteExtension()
 	v, f := r.version()
 	if f == nil && v == version03 {
@@ -99,13 +96,13 @@ func (d *api) rest(r *request) (handled bool, err error) {
 	}
 	switch {
 	case err != nil:
-		return true, err
+		return err
 	case f != nil:
 		d.fail(r, f)
 	default:
 		d.operate(r, route.op, params)
 	}
-	return true, nil
+	return nil
 }
 
 // restName is the operation for the log.

@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -20,8 +20,6 @@ import (
 const (
 	mediaJSON = "application/json"
 	mediaA2A  = "application/a2a+json"
-
-	mediaEvents = "text/event-stream"
 )
 
 // read reads the body of a request once.
@@ -33,14 +31,9 @@ func (r *request) read() error {
 	if err != nil {
 		return err
 	}
-	r.endReadDeadline()
+	r.EndReadDeadline()
 	r.body = append(make([]byte, 0, len(body)+1), body...) // not nil
 	return nil
-}
-
-// endReadDeadline lets an answer last longer than a body may take.
-func (r *request) endReadDeadline() {
-	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Time{})
 }
 
 // isOwnForm reports whether the body of POST / is a signed call in the vacant's own
@@ -169,7 +162,7 @@ func (r *request) operation(method string) (a2awire.Operation, *fault) {
 	if !ok {
 		return op, faultf(methodNotFound, "method "+httpapi.Clip(method)+" does not exist")
 	}
-	r.what, r.op = method, op
+	r.setOperation(op, method)
 	return op, nil
 }
 
@@ -178,20 +171,19 @@ func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
 		// Nobody means such a request as a notification: the client has forgotten the id.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
-		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC && !isTest(&r.vacant) {
+		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC && !plain.IsTest(&r.Vacant) {
 			// Clients of a stream read only events, so the error is sent as an event. The kit that
 			// tests agents wants JSON.
-			s := &sse{r: r}
-			s.end(f)
+			r.Stream(&events{r: r}).End(f)
 		} else {
 			r.send(http.StatusOK, mediaJSON, r.rpcError(f))
 		}
-		d.log(r, cmp.Or(f.verdict, f.kind.reason), http.StatusOK, f)
+		r.Log(cmp.Or(f.verdict, f.kind.reason), http.StatusOK, f)
 		return
 	}
 	// 1.0.0 had other statuses for some errors. The kit that tests agents is older than 1.0.1.
 	older := map[int]int{taskNotCancelable.code: http.StatusConflict, contentType.code: http.StatusUnsupportedMediaType}
-	if status := older[f.kind.code]; status != 0 && isTest(&r.vacant) {
+	if status := older[f.kind.code]; status != 0 && plain.IsTest(&r.Vacant) {
 		g := *f
 		g.kind.http, f = status, &g
 	}
@@ -200,7 +192,7 @@ func (d *api) fail(r *request, f *fault) {
 	b = canon.AppendString(append(b, `,"message":`...), f.text)
 	b = append(f.appendInfo(append(b, `,"details":`...)), `}}`...)
 	r.send(f.kind.http, mediaJSON, b)
-	d.log(r, cmp.Or(f.verdict, f.kind.reason), f.kind.http, f)
+	r.Log(cmp.Or(f.verdict, f.kind.reason), f.kind.http, f)
 }
 
 // rpcError is the JSON-RPC response of an error.
@@ -224,7 +216,7 @@ func (r *request) appendID(b []byte) []byte {
 }
 
 // isREST reports whether the request came by the REST binding.
-func (r *request) isREST() bool { return r.rest != "" }
+func (r *request) isREST() bool { return r.Rest != "" }
 
 // answer sends the result of an operation.
 func (d *api) answer(r *request, result []byte) {
@@ -234,7 +226,7 @@ func (d *api) answer(r *request, result []byte) {
 		b := append(r.appendID(make([]byte, 0, len(result)+80)), `,"result":`...)
 		r.send(http.StatusOK, mediaJSON, append(append(b, result...), '}'))
 	}
-	d.log(r, "ok", http.StatusOK, nil)
+	r.Log("ok", http.StatusOK, nil)
 }
 
 // media returns the media type of an answer of the REST binding. It is the type that the
@@ -266,10 +258,12 @@ func (r *request) send(status int, media string, body []byte) {
 
 // failWith answers with the A2A error or the HTTP error for err.
 func (d *api) failWith(r *request, err error) {
-	err = d.orLogin(r, err)
+	if !r.Signed {
+		err = r.OrLogin(r.Context(), err)
+	}
 	if f := faultOf(err); f != nil {
 		d.fail(r, f)
 		return
 	}
-	d.failHTTP(r, err)
+	r.Fail(err)
 }

@@ -3,6 +3,7 @@ package a2a
 import (
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -25,10 +26,10 @@ func TestChunksDoNotReplaceWhatWasSent(t *testing.T) {
 		"another answer":                {[]*task.Event{pieceOf("a", false), pieceOf("bc", false)}, "a", true},
 		"a part of what was sent":       {[]*task.Event{pieceOf("a", false), pieceOf("b", true), pieceOf("a", false)}, "ab", true},
 	} {
-		c := &pieces{completion: &completion{r: &request{}}}
+		c := &pieces{completion: &completion{r: &plain.Exchange{}}}
 		c.Request = "known"
 		for i, e := range tc.events {
-			b, err := c.event(e)
+			b, err := c.Event(task.Numbered{Event: *e})
 			if lost := tc.lost && i == len(tc.events)-1; lost != problem.Is(err, problem.Unavailable) || lost && len(b) > 0 {
 				t.Errorf("%s: event %d is %q, %v", name, i+1, b, err)
 			}
@@ -62,7 +63,7 @@ func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
 		if string(got) != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
-		if end := string(events.end(nil)); (end == "") != (tc.want != "") {
+		if end := string(events.End(nil)); (end == "") != (tc.want != "") {
 			t.Errorf("%s: the end of the stream is %q", name, end)
 		}
 	}

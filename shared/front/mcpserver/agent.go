@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/a2a"
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -20,35 +24,80 @@ import (
 
 // agent is a vacant, as the client of one request asks it.
 type agent struct {
-	*a2a.Visitor
-	r          *request
-	answerTime time.Duration
+	*plain.Caller
+	d *api
+	r *request
 }
 
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
 	a.r.asked.Store(true)
-	t, err := a.Visitor.Ask(ctx, a2a.Question{Text: q.Text, Files: q.Files, Context: q.Context, ID: q.ID, Most: q.Most, Began: q.Began}, a.answerTime, pieceOf(piece))
+	l := plain.Line{Protocol: "mcp", What: "ask", IsCall: true, Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
+	t, err := a.ask(ctx, q, piece, &l)
+	if err != nil && !l.Accepted {
+		p := problem.Of(err)
+		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, err)
+	}
 	if !a.r.posted.batch { // which has one status for several answers
 		err = a.OrLogin(ctx, err)
 	}
 	return a.answer(&t, err)
 }
 
+func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string), l *plain.Line) (t task.Task, err error) {
+	if err := a.CheckPlain(); err != nil {
+		return t, err
+	}
+	if q.Text == "" {
+		return t, problem.Invalid("message", "a text", "none")
+	}
+	if err := plain.CheckText("message", q.Text); err != nil {
+		return t, err
+	}
+	if err := a.CheckContext(ctx, q.Context, "the context"); err != nil {
+		return t, err
+	}
+	if len(q.ID) > envelope.MaxIDBytes {
+		return t, problem.Invalid("idempotency-key", fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), strconv.Itoa(len(q.ID)))
+	}
+	m := task.Message{ID: q.ID, Context: q.Context, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: q.Text}}}
+	for _, f := range q.Files {
+		m.Parts = append(m.Parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
+	}
+	unfit := plain.CheckParts(&m, &a.Vacant, func(i int, p *task.Part) error { // the text is part 0
+		return problem.Invalid(fmt.Sprintf("files[%d].mime_type", i-1), "a type that this agent reads: "+plain.Readable(&a.Vacant), httpapi.Clip(p.MediaType))
+	})
+	turn, err := a.Turn(ctx, m, unfit)
+	if err != nil {
+		return t, err
+	}
+	by, err := caller.Payment(a.r.Request)
+	if err != nil {
+		return t, err
+	}
+	if q.Most != nil && (by.Most == nil || *q.Most < *by.Most) {
+		by.Most = q.Most
+	}
+	if err := a.Admit(ctx, turn, by, l); err != nil {
+		return t, err
+	}
+	return a.Run(ctx, turn, plain.Wait{Time: a.d.AnswerTime, Began: q.Began, Piece: pieceOf(piece)})
+}
+
 // Task implements mcptool.Agent.
 func (a *agent) Task(ctx context.Context, id string, wait time.Duration, piece func(string)) (mcptool.Answer, error) {
-	t, err := a.Visitor.Task(ctx, id, wait, pieceOf(piece))
+	t, err := a.Follow(ctx, id, wait, pieceOf(piece))
 	return a.answer(&t, err)
 }
 
 // Stop implements mcptool.Agent.
 func (a *agent) Stop(ctx context.Context, id string) (mcptool.Answer, error) {
-	t, err := a.Visitor.Stop(ctx, id)
+	t, err := a.Caller.Stop(ctx, id)
 	return a.answer(&t, err)
 }
 
 // pieceOf passes pieces on. Progress cannot take back a piece; the result has the whole answer.
-func pieceOf(piece func(string)) a2a.Piece {
+func pieceOf(piece func(string)) plain.Piece {
 	if piece == nil {
 		return nil
 	}
@@ -57,19 +106,25 @@ func pieceOf(piece func(string)) a2a.Piece {
 
 // answer renders what a task has come to.
 func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
-	var got a2a.Answer
+	out := mcptool.Answer{Context: t.Context, Task: t.ID}
+	var signed *envelope.Envelope
 	if err == nil {
-		got, err = a2a.AnswerOf(t)
-	}
-	if err == nil && t.Status.State != task.Canceled {
-		err = got.Failure
+		switch err = plain.Failure(&t.Status); {
+		case err != nil && t.Status.State == task.Canceled:
+			err = nil
+		case err == nil && !t.Status.State.Active() && t.Status.Message != nil:
+			out.Text = plain.TextOfStatus(&t.Status)
+			// The message that the vacant signed, in the form of PROTOCOL §5.
+			if signed, err = a2awire.Signed(t.Status.Message); signed != nil {
+				out.Envelope = envelope.AppendMessage(nil, signed)
+			}
+		}
 	}
 	if err != nil {
 		return mcptool.Answer{}, a.r.note(explained(err, false))
 	}
-	out := mcptool.Answer{Text: got.Text, Context: t.Context, Task: t.ID, Envelope: got.Envelope}
 	switch {
-	case t.Status.State != task.Completed && got.Envelope == nil, t.Status.State.Waits():
+	case t.Status.State != task.Completed && out.Envelope == nil, t.Status.State.Waits():
 		out.State = string(t.Status.State)
 	case t.Status.Cut() != "":
 		out.Finish = string(t.Status.Cut())
@@ -78,12 +133,12 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 	}
 	if paid := t.Status.Paid; paid != nil {
 		out.Price = &paid.Charge
-		if got.Signed != nil {
-			base, err := a.Base()
+		if signed != nil {
+			base, err := a.d.Agents.Base(a.r.Request)
 			if err != nil {
 				return out, a.r.note(err)
 			}
-			out.Receipt = base + call.ReceiptPath(call.Pair{Caller: got.Signed.To, Vacant: a.Vacant.ID}, paid.Position)
+			out.Receipt = base + call.ReceiptPath(call.Pair{Caller: signed.To, Vacant: a.Vacant.ID}, paid.Position)
 		}
 	}
 	return out, nil
@@ -127,7 +182,16 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	if !a.Vacant.State.CanBeCalled() {
 		return nil, &mcptool.Said{Text: fmt.Sprintf("vacant %s; not accepting calls", a.Vacant.State)}
 	}
-	o, err := a.Send(ctx, e)
+	o, err := a.send(ctx, e)
+	refusal := err
+	if o.Problem != nil && !o.Ended && o.State == "" {
+		refusal = o.Problem
+	}
+	if refusal != nil {
+		p := problem.Of(refusal)
+		l := plain.Line{Protocol: "mcp", What: "call", Pair: e.From.Short() + ">" + e.To.Short(), Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
+		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, refusal)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +199,26 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, explained(&task.Refusal{Outcome: o}, true)
 	}
 	return envelope.AppendMessage(nil, o.Reply), nil
+}
+
+// send has the vacant answer a call that the client signed. The client's account pays for the call, if
+// there is one.
+func (a *agent) send(ctx context.Context, e *envelope.Envelope) (o call.Outcome, err error) {
+	if e.Seq == 1 {
+		if err := plain.CheckNewPair(ctx); err != nil {
+			return o, err
+		}
+	}
+	by, err := caller.Payment(a.r.Request)
+	if err != nil {
+		return o, err
+	}
+	by.Payer = a.Payer
+	err = a.d.Agents.Answers.Hold(a.Caller, func() error {
+		o = a.d.Agents.Tasks.Send(ctx, a.Vacant.ID, e, by, a.Address.String())
+		return nil
+	})
+	return o, err
 }
 
 // explained adds to a refusal of the pipeline what it tells besides its text. The state of the chain

@@ -137,7 +137,7 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	w.agents = w.server.OpenA2A()
 	accounts := w.server.AccountHandler(nil)
 	servers := mcpserver.Handler(mcpserver.Config{
-		Agents: w.agents.Agents, Search: w.server.SearchHandler(w.server.OpenSearch(index).Find), Published: w.server.IsPublished, Receipts: accounts,
+		Agents: w.agents.Agents, Card: w.agents.Cards.Card, Search: w.server.SearchHandler(w.server.OpenSearch(index).Find), Published: w.server.IsPublished, Receipts: accounts,
 		AnswerTime: w.answerTime,
 	})
 	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: w.agents, MCP: servers, Account: accounts, Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
-	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -12,8 +11,7 @@ import (
 // host is the host, as the client of one request asks it.
 type host struct {
 	*api
-	r     *request
-	payer *call.Payer
+	r *request
 }
 
 // Search implements mcptool.Host.
@@ -47,10 +45,10 @@ func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
 
 // published returns a vacant that is published here, asleep or not.
 func (h *host) published(ctx context.Context, name string) (*agent, error) {
-	v, err := h.Agents.VisitAs(h.r.Request, h.payer, name)
+	c, err := h.Agents.Open(h.r.Context(), h.r.sender, name)
 	if err == nil {
 		var there bool
-		if there, err = h.Published(ctx, v.Vacant.ID); err == nil && !there {
+		if there, err = h.Published(ctx, c.Vacant.ID); err == nil && !there {
 			err = unpublished(name)
 		}
 	}
@@ -60,7 +58,7 @@ func (h *host) published(ctx context.Context, name string) (*agent, error) {
 	if err != nil {
 		return nil, h.r.note(err)
 	}
-	return &agent{v, h.r, h.AnswerTime}, nil
+	return &agent{c, h.api, h.r}, nil
 }
 
 func unpublished(name string) error {

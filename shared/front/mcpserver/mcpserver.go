@@ -1,7 +1,7 @@
 // Package mcpserver serves vacants, and the host itself, to MCP clients: Streamable HTTP without sessions, of
 // the revisions from 2024-11-05 to 2026-07-28 at one URL.
 //
-// It translates: a question goes through the pipeline as a text does (front/a2a), by the library of
+// It translates: a question goes through the pipeline as a text does (front/plain), by the library of
 // MCP. The invariants: what the library does not check, this package checks before it: size,
 // batches, versions, Accept, the site of a page, the credential. Each refusal by HTTP has an error of
 // JSON-RPC as its body. An unknown vacant and a closed child get the same answer, byte for byte.
@@ -26,11 +26,13 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/vacancy-host/vacancy/shared/front/a2a"
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -38,7 +40,9 @@ import (
 
 // Config holds the handler's dependencies.
 type Config struct {
-	Agents a2a.Server
+	Agents *plain.Service
+	// Card returns the signed agent card of a vacant of the host with a base URL.
+	Card func(ctx context.Context, v *vacants.Record, base string) ([]byte, error)
 	// Search serves the registry's search of vacants (registryapi.Search), for the host's server. With
 	// nil, there is no such server.
 	Search http.Handler
@@ -83,6 +87,7 @@ type request struct {
 	http.ResponseWriter
 	*http.Request
 	began  time.Time
+	sender plain.Sender
 	posted posted
 
 	server *sdk.Server
@@ -131,19 +136,19 @@ func (d *api) route(r *request) error {
 	if err != nil {
 		return err
 	}
+	r.sender = plain.Sender{Address: caller.Origin(r.RemoteAddr), Payer: payer}
 	var about mcptool.About
 	if below {
-		v, err := d.Agents.VisitAs(r.Request, payer, name)
+		c, err := d.Agents.Open(r.Context(), r.sender, name)
 		if problem.Is(err, problem.NotFound) {
 			return notFound()
 		}
 		if err != nil {
 			return err
 		}
-		a := &agent{v, r, d.AnswerTime}
-		about, r.agent = d.aboutVacant(v), a
+		about, r.agent = d.aboutVacant(c), &agent{c, d, r}
 	} else {
-		about, r.host = d.aboutHost(), &host{api: d, r: r, payer: payer}
+		about, r.host = d.aboutHost(), &host{api: d, r: r}
 	}
 	if isCard {
 		return d.serverCard(r, about)
@@ -191,10 +196,16 @@ func (d *api) serve(r *request, about mcptool.About) error {
 		return d.served(w)
 	}
 	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r), r.posted.token())
-	err = r.hold(func() {
+	// A request at the host's server has no vacant.
+	of := &plain.Caller{Sender: r.sender}
+	if a, ok := r.agent.(*agent); ok {
+		of = a.Caller
+	}
+	err = d.Agents.Streams.Hold(of, func() error {
 		c := http.NewResponseController(r.ResponseWriter)
 		_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
 		d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
+		return nil
 	})
 	if err != nil {
 		return err
@@ -216,15 +227,6 @@ func (d *api) served(w *writer) error {
 
 // writeTime is the time that a client has to read the end of a stream.
 const writeTime = 20 * time.Second
-
-// hold counts the request among the streams of its sender, and of its vacant unless it is at the host's
-// server.
-func (r *request) hold(run func()) error {
-	if h, ok := r.host.(*host); ok {
-		return h.Agents.HoldStream(r.ResponseWriter, r.Request, h.payer, run)
-	}
-	return r.agent.(*agent).HoldStream(r.ResponseWriter, run)
-}
 
 // server returns the server for a description, which is kept: to make one takes a fifth of the time of
 // a request.
@@ -252,6 +254,7 @@ func (d *api) refuse(r *request, err error) {
 	if p.Kind == problem.BudgetSpent {
 		r.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Agents.Now())))
 	}
+	plain.SetRetryAfter(r.Header(), err)
 	httpapi.FailRPC(r.ResponseWriter, r.posted.id(), err)
 	d.log(r, p.Kind.String(), p.Kind.Row().Status, p)
 }

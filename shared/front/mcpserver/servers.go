@@ -13,10 +13,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -29,8 +29,8 @@ const mediaCard = "application/mcp-server-card+json"
 const cardPath = "/server-card"
 
 // aboutVacant describes the server of a vacant.
-func (d *api) aboutVacant(v *a2a.Visitor) mcptool.About {
-	return mcptool.About{Name: v.Vacant.Name, Instructions: v.Vacant.Capability, Version: d.version(), Signed: !v.TakesText(), Input: strings.Join(v.Vacant.Input, ","), Of: v.Vacant.ID}
+func (d *api) aboutVacant(c *plain.Caller) mcptool.About {
+	return mcptool.About{Name: c.Vacant.Name, Instructions: c.Vacant.Capability, Version: d.version(), Signed: c.CheckPlain() != nil, Input: strings.Join(c.Vacant.Input, ","), Of: c.Vacant.ID}
 }
 
 // aboutHost describes the server of the host.
@@ -64,7 +64,13 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 				return contents(b), nil
 			})
 	}
-	add("card", "Agent card", "the signed agent card, for A2A", func(ctx context.Context, a *agent) ([]byte, error) { return a.Card(ctx) })
+	add("card", "Agent card", "the signed agent card, for A2A", func(ctx context.Context, a *agent) ([]byte, error) {
+		base, err := d.Agents.Base(a.r.Request)
+		if err != nil {
+			return nil, err
+		}
+		return d.Card(ctx, &a.Vacant, base)
+	})
 	add("halo", "Halo", "the signed capability card of the vacant protocol", func(_ context.Context, a *agent) ([]byte, error) { return halo(a) })
 	if d.Receipts != nil {
 		s.AddResourceTemplate(&sdk.ResourceTemplate{

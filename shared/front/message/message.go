@@ -80,10 +80,10 @@ func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
 	return context.WithValue(ctx, newPairLimitKey{}, limit)
 }
 
-// CheckNewPair applies the limit in the context of r, if there is one.
-func CheckNewPair(w http.ResponseWriter, r *http.Request) error {
-	if limit, ok := r.Context().Value(newPairLimitKey{}).(NewPairLimit); ok {
-		return limit(w.Header())
+// CheckNewPair applies the limit in ctx, if there is one. A refusal sets Retry-After in h.
+func CheckNewPair(ctx context.Context, h http.Header) error {
+	if limit, ok := ctx.Value(newPairLimitKey{}).(NewPairLimit); ok {
+		return limit(h)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		return
 	}
 	if req.Envelope.Seq == 1 {
-		if err := CheckNewPair(w, r); err != nil {
+		if err := CheckNewPair(r.Context(), w.Header()); err != nil {
 			httpapi.Fail(w, err)
 			return
 		}
@@ -218,7 +218,7 @@ func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 }
 
 func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
-	if err := CheckNewPair(w, r); err != nil {
+	if err := CheckNewPair(r.Context(), w.Header()); err != nil {
 		httpapi.Fail(w, err)
 		return
 	}

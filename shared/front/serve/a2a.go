@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
@@ -28,7 +29,8 @@ const followQueued = 60 * time.Second
 // A2A serves vacants to A2A clients.
 type A2A struct {
 	http.Handler
-	Agents a2a.Server // asks vacants for the handlers of other protocols
+	Agents *plain.Service // asks vacants for the handlers of other protocols
+	Cards  a2a.Server     // signs the cards of vacants
 	Tasks  *task.Engine
 	Push   *push.Pusher
 
@@ -103,12 +105,15 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 		follow, limits = followQueued, queuedModels
 	}
 	a, listed := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}, &modelList{server: h, limits: limits, turn: make(chan struct{}, 1)}
-	agents := a2a.New(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Signed: h.MessageHandler(), Log: c.Log, Now: c.Now, Follow: follow, Hold: hold,
+	a.Agents = plain.New(plain.Config{
+		Tasks: tasks, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, Hold: hold,
+	})
+	a.Cards = a2a.New(a2a.Config{
+		Service: a.Agents, Push: pusher, Sign: h.Vacants.Sign, Signed: h.MessageHandler(), Follow: follow,
 		Published: func(ctx context.Context) ([]vacants.Record, error) { return listed.list(ctx, a.Find) },
 		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})
-	a.Handler, a.Agents = agents, agents
+	a.Handler = a.Cards
 	return a
 }
 

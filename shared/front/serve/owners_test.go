@@ -266,7 +266,7 @@ func openModes(t *testing.T) *modes {
 	t.Cleanup(func() { index.Close() })
 	found, agents, accounts := h.server.OpenSearch(index), h.server.OpenA2A(), h.server.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	t.Cleanup(agents.Tasks.Wait)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.server.SearchHandler(found.Find), Published: h.server.IsPublished, Receipts: accounts})
+	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Card: agents.Cards.Card, Search: h.server.SearchHandler(found.Find), Published: h.server.IsPublished, Receipts: accounts})
 	h.web = serve.Handlers{
 		MCP: servers, AGP: h.server.OpenAGP(agents, found.Find, false), Message: h.server.MessageHandler(), A2A: agents, Account: accounts, Tenants: h.server.TenantsHandler(),
 	}.Public()

@@ -330,7 +330,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	agents.Find = found.Find
 	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
 	accounts := h.AccountHandler(stripe.New)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished, Receipts: accounts, Version: h.Version()})
+	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Card: agents.Cards.Card, Search: h.SearchHandler(found.Find), Published: h.IsPublished, Receipts: accounts, Version: h.Version()})
 	handlers := serve.Handlers{
 		MCP: servers, AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),

@@ -21,7 +21,7 @@ import (
 func Serve() {
 	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
 		agents := cloudtask.Open(env)
-		servers := mcpserver.Config{Agents: agents.Agents, Published: env.Server.IsPublished, Version: env.Server.Version()}
+		servers := mcpserver.Config{Agents: agents.Agents, Card: agents.Cards.Card, Published: env.Server.IsPublished, Version: env.Server.Version()}
 		if env.Searcher != "" {
 			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 			servers.Search = env.Server.SearchHandler(agents.Find)

@@ -1,8 +1,8 @@
-package a2a
+package plain
 
 import (
 	"context"
-	"net/http/httptest"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -13,15 +13,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// completes runs a request of an account that waits in line, with the header of its answer.
-func completes(ctx context.Context, h *held, account string, run func()) (*httptest.ResponseRecorder, error) {
-	out := httptest.NewRecorder()
-	r := &request{ResponseWriter: out, Request: httptest.NewRequestWithContext(ctx, "POST", "/v/clerk", nil), payer: &call.Payer{Account: strings.Repeat(account, 64)}}
-	return out, h.holdInLine(r, func() error { run(); return nil })
+// completes runs a request of an account that waits in line.
+func completes(ctx context.Context, h *Held, account string, run func()) error {
+	c := &Caller{Sender: Sender{Payer: &call.Payer{Account: strings.Repeat(account, 64)}}}
+	return h.HoldInLine(ctx, c, func() error { run(); return nil })
 }
 
 // waitingIn returns how many requests of all accounts wait.
-func (h *held) waitingIn() (n int) {
+func (h *Held) waitingIn() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, waiting := range h.inLine {
@@ -40,7 +39,7 @@ func TestRequestsWaitInLine(t *testing.T) {
 	var all sync.WaitGroup
 	for range 24 {
 		all.Go(func() {
-			_, err := completes(t.Context(), h, "a", func() {
+			err := completes(t.Context(), h, "a", func() {
 				mu.Lock()
 				running++
 				most = max(most, running)
@@ -56,7 +55,7 @@ func TestRequestsWaitInLine(t *testing.T) {
 		})
 	}
 	await.Until(t, "eight requests wait", func() bool { return h.waitingIn() == 8 })
-	if _, err := completes(t.Context(), h, "b", func() {}); err != nil {
+	if err := completes(t.Context(), h, "b", func() {}); err != nil {
 		t.Errorf("another account: %v", err)
 	}
 	close(release)
@@ -71,12 +70,14 @@ func TestALineHasAnEnd(t *testing.T) {
 	h := newHeld(bound{ofSender: 1, ofVacant: 8})
 	refused := func(what string, ctx context.Context) {
 		t.Helper()
-		out, err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
-		if !problem.Is(err, problem.TooMany) || out.Header().Get("Retry-After") != "1" || !strings.Contains(problem.Of(err).Text(), "1 of your requests are under way") {
-			t.Errorf("%s: %v, Retry-After %q", what, err, out.Header().Get("Retry-After"))
+		header := http.Header{}
+		err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
+		SetRetryAfter(header, err)
+		if !problem.Is(err, problem.TooMany) || header.Get("Retry-After") != "1" || !strings.Contains(problem.Of(err).Text(), "1 of your requests are under way") {
+			t.Errorf("%s: %v, Retry-After %q", what, err, header.Get("Retry-After"))
 		}
 	}
-	_, err := completes(t.Context(), h, "a", func() {
+	err := completes(t.Context(), h, "a", func() {
 		h.lineTime = time.Millisecond
 		refused("a request that waits in vain", t.Context())
 		h.lineTime = time.Hour

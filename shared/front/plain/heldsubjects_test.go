@@ -1,7 +1,6 @@
-package a2a
+package plain
 
 import (
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,8 +12,8 @@ import (
 func TestPeopleOfAnAccountHoldStreamsOfTheirOwn(t *testing.T) {
 	h := newHeld(bound{ofSender: 1, ofVacant: 8, what: "streams open", helps: "end one"})
 	by := func(payer call.Payer, run func()) error {
-		r := &request{ResponseWriter: httptest.NewRecorder(), Request: httptest.NewRequest("POST", "/v/clerk", nil), payer: &payer}
-		return h.hold(r, func() error { run(); return nil })
+		c := &Caller{Sender: Sender{Payer: &payer}}
+		return h.Hold(c, func() error { run(); return nil })
 	}
 	const ann, bo = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	acme, other := strings.Repeat("a", 64), strings.Repeat("b", 64)

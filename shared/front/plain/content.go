@@ -1,0 +1,182 @@
+package plain
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// maxText bounds the size that a text has in JSON, as the largest message of A2A does. An
+// envelope has the text in JSON, where a control character takes six bytes.
+var maxText = canon.DefaultLimits().Bytes - 64
+
+// CheckText returns an error if no envelope can have a text.
+func CheckText(field, text string) error {
+	if size := len(canon.AppendString(nil, text)); size > maxText {
+		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, maxText, size)
+	}
+	return nil
+}
+
+// CheckContext returns an error if no header can have the name of a context, or if a guest made the name
+// up: each of its messages would begin a conversation of its own. source says which member or header of
+// an answer has the name.
+func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
+	const field = "context"
+	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return problem.Invalid(field, fmt.Sprintf("one name of at most %d visible ASCII characters", envelope.MaxIDBytes), httpapi.Clip(name))
+	}
+	if name == "" || c.Owner() != call.GuestOwner {
+		return nil
+	}
+	own, err := c.s.Guests.Own(ctx, c.Vacant.ID, name)
+	if err == nil && !own {
+		err = problem.Invalid(field, source+" of an answer of this vacant; only a key of an account may choose names", httpapi.Clip(name))
+	}
+	return err
+}
+
+// maxFiles bounds the bytes of a message with files, its text included. In the form in which a task is
+// stored they take a third more.
+const maxFiles = 256 << 10
+
+// maxStored bounds a message in its stored form, with room for the rest of the task.
+const maxStored = store.MaxData - 6<<10
+
+// CheckParts returns an error if a message has parts that the vacant's agent does not take, or more of
+// them than a task holds. refuse returns the error for a part that the agent does not take. An agent
+// that reads only text gets no files, even files with text.
+func CheckParts(m *task.Message, v *vacants.Record, refuse func(i int, p *task.Part) error) error {
+	texts, content, beside, hasFiles := 0, 0, len(m.Metadata), false
+	for i, p := range m.Parts {
+		if p.Kind == task.Text {
+			texts += len(canon.AppendString(nil, p.Text))
+		} else if hasFiles = true; !takes(v, &p) {
+			return refuse(i, &p)
+		}
+		if p.Kind == task.URL {
+			if err := outbound.CheckLink(p.Text); err != nil {
+				return problem.Below(fmt.Sprintf("parts[%d]", i), err)
+			}
+		}
+		content += len(p.Text) + len(p.Content())
+		beside += len(p.Filename) + len(p.MediaType) + len(p.Metadata)
+	}
+	stored, err := storedSize(m, content+beside)
+	switch {
+	case err != nil:
+		return err
+	case stored > maxStored:
+		return problem.New(problem.TooLarge, "message: expected at most %d bytes in the form in which a task is stored, got %d", maxStored, stored)
+	case texts > maxText:
+		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of text in JSON, which escapes quotes and control characters, got %d", maxText, texts)
+	case hasFiles && content > maxFiles:
+		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of texts and files together, got %d", maxFiles, content)
+	}
+	return nil
+}
+
+// storedSize returns the size of a message in the form in which a task is stored, or for a small message a bound of
+// it: no character takes more than six bytes there. The parts together have size bytes.
+func storedSize(m *task.Message, size int) (int, error) {
+	for _, s := range slices.Concat(m.Extensions, m.References) {
+		size += len(s)
+	}
+	if bound := 6*size + 4<<10; bound < maxStored {
+		return bound, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(m)
+	return b.Len(), err
+}
+
+// takes reports whether the vacant's agent takes a part that is not text. An agent under test takes values
+// in JSON.
+func takes(v *vacants.Record, p *task.Part) bool {
+	f := substrate.File{MediaType: p.Media()}
+	if p.Kind == task.URL {
+		f.URL = p.Text
+	}
+	return v.Takes(&f) || IsTest(v) && (p.MediaType == "" || f.MediaType == mediaJSON)
+}
+
+const mediaJSON = "application/json"
+
+// OutputModes returns the media types that a vacant writes: text. An agent under test also takes and
+// answers JSON, because the test kits send messages with data.
+func OutputModes(v *vacants.Record) []string {
+	modes := []string{"text/plain", "text"}
+	if IsTest(v) {
+		modes = append(modes, mediaJSON)
+	}
+	return modes
+}
+
+// InputModes returns the media types that a vacant reads: text, and what its agent takes.
+func InputModes(v *vacants.Record) []string {
+	modes := OutputModes(v)
+	for _, media := range v.Input {
+		if !slices.Contains(modes, media) {
+			modes = append(modes, media)
+		}
+	}
+	return modes
+}
+
+// Readable lists the content that a vacant reads, for an error.
+func Readable(v *vacants.Record) string {
+	return strings.Join(append([]string{"text"}, InputModes(v)[2:]...), ", ")
+}
+
+// Describe names a part for an error.
+func Describe(p *task.Part) string {
+	switch {
+	case p.Kind == task.URL:
+		return "a URL"
+	case p.MediaType == "":
+		return fmt.Sprintf("%s without a media type (%s)", p.Kind, p.Media())
+	}
+	return "a file of type " + httpapi.Clip(p.MediaType)
+}
+
+// TextOf returns the text of parts.
+func TextOf(parts []task.Part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// TextOfStatus returns the text of a status's message.
+func TextOfStatus(s *task.Status) string {
+	if s.Message == nil {
+		return ""
+	}
+	return TextOf(s.Message.Parts)
+}
+
+// Failure returns why a turn ended without an answer, or nil if it did not.
+func Failure(s *task.Status) error {
+	if s.Failure == "" {
+		return nil
+	}
+	refusal := httpapi.Refusal{Code: s.Failure, Detail: TextOfStatus(s)}
+	return refusal.Problem()
+}

@@ -1,0 +1,190 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Limits for the requests under way in a process, per sender and per vacant. A stream holds
+// a connection and its memory for minutes, and on Lambda a whole instance; so does what waits for a
+// slow vacant or for a task, with or without a stream. Other answers come within UnaryTime. A list
+// holds the memory of its page until its client has read it.
+var (
+	streams = bound{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
+	answers = bound{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}
+	lists   = bound{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
+)
+
+// bound limits the requests of a kind that are under way at the same time.
+type bound struct {
+	ofSender, ofVacant int
+	what               string
+	helps, taskHelps   string // what a sender can do, and what by operations on tasks
+	retry              string // Retry-After of a refusal, in seconds
+}
+
+// lineTime limits the wait of a request for a place. It is short because refused clients try again.
+const lineTime = 10 * time.Second
+
+// Held counts the requests of a kind that are under way.
+type Held struct {
+	bound
+	lineTime time.Duration
+	mu       sync.Mutex
+	open     map[any]int   // requests under way, keyed by owner, address or vacant
+	inLine   map[any]int   // requests that wait for a place, with the same keys
+	freed    chan struct{} // closed when a request ends while others wait
+}
+
+func newHeld(b bound) *Held {
+	return &Held{bound: b, lineTime: lineTime, open: map[any]int{}, inLine: map[any]int{}, freed: make(chan struct{})}
+}
+
+// Hold runs a request of a caller, or refuses it if its sender or its vacant has reached the limit. A
+// request at the host's own address has no vacant.
+func (h *Held) Hold(c *Caller, run func() error) error {
+	sender, vacant := holders(c)
+	switch free, full := h.take(h.open, sender, vacant); {
+	case free != nil:
+		defer free()
+		return run()
+	case full == vacant:
+		return &retryable{problem.New(problem.TooMany, "the agent has %d %s; try again", h.ofVacant, h.what), h.retry}
+	}
+	helps := h.helps
+	if c.HasTasks {
+		helps = h.taskHelps
+	}
+	return &retryable{problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, helps), h.retry}
+}
+
+// HoldInLine is Hold for a request whose client waits for one answer anyway: the request waits for a
+// place for a short time. As many requests may wait as may be under way.
+func (h *Held) HoldInLine(ctx context.Context, c *Caller, run func() error) error {
+	sender, vacant := holders(c)
+	free, full := h.takeInLine(ctx, sender, vacant)
+	if free != nil {
+		defer free()
+		return run()
+	}
+	err := problem.New(problem.TooMany, "the agent answers %d requests, and none ended in time for this one; try again", h.ofVacant)
+	if full == sender {
+		err = problem.New(problem.TooMany, "%d of your requests are under way, and none ended in time for this one; send fewer at once, or try again", h.ofSender)
+	}
+	return &retryable{err, "1"}
+}
+
+// holders returns the sender and the vacant of a caller, by which requests are counted. A sender is
+// an account, a subject of one, because many people may share an account, or an address.
+func holders(c *Caller) (sender, vacant any) {
+	sender = c.Address
+	if c.Payer != nil {
+		sender = c.Payer.Owner()
+	}
+	if c.Vacant.ID != (identity.ID{}) {
+		vacant = c.Vacant.ID
+	}
+	return sender, vacant
+}
+
+// Waiting returns the requests that a request counts among if it waits for one answer of its vacant: the
+// streams if the vacant is slow.
+func (c *Caller) Waiting() *Held {
+	if c.IsSlow() {
+		return c.s.Streams
+	}
+	return c.s.Answers
+}
+
+// retryable is a refusal that may be retried after a number of seconds.
+type retryable struct {
+	error
+	after string
+}
+
+// Unwrap returns the refusal.
+func (r *retryable) Unwrap() error { return r.error }
+
+// SetRetryAfter sets Retry-After if err is a refusal of this package that may be retried.
+func SetRetryAfter(h http.Header, err error) {
+	var r *retryable
+	if errors.As(err, &r) {
+		h.Set("Retry-After", r.after)
+	}
+}
+
+// CheckNewPair applies the limit of new pairs in ctx.
+func CheckNewPair(ctx context.Context) error {
+	h := http.Header{}
+	if err := message.CheckNewPair(ctx, h); err != nil {
+		return &retryable{err, h.Get("Retry-After")}
+	}
+	return nil
+}
+
+// takeInLine is take for a request that waits until others end.
+func (h *Held) takeInLine(ctx context.Context, sender, vacant any) (free func(), full any) {
+	if free, full = h.take(h.open, sender, vacant); free != nil {
+		return free, nil
+	}
+	leave, _ := h.take(h.inLine, sender, vacant)
+	if leave == nil {
+		return nil, full
+	}
+	defer leave()
+	late := time.NewTimer(h.lineTime)
+	defer late.Stop()
+	for {
+		h.mu.Lock()
+		freed := h.freed
+		h.mu.Unlock()
+		if free, full = h.take(h.open, sender, vacant); free != nil {
+			return free, nil
+		}
+		select {
+		case <-freed:
+		case <-late.C:
+			return nil, full
+		case <-ctx.Done():
+			return nil, full
+		}
+	}
+}
+
+// take counts a request of a sender and of a vacant, unless it is nil, among the requests of in.
+func (h *Held) take(in map[any]int, sender, vacant any) (free func(), full any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	counted := []any{sender}
+	switch {
+	case in[sender] >= h.ofSender:
+		return nil, sender
+	case vacant != nil && in[vacant] >= h.ofVacant:
+		return nil, vacant
+	case vacant != nil:
+		counted = append(counted, vacant)
+	}
+	for _, k := range counted {
+		in[k]++
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, k := range counted {
+			if in[k]--; in[k] == 0 {
+				delete(in, k)
+			}
+		}
+		if len(h.inLine) > 0 {
+			close(h.freed)
+			h.freed = make(chan struct{})
+		}
+	}, nil
+}

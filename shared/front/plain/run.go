@@ -1,0 +1,143 @@
+package plain
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+)
+
+// UnaryTime bounds every request but streams and messages to slow vacants: a turn takes 25 s of
+// it, and a CDN waits 30 s for an answer to begin.
+const UnaryTime = call.DefaultWork + call.DefaultMargin
+
+// Piece receives a piece of an answer. A piece that does not follow the pieces before is the complete
+// answer in their place.
+type Piece func(text string, follows bool)
+
+// Wait says how a caller waits for a turn. The zero Wait waits until the turn ends.
+type Wait struct {
+	// Time is the longest wait for a turn that can go on without its client.
+	Time time.Duration
+	// Began is called with the id of the task once the call is accepted, before any piece. It may be
+	// nil. A turn that ends with its request does not call it.
+	Began func(task string)
+	// Piece receives the pieces of the answer. It may be nil. With Piece, the caller must hold a place
+	// among the streams.
+	Piece Piece
+}
+
+// Run runs a turn that a client waits for. A slow turn, or one whose pieces are followed, goes on
+// without its client, and the task is returned in its state after the wait. The error is a
+// *task.Refusal if the call was not accepted.
+func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task, err error) {
+	run := func() error {
+		slow := c.IsSlow()
+		if w.Piece == nil && !slow {
+			ctx, cancel := context.WithTimeout(ctx, UnaryTime)
+			defer cancel()
+			turn.Work = c.Vacant.Work
+			t, err = c.s.Tasks.Run(ctx, *turn)
+			return err
+		}
+		// A turn goes on without its client, and after this answer. The server waits for it before it
+		// ends (task.Engine.Wait).
+		var ref task.Ref
+		if slow {
+			ref, err = c.start(ctx, turn)
+		} else {
+			ref, _, err = c.s.Tasks.Begin(ctx, *turn)
+		}
+		if err != nil {
+			return err
+		}
+		if w.Began != nil {
+			w.Began(ref.ID)
+		}
+		t, err = c.follow(ctx, ref, cmp.Or(w.Time, c.s.Hold, call.MaxQueued+call.MaxWork+call.Grace), w.Piece)
+		return err
+	}
+	if w.Piece != nil {
+		return t, run()
+	}
+	err = c.Waiting().Hold(c, run)
+	return t, err
+}
+
+// start starts a turn in the background.
+func (c *Caller) start(ctx context.Context, turn *task.Turn) (task.Ref, error) {
+	t, err := c.s.Tasks.Start(ctx, *turn)
+	ref := turn.Ref
+	if err == nil {
+		ref.ID = t.ID // a message that came before has the task of then
+	}
+	return ref, err
+}
+
+// ended is the end of turns that this request does not run.
+var ended = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Begin begins a turn that a stream follows; done is closed when nothing of the turn runs for this
+// request any more.
+func (c *Caller) Begin(ctx context.Context, turn *task.Turn) (ref task.Ref, done <-chan struct{}, err error) {
+	if !c.IsSlow() || c.s.Hold > 0 {
+		return c.s.Tasks.Begin(ctx, *turn)
+	}
+	ref, err = c.start(ctx, turn)
+	return ref, ended, err
+}
+
+// Follow returns a task of the caller once its turn is over, or its state after a time. With piece, the
+// caller must hold a place among the streams.
+func (c *Caller) Follow(ctx context.Context, id string, wait time.Duration, piece Piece) (t task.Task, err error) {
+	if err := c.CheckPlain(); err != nil {
+		return t, err
+	}
+	ref := task.Ref{Vacant: c.Vacant.ID, Owner: c.Owner(), ID: id}
+	switch {
+	case wait == 0:
+		return c.s.Tasks.Get(ctx, ref)
+	case piece != nil:
+		return c.follow(ctx, ref, wait, piece)
+	}
+	err = c.s.Streams.Hold(c, func() error {
+		t, err = c.follow(ctx, ref, wait, nil)
+		return err
+	})
+	return t, err
+}
+
+func (c *Caller) follow(ctx context.Context, ref task.Ref, wait time.Duration, piece Piece) (t task.Task, err error) {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err = c.s.Tasks.FollowTurn(waiting, ref, 0, func(n task.Numbered) bool {
+		t.Apply(n.Event)
+		if a := n.Artifact; piece != nil && a != nil && a.Artifact.ID == task.ResponseArtifact {
+			if text := TextOf(a.Artifact.Parts); text != "" {
+				piece(text, a.Append)
+			}
+		}
+		return true
+	})
+	switch over := waiting.Err() != nil; {
+	case over && t.ID == "": // before the task was read
+		return c.s.Tasks.Get(ctx, ref)
+	case over: // within a read
+		return t, nil
+	}
+	return t, err
+}
+
+// Stop cancels a task of the caller.
+func (c *Caller) Stop(ctx context.Context, id string) (task.Task, error) {
+	if err := c.CheckPlain(); err != nil {
+		return task.Task{}, err
+	}
+	return c.s.Tasks.Cancel(ctx, task.Ref{Vacant: c.Vacant.ID, Owner: c.Owner(), ID: id})
+}

@@ -1,0 +1,129 @@
+package plain
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Turn returns the turn of a message, which the host signs. unfit tells why the vacant cannot answer
+// the message, or is nil. A message of an account that has an id of its own gets the answer that it got
+// before, even if it is unfit now.
+func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.Turn, error) {
+	plainErr := c.CheckPlain()
+	isAccount := c.Payer != nil && plainErr == nil
+	if unfit != nil && !(isAccount && m.ID != "") {
+		return nil, unfit
+	}
+	if plainErr != nil {
+		return nil, plainErr
+	}
+	id, err := m.Task, error(nil)
+	if id == "" && !(isAccount && m.ID != "") {
+		if id, err = c.s.Tasks.NewID(); err != nil {
+			return nil, err
+		}
+	}
+	owner := c.Owner()
+	t := &task.Turn{Ref: task.Ref{Vacant: c.Vacant.ID, Owner: owner, ID: id}, Continue: m.Task != "", Unfit: unfit}
+	if isAccount {
+		// An account's contexts and message ids are its own: the same id is the same task.
+		t.List, t.Once, t.Opens = owner, m.ID != "", m.Context == "" && !t.Continue
+		if t.Once && !t.Continue {
+			t.ID = task.MessageTask(c.Vacant.ID, owner, m.ID)
+		}
+	}
+	if t.Continue {
+		// The message may name the context of its task, or none.
+		before, err := c.s.Tasks.Get(ctx, t.Ref)
+		if err == nil {
+			err = before.CheckContext(m.Context)
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.Context = before.Context
+	}
+	own := true
+	switch {
+	case isAccount && m.Context == "":
+		m.Context = "c-" + t.ID
+	case isAccount:
+	case m.Context == "":
+		t.Opens = true
+		m.Context, err = c.s.Guests.NewContext(ctx, c.Vacant.ID)
+	default:
+		own, err = c.s.Guests.Own(ctx, c.Vacant.ID, m.Context)
+		t.Opens = !own && !t.Continue && owner != call.SharedOwner
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A context that the host made has a guest of its own, with one chain and one memory. Any other
+	// context could be known to strangers, so each of its tasks has a new guest.
+	conversation := m.Context
+	if owner == call.GuestOwner && !own {
+		conversation = "task\x1f" + t.ID
+	}
+	if m.ID == "" {
+		m.ID = "m-" + t.ID
+	}
+	if err := c.Sign(ctx, t, conversation, m, ""); err != nil {
+		return nil, err
+	}
+	switch {
+	case owner == call.SharedOwner:
+		t.List = owner
+	case owner == call.GuestOwner && own:
+		t.List = call.KeyOwner(t.Caller)
+	}
+	return t, nil
+}
+
+// Key returns the key with which the host signs in a conversation of an owner that does not sign.
+func (c *Caller) Key(ctx context.Context, owner call.Owner, conversation string) (*identity.Key, error) {
+	return c.s.Guests.Key(ctx, c.Vacant.ID, owner.String()+"\x1f"+conversation)
+}
+
+// Sign makes m the turn's message, which the host signs with the key of the owner's conversation.
+// idempotencyKey may be "".
+func (c *Caller) Sign(ctx context.Context, t *task.Turn, conversation string, m task.Message, idempotencyKey string) error {
+	signer, err := c.Key(ctx, t.Owner, conversation)
+	if err != nil {
+		return err
+	}
+	t.Message, t.Caller = m, signer.ID()
+	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+		e := &envelope.Envelope{From: t.Caller, To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: c.s.Now().UTC().Truncate(time.Microsecond), IdempotencyKey: idempotencyKey}
+		if !e.Time.After(next.Floor) {
+			e.Time = next.Floor.Add(time.Microsecond)
+		}
+		e.Payload = envelope.Message{Role: envelope.RoleUser, MessageID: &m.ID, ContextID: &m.Context}
+		for i := range m.Parts {
+			e.Payload.Parts = append(e.Payload.Parts, m.Parts[i].Note())
+		}
+		if err := e.Payload.Check(); err != nil {
+			return nil, err
+		}
+		_, err := e.Sign(ctx, signer)
+		return e, err
+	}
+	return nil
+}
+
+// Admit completes a turn with its payer and its address. It refuses an address that begins too many
+// conversations. The line records whether the call is accepted.
+func (c *Caller) Admit(ctx context.Context, t *task.Turn, by call.Credential, l *Line) error {
+	by.Payer = c.Payer
+	t.Credential, t.From = by, c.Address.String()
+	l.Pair = t.Caller.Short() + ">" + t.Vacant.Short()
+	t.Accepted, t.Operation = func() { l.Accepted = true }, l.What
+	if t.Opens {
+		return CheckNewPair(ctx)
+	}
+	return nil
+}
