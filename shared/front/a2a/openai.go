@@ -26,7 +26,6 @@ import (
 
 // What a request is, for the log.
 const (
-	textWhat       = "text"
 	completionWhat = "completion"
 	responseWhat   = "response"
 )

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 
-	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
@@ -61,14 +60,6 @@ type (
 		OfTask
 		Config string `path:"config"`
 	}
-	// Texting is a text to a vacant, by no protocol.
-	Texting struct {
-		Vacant   string `path:"vacant"`
-		Context  string `query:"context"`
-		MaxPrice string `query:"max_price"`
-		Most     string `header:"Vacancy-Max-Price"`
-		Text     string `body:"text"`
-	}
 )
 
 var historyRange = op.Range{Min: 0, Max: math.MaxInt64}
@@ -86,8 +77,7 @@ func (ShownTask) Ranges() map[string]op.Range {
 	return map[string]op.Range{"historyLength": historyRange}
 }
 
-// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, the card, and the operation for
-// text.
+// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, and the card.
 func Operations() []op.Spec {
 	media := []string{mediaA2A, mediaJSON}
 	var all []op.Spec
@@ -121,10 +111,5 @@ func Operations() []op.Spec {
 	return append(all,
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + cardPath, Status: http.StatusOK, Access: open, Doc: "shows the card of a vacant, signed, for A2A 1.0 and 0.3", In: vacant, Out: reflect.TypeFor[Card]()},
 		op.Spec{Method: "GET", Path: "/v/{vacant}" + keySetPath, Status: http.StatusOK, Access: open, Doc: "shows the key that signs the card of a vacant", In: vacant, Out: reflect.TypeFor[KeySet]()},
-		op.Spec{
-			Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "asks a vacant with a text, and answers with a text",
-			Access: op.Access{Anybody: true, Key: billing.Calling()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
-			Takes: []string{mediaText}, Gives: []string{mediaText, plain.MediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
-		},
 	)
 }

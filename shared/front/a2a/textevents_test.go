@@ -5,7 +5,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
-	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -36,35 +35,6 @@ func TestChunksDoNotReplaceWhatWasSent(t *testing.T) {
 		}
 		if c.Text != tc.want {
 			t.Errorf("%s: sent %q, want %q", name, c.Text, tc.want)
-		}
-	}
-}
-
-// A client that lost pieces gets the whole answer in their place, and the end says whether the
-// answer is whole.
-func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
-	ends := func(state task.State, text string, cut call.Cut) *task.Event {
-		return &task.Event{Status: &task.Status{State: state, Message: &task.Message{Cut: cut, Parts: []task.Part{{Kind: task.Text, Text: text}}}}}
-	}
-	for name, tc := range map[string]struct {
-		events []*task.Event
-		want   string
-	}{
-		"pieces":               {[]*task.Event{pieceOf("a", false), pieceOf("b", true), ends(task.Completed, "ab", "")}, "data: a\n\ndata: b\n\nevent: done\ndata: \n\n"},
-		"pieces that are lost": {[]*task.Event{pieceOf("a", false), pieceOf("abc", false), ends(task.Completed, "abc", "")}, "data: a\n\nevent: replace\ndata: abc\n\nevent: done\ndata: \n\n"},
-		"no piece":             {[]*task.Event{ends(task.Completed, "abc", call.CutLength)}, "data: abc\n\nevent: done\ndata: length\n\n"},
-		"a task that works":    {[]*task.Event{ends(task.Working, "", "")}, ""},
-	} {
-		var got []byte
-		events := &textEvents{}
-		for _, e := range tc.events {
-			got = append(got, events.render(e)...)
-		}
-		if string(got) != tc.want {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
-		if end := string(events.End(nil)); (end == "") != (tc.want != "") {
-			t.Errorf("%s: the end of the stream is %q", name, end)
 		}
 	}
 }

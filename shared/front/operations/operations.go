@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
+	"github.com/vacancy-host/vacancy/shared/front/text"
 )
 
 // groups are the operations of a host that has all parts, by group.
@@ -20,7 +21,7 @@ var groups = []struct {
 	openapi.Group
 	operations func() []op.Spec
 }{
-	{openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}, a2a.Operations},
+	{openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}, func() []op.Spec { return append(a2a.Operations(), text.Operations()...) }},
 	{openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, a2a.OpenAIOperations},
 	{openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, mcpserver.Operations},
 	{openapi.Group{Name: "Registry", Description: "Search, cards and the transparency log."}, registryapi.Operations},

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/front/text"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
@@ -113,7 +116,16 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 		Published: func(ctx context.Context) ([]vacants.Record, error) { return listed.list(ctx, a.Find) },
 		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})
-	a.Handler = a.Cards
+	texts := text.Handler(a.Agents)
+	a.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, rest, _ := message.Split(r.URL.Path)
+		switch rest = strings.TrimSuffix(rest, "/"); {
+		case rest == message.TextPath:
+			texts.ServeHTTP(w, r)
+		default:
+			a.Cards.ServeHTTP(w, r)
+		}
+	})
 	return a
 }
 

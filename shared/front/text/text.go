@@ -1,19 +1,42 @@
-package a2a
+// Package text serves callers of no protocol: it answers a text with a text, or with a stream of it.
+package text
 
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 const mediaText = "text/plain"
+
+// Texting is a text to a vacant, by no protocol.
+type Texting struct {
+	Vacant   string `path:"vacant"`
+	Context  string `query:"context"`
+	MaxPrice string `query:"max_price"`
+	Most     string `header:"Vacancy-Max-Price"`
+	Text     string `body:"text"`
+}
+
+// Operations lists the operation for text.
+func Operations() []op.Spec {
+	return []op.Spec{{
+		Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "asks a vacant with a text, and answers with a text",
+		Access: op.Access{Anybody: true, Key: billing.Calling()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
+		Takes: []string{mediaText}, Gives: []string{mediaText, plain.MediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
+	}}
+}
 
 // Headers of an answer of text.
 const (
@@ -26,12 +49,18 @@ const (
 // paramContext is the query parameter that continues a conversation.
 const paramContext = "context"
 
-// text answers a text with a text, or with a stream of it. The sender is an account, or a guest.
-func (d *api) text(r *plain.Exchange) error {
+// Handler returns the handler of message.TextPath. The sender is an account, or a guest.
+func Handler(s *plain.Service) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Serve(w, r, func(x *plain.Exchange) error { return answer(s, x) })
+	})
+}
+
+func answer(s *plain.Service, r *plain.Exchange) error {
 	if err := r.Find(); err != nil {
 		return err
 	}
-	r.Line.What, r.Line.IsCall = textWhat, true
+	r.Line.What, r.Line.IsCall = "text", true
 	if r.Method != http.MethodPost {
 		return r.NotAllowed(http.MethodPost)
 	}
@@ -68,10 +97,10 @@ func (d *api) text(r *plain.Exchange) error {
 		return err
 	}
 	isStream := strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), plain.MediaEvents)
-	if !isStream && d.Hold > 0 && r.IsSlow() {
+	if !isStream && s.Hold > 0 && r.IsSlow() {
 		return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.Work)
 	}
-	answer := func() error {
+	send := func() error {
 		turn, err := r.Turn(r.Context(), m, plain.CheckParts(&m, &r.Vacant, nil))
 		if err == nil {
 			err = r.Admit(turn)
@@ -89,7 +118,7 @@ func (d *api) text(r *plain.Exchange) error {
 			// handler nothing may run.
 			defer func() { <-done }()
 			h.Set(contextHeader, turn.Message.Context)
-			return r.Stream(&textEvents{}).Follow(ref, 0, d.Tasks.FollowTurn)
+			return r.Stream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
 		}
 		t, err := r.Run(turn)
 		if err != nil {
@@ -109,9 +138,9 @@ func (d *api) text(r *plain.Exchange) error {
 		return nil
 	}
 	if isStream {
-		return d.Streams.Hold(&r.Caller, answer)
+		return s.Streams.Hold(&r.Caller, send)
 	}
-	return answer()
+	return send()
 }
 
 // textEvents renders the events of a turn as server-sent events of text: the pieces of the answer,
@@ -122,27 +151,24 @@ type textEvents struct {
 	ended   bool
 }
 
-// Event implements plain.Rendering.
+// Event implements plain.Rendering. Every event begins the stream.
 func (t *textEvents) Event(n task.Numbered) ([]byte, error) {
-	return append([]byte{}, t.render(&n.Event)...), nil
-}
-
-func (t *textEvents) render(e *task.Event) []byte {
-	switch {
-	case e.Artifact != nil && e.Artifact.Artifact.ID == task.ResponseArtifact:
-		return t.piece(plain.TextOf(e.Artifact.Artifact.Parts), e.Artifact.Append)
-	case e.Status == nil || e.Status.State.Active():
-		return nil
+	switch a, status := n.Artifact, n.Status; {
+	case a != nil && a.Artifact.ID == task.ResponseArtifact:
+		return t.piece(plain.TextOf(a.Artifact.Parts), a.Append), nil
+	case status == nil || status.State.Active():
+		return []byte{}, nil
+	case status.Failure != "":
+		t.ended = true
+		return appendEvent(nil, "error", plain.TextOfStatus(status)), nil
+	default:
+		t.ended = true
+		last := []byte{}
+		if !t.started {
+			last = t.piece(plain.TextOfStatus(status), true)
+		}
+		return appendEvent(last, "done", string(status.Cut())), nil
 	}
-	t.ended = true
-	if e.Status.Failure != "" {
-		return appendEvent(nil, "error", plain.TextOfStatus(e.Status))
-	}
-	var last []byte
-	if !t.started {
-		last = t.piece(plain.TextOfStatus(e.Status), true)
-	}
-	return appendEvent(last, "done", string(e.Status.Cut()))
 }
 
 // piece renders a piece of the answer. Unless it follows the pieces before, it is the whole answer
@@ -160,7 +186,7 @@ func (t *textEvents) piece(text string, follows bool) []byte {
 	}
 	t.cr = cr
 	if text == "" {
-		return nil
+		return []byte{}
 	}
 	t.started = true
 	return appendEvent(nil, name, text)
