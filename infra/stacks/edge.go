@@ -13,7 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
@@ -168,13 +168,13 @@ func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 // registryRequests passes registry, search and gateway the reader's proof, and further headers of accounts and of AGP.
 func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "reads", "headers of requests to the registry, to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		openai.IdempotencyHeader, "Prefer", paykeys.SignatureHeader)
+		openaiwire.IdempotencyHeader, "Prefer", paykeys.SignatureHeader)
 }
 
 // agentRequests passes agent further headers of A2A and of OpenAI's clients, beside the headers in its cache keys.
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of requests to vacants", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader, openai.IdempotencyHeader, openai.RetryCountHeader)
+		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader, openaiwire.IdempotencyHeader, openaiwire.RetryCountHeader)
 }
 
 // someHeaders forwards some headers and the whole query.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -28,7 +28,7 @@ func completing(s *stage) {
 // completion is a chat completion, as a client of OpenAI's API asks for it.
 func completion(s *stage, text string) request {
 	return request{
-		path: "/v/" + s.target.vacant(s.t, "echo").String() + openai.Completions, body: []byte(`{"model":"echo","messages":[{"role":"user","content":"` + text + `"}]}`),
+		path: "/v/" + s.target.vacant(s.t, "echo").String() + openaiwire.Completions, body: []byte(`{"model":"echo","messages":[{"role":"user","content":"` + text + `"}]}`),
 		header: http.Header{"Authorization": {"Bearer " + s.key}},
 	}
 }
@@ -39,7 +39,7 @@ func aCompletion(s *stage) request { return completion(s, "hi") }
 // aKeyedCompletion is sent again by its key.
 func aKeyedCompletion(s *stage) request {
 	r := completion(s, "hi")
-	r.header.Set(openai.IdempotencyHeader, "one")
+	r.header.Set(openaiwire.IdempotencyHeader, "one")
 	return r
 }
 
@@ -47,8 +47,8 @@ func aKeyedCompletion(s *stage) request {
 // void and free, and nothing runs twice.
 func completionAgain(s *stage, p process, r request, first *response, then fate) {
 	s.t.Helper()
-	if r.header.Get(openai.IdempotencyHeader) == "" {
-		r.header.Set(openai.RetryCountHeader, "1")
+	if r.header.Get(openaiwire.IdempotencyHeader) == "" {
+		r.header.Set(openaiwire.RetryCountHeader, "1")
 	}
 	do, paid := p.do, 1
 	if then == pending {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
@@ -107,7 +107,7 @@ func (d *api) route(r *request) error {
 	if r.URL.Path == "/" && r.Method != http.MethodPost {
 		return problem.New(problem.NotFound, "this is a host of agents, which have no page: GET /v/NAME/ shows the card of the agent NAME, POST /v/NAME/text sends it a text; GET /v1/search?q=WORDS finds agents, GET /v1/openapi.json describes all operations")
 	}
-	if openai.IsPath(r.Rest) {
+	if openaiwire.IsPath(r.Rest) {
 		return d.openAI(r.Exchange)
 	}
 	route, isREST := restRouteOf(r.Rest)

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -36,7 +36,7 @@ func (d *api) openAI(r *plain.Exchange) error {
 	notFound := func() error {
 		base, err := d.Base(r.Request)
 		if err == nil {
-			err = openai.NotFound(r.Method, r.Rest, base)
+			err = openaiwire.NotFound(r.Method, r.Rest, base)
 		}
 		return err
 	}
@@ -48,11 +48,11 @@ func (d *api) openAI(r *plain.Exchange) error {
 			return err
 		}
 	}
-	if api, ok := openai.Of(r.Rest); ok {
+	if api, ok := openaiwire.Of(r.Rest); ok {
 		return d.complete(r, api, below)
 	}
-	name, isModel := strings.CutPrefix(r.Rest, openai.Models+"/")
-	if r.Rest != openai.Models && !isModel {
+	name, isModel := strings.CutPrefix(r.Rest, openaiwire.Models+"/")
+	if r.Rest != openaiwire.Models && !isModel {
 		return notFound()
 	}
 	if err := r.Identify(); err != nil {
@@ -78,10 +78,10 @@ func (d *api) openAI(r *plain.Exchange) error {
 			return err
 		}
 	}
-	modelOf := func(v *vacants.Record) openai.Model {
-		return openai.Model{ID: v.Name, Object: "model", Created: v.Created.Unix(), Owner: "vacancy"}
+	modelOf := func(v *vacants.Record) openaiwire.Model {
+		return openaiwire.Model{ID: v.Name, Object: "model", Created: v.Created.Unix(), Owner: "vacancy"}
 	}
-	list := openai.ModelList{Object: "list", Data: []openai.Model{}}
+	list := openaiwire.ModelList{Object: "list", Data: []openaiwire.Model{}}
 	for i := range models {
 		list.Data = append(list.Data, modelOf(&models[i]))
 	}
@@ -101,9 +101,9 @@ func (d *api) openAI(r *plain.Exchange) error {
 
 // complete answers a request of one of OpenAI's APIs. It waits for the answer as long as the client does,
 // like a stream. hasVacant says that the address names the vacant, not the model.
-func (d *api) complete(r *plain.Exchange, api openai.API, hasVacant bool) error {
+func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) error {
 	r.Line.What, r.Line.IsCall = completionWhat, true
-	if api == openai.Responses {
+	if api == openaiwire.Responses {
 		r.Line.What = responseWhat
 	}
 	if r.Method != http.MethodPost {
@@ -114,7 +114,7 @@ func (d *api) complete(r *plain.Exchange, api openai.API, hasVacant bool) error 
 		return err
 	}
 	r.EndReadDeadline()
-	q, err := openai.Decode(api, body)
+	q, err := openaiwire.Decode(api, body)
 	if err == nil {
 		err = plain.CheckText("the last message", q.Asked.Text)
 	}
@@ -126,7 +126,7 @@ func (d *api) complete(r *plain.Exchange, api openai.API, hasVacant bool) error 
 		return problem.Invalid("model", "the name of a vacant of this host", "none")
 	default:
 		if err := r.Open(q.Model); problem.Is(err, problem.NotFound) {
-			return problem.New(problem.NotFound, "model: no vacant %s answers here; GET %s lists the published ones", httpapi.Clip(q.Model), openai.Models)
+			return problem.New(problem.NotFound, "model: no vacant %s answers here; GET %s lists the published ones", httpapi.Clip(q.Model), openaiwire.Models)
 		} else if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (d *api) complete(r *plain.Exchange, api openai.API, hasVacant bool) error 
 	answer := func() error {
 		// Only the sender of a task's message finds its answer.
 		err := q.Resolve(func(item string) (string, error) {
-			id, ok := openai.AnswerTask(item)
+			id, ok := openaiwire.AnswerTask(item)
 			t, err := task.Task{}, error(task.ErrNotFound)
 			if ok {
 				t, err = d.Tasks.Get(r.Context(), task.Ref{Vacant: r.Vacant.ID, Owner: r.Owner(), ID: id})
@@ -173,7 +173,7 @@ func (d *api) complete(r *plain.Exchange, api openai.API, hasVacant bool) error 
 				after = last - 1
 			}
 		}
-		s := r.Stream(&pieces{completion: c, out: openai.Stream{API: q.API, Usage: q.Usage}})
+		s := r.Stream(&pieces{completion: c, out: openaiwire.Stream{API: q.API, Usage: q.Usage}})
 		err = s.Follow(c.ref, after, d.Tasks.FollowTurn)
 		c.delivered = c.delivered && !s.Broken
 		return err
@@ -189,13 +189,13 @@ func (d *api) complete(r *plain.Exchange, api openai.API, hasVacant bool) error 
 const maxRepeats = 4
 
 // beginCompletion begins the turn of a request, or finds the turn that the client began before.
-func (d *api) beginCompletion(r *plain.Exchange, q *openai.Request) (c *completion, done <-chan struct{}, err error) {
+func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *completion, done <-chan struct{}, err error) {
 	// A client marks a request that it may send again by a key, or by the number of requests before.
-	key := strings.Join(r.Request.Header.Values(openai.IdempotencyHeader), ", ")
+	key := strings.Join(r.Request.Header.Values(openaiwire.IdempotencyHeader), ", ")
 	if len(key) > envelope.MaxIDBytes {
-		return nil, nil, problem.Invalid(openai.IdempotencyHeader, "at most 512 bytes", "more")
+		return nil, nil, problem.Invalid(openaiwire.IdempotencyHeader, "at most 512 bytes", "more")
 	}
-	count := r.Request.Header.Get(openai.RetryCountHeader)
+	count := r.Request.Header.Get(openaiwire.RetryCountHeader)
 	again := strings.Trim(count, "0") != "" && strings.Trim(count, "0123456789") == ""
 	// Guests have nothing in common with a request before but their address.
 	owner, payer := r.Owner(), "address "+r.Address.String()
@@ -246,7 +246,7 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openai.Request) (c *completi
 		case errors.Is(err, task.ErrLost):
 			lost = true
 		case key != "" && p.Field == "messageId":
-			return nil, nil, problem.Invalid(openai.IdempotencyHeader, "a new key, or the body that had it", "another body with the same key")
+			return nil, nil, problem.Invalid(openaiwire.IdempotencyHeader, "a new key, or the body that had it", "another body with the same key")
 		case again && key == "" && p.Kind == problem.Conflict && try < maxRepeats:
 		default:
 			return nil, nil, err
@@ -257,7 +257,7 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openai.Request) (c *completi
 // completionTurn is the turn of a request. It is a conversation of its own, because the client brings what
 // was said before. The key of its envelope is the hash of the body, so that the call's row covers all
 // that came. With once the request may have come before.
-func (d *api) completionTurn(r *plain.Exchange, q *openai.Request, ref task.Ref, once bool) (*task.Turn, error) {
+func (d *api) completionTurn(r *plain.Exchange, q *openaiwire.Request, ref task.Ref, once bool) (*task.Turn, error) {
 	came := "openai:" + q.Came
 	metadata, err := json.Marshal(map[string]string{"idempotency_key": came})
 	if err != nil {
@@ -291,7 +291,7 @@ func (d *api) completionTurn(r *plain.Exchange, q *openai.Request, ref task.Ref,
 }
 
 // partsOf returns the text and the images of a message.
-func partsOf(said *openai.Said) (parts []task.Part) {
+func partsOf(said *openaiwire.Said) (parts []task.Part) {
 	if said.Text != "" {
 		parts = append(parts, task.Part{Kind: task.Text, Text: said.Text})
 	}
@@ -307,10 +307,10 @@ func partsOf(said *openai.Said) (parts []task.Part) {
 
 // completion is a turn whose answer goes to a client of OpenAI's API.
 type completion struct {
-	openai.Answer
+	openaiwire.Answer
 	d       *api
 	r       *plain.Exchange
-	q       *openai.Request
+	q       *openaiwire.Request
 	ref     task.Ref
 	repeats bool // the turn may have begun before
 	last    *task.Status
@@ -362,7 +362,7 @@ func (c *completion) take(e *task.Event) error {
 	}
 	c.delivered = true
 	// The request ran, and would only run again.
-	c.r.ResponseWriter.Header().Set(openai.RetryHeader, "false")
+	c.r.ResponseWriter.Header().Set(openaiwire.RetryHeader, "false")
 	return plain.Failure(c.last)
 }
 
@@ -385,7 +385,7 @@ func (c *completion) prove(ctx context.Context) error {
 		return problem.New(problem.Damaged, "task %s has an answer that no row has", c.ref.ID)
 	}
 	c.Request, c.Text, c.Cut, c.Usage = q.Hash.String(), plain.TextOfStatus(c.last), c.last.Cut(), a.Usage
-	c.Proof = &openai.Proof{Envelope: c.last.Message.Metadata, Warnings: c.q.Warnings()}
+	c.Proof = &openaiwire.Proof{Envelope: c.last.Message.Metadata, Warnings: c.q.Warnings()}
 	if a.Charged {
 		c.Proof.Receipt = call.ReceiptPath(pair, q.Position)
 	}
@@ -447,7 +447,7 @@ func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
 // pieces renders a turn as the pieces of a streamed answer.
 type pieces struct {
 	*completion
-	out    openai.Stream
+	out    openaiwire.Stream
 	closed bool // the end of the answer was sent
 }
 
@@ -470,7 +470,7 @@ func (c *pieces) Event(n task.Numbered) ([]byte, error) {
 		// The whole answer. What came must be its beginning, because no piece takes back another.
 		rest, ok := strings.CutPrefix(text, c.Text)
 		if !ok {
-			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openai.IdempotencyHeader)
+			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openaiwire.IdempotencyHeader)
 		}
 		text = rest
 	}

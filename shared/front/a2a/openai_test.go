@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/await"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
@@ -35,7 +35,7 @@ func asking(text, more string) string {
 }
 
 // chunksOf are the chunks of a stream, whose end must be [DONE].
-func chunksOf(t testing.TB, body string) (all []openai.Completion) {
+func chunksOf(t testing.TB, body string) (all []openaiwire.Completion) {
 	t.Helper()
 	rest, done := strings.CutSuffix(body, "data: [DONE]\n\n")
 	if !done {
@@ -43,7 +43,7 @@ func chunksOf(t testing.TB, body string) (all []openai.Completion) {
 	}
 	for s := bufio.NewScanner(strings.NewReader(rest)); s.Scan(); {
 		if data, ok := strings.CutPrefix(s.Text(), "data: "); ok {
-			var c openai.Completion
+			var c openaiwire.Completion
 			if err := json.Unmarshal([]byte(data), &c); err != nil {
 				t.Fatalf("%v in %q", err, data)
 			}
@@ -53,7 +53,7 @@ func chunksOf(t testing.TB, body string) (all []openai.Completion) {
 	return all
 }
 
-func saidBy(all []openai.Completion) (text string) {
+func saidBy(all []openaiwire.Completion) (text string) {
 	for _, c := range all {
 		for _, choice := range c.Choices {
 			if choice.Delta.Content != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
@@ -16,10 +16,10 @@ import (
 type (
 	// Completing asks for a completion at the host, where the model names the vacant.
 	Completing struct {
-		MaxPrice string              `query:"max_price"`
-		Most     string              `header:"Vacancy-Max-Price"`
-		Key      string              `header:"Idempotency-Key"`
-		Body     op.Raw[openai.Body] `body:"json"`
+		MaxPrice string                  `query:"max_price"`
+		Most     string                  `header:"Vacancy-Max-Price"`
+		Key      string                  `header:"Idempotency-Key"`
+		Body     op.Raw[openaiwire.Body] `body:"json"`
 	}
 	// CompletingAt asks a vacant for a completion.
 	CompletingAt struct {
@@ -28,10 +28,10 @@ type (
 	}
 	// Responding asks for an answer of Responses at the host, where the model names the vacant.
 	Responding struct {
-		MaxPrice string                       `query:"max_price"`
-		Most     string                       `header:"Vacancy-Max-Price"`
-		Key      string                       `header:"Idempotency-Key"`
-		Body     op.Raw[openai.ResponsesBody] `body:"json"`
+		MaxPrice string                           `query:"max_price"`
+		Most     string                           `header:"Vacancy-Max-Price"`
+		Key      string                           `header:"Idempotency-Key"`
+		Body     op.Raw[openaiwire.ResponsesBody] `body:"json"`
 	}
 	// RespondingAt asks a vacant for an answer of Responses.
 	RespondingAt struct {
@@ -53,7 +53,7 @@ func OpenAIOperations() []op.Spec {
 	of := func(method, path, doc string, in, out reflect.Type) op.Spec {
 		return op.Spec{
 			Method: method, Path: path, Status: http.StatusOK, Doc: doc + " (OpenAI)", In: in, Out: out,
-			Access: op.Access{Anybody: true}, Errors: reflect.TypeFor[openai.Failure](), Open: true,
+			Access: op.Access{Anybody: true}, Errors: reflect.TypeFor[openaiwire.Failure](), Open: true,
 		}
 	}
 	asking := func(path, doc string, in, out reflect.Type, answer string) op.Spec {
@@ -63,16 +63,16 @@ func OpenAIOperations() []op.Spec {
 		s.Answer = fmt.Sprintf("%s %s names the receipt of a call that had a price.", answer, caller.ReceiptHeader)
 		return s
 	}
-	completion, response := reflect.TypeFor[openai.Completion](), reflect.TypeFor[openai.Response]()
+	completion, response := reflect.TypeFor[openaiwire.Completion](), reflect.TypeFor[openaiwire.Response]()
 	const chunks = "A completion, or with stream its chunks as server-sent events, and the event [DONE]."
 	const events = "A response, or with stream the events from response.created to response.completed."
 	return []op.Spec{
-		asking(openai.Completions, "asks the vacant that the model names", reflect.TypeFor[Completing](), completion, chunks),
-		asking("/v/{vacant}"+openai.Completions, "asks a vacant", reflect.TypeFor[CompletingAt](), completion, chunks),
-		asking(openai.ResponsesPath, "asks the vacant that the model names by Responses", reflect.TypeFor[Responding](), response, events),
-		asking("/v/{vacant}"+openai.ResponsesPath, "asks a vacant by Responses", reflect.TypeFor[RespondingAt](), response, events),
-		of("GET", openai.Models, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openai.ModelList]()),
-		of("GET", openai.Models+"/{model}", "shows a vacant as a model", reflect.TypeFor[OfModel](), reflect.TypeFor[openai.Model]()),
-		of("GET", "/v/{vacant}"+openai.Models, "lists the vacant as a model", reflect.TypeFor[ModelsOf](), reflect.TypeFor[openai.ModelList]()),
+		asking(openaiwire.Completions, "asks the vacant that the model names", reflect.TypeFor[Completing](), completion, chunks),
+		asking("/v/{vacant}"+openaiwire.Completions, "asks a vacant", reflect.TypeFor[CompletingAt](), completion, chunks),
+		asking(openaiwire.ResponsesPath, "asks the vacant that the model names by Responses", reflect.TypeFor[Responding](), response, events),
+		asking("/v/{vacant}"+openaiwire.ResponsesPath, "asks a vacant by Responses", reflect.TypeFor[RespondingAt](), response, events),
+		of("GET", openaiwire.Models, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openaiwire.ModelList]()),
+		of("GET", openaiwire.Models+"/{model}", "shows a vacant as a model", reflect.TypeFor[OfModel](), reflect.TypeFor[openaiwire.Model]()),
+		of("GET", "/v/{vacant}"+openaiwire.Models, "lists the vacant as a model", reflect.TypeFor[ModelsOf](), reflect.TypeFor[openaiwire.ModelList]()),
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 )
 
 // TextPath is the path below a vacant that answers a text with a text.
@@ -40,8 +40,8 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case rest == TextPath:
 		httpapi.FailLine(w, err)
-	case openai.IsPath(rest):
-		openai.Fail(w, err)
+	case openaiwire.IsPath(rest):
+		openaiwire.Fail(w, err)
 	case IsMCP(r.URL.Path):
 		httpapi.FailRPC(w, nil, err)
 	default:

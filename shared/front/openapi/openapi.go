@@ -292,7 +292,8 @@ func (d *document) named(t reflect.Type, request bool) object {
 	if t.Name() == "" {
 		return d.members(t, request)
 	}
-	name, _, _ := strings.Cut(path.Base(t.PkgPath())+"."+t.Name(), "[")
+	// The package of a protocol's forms, such as openaiwire, is named for the protocol.
+	name, _, _ := strings.Cut(strings.TrimSuffix(path.Base(t.PkgPath()), "wire")+"."+t.Name(), "[")
 	if request {
 		name += ".request"
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -50,7 +50,7 @@ type Config struct {
 }
 
 // forms are the paths of a resource's addresses.
-var forms = []string{"", message.MCPPath, openai.Base}
+var forms = []string{"", message.MCPPath, openaiwire.Base}
 
 // split divides the path of a resource into the name of a vacant, "" for the host, and one of forms. ok is
 // false for another path.
@@ -122,7 +122,7 @@ func called(base string, names ...string) (all []string) {
 		all = append(all, base+"/v/"+name+"/")
 	}
 	if len(names) == 0 {
-		all = []string{base, base + message.MCPPath + "/", base + openai.Base + "/"}
+		all = []string{base, base + message.MCPPath + "/", base + openaiwire.Base + "/"}
 	}
 	return all
 }
@@ -213,10 +213,10 @@ type OfVacant struct {
 var (
 	GetHost         = get[op.None]("", "the host")
 	GetMCP          = get[op.None](message.MCPPath, "the host's MCP server")
-	GetOpenAI       = get[op.None](openai.Base, "the host's OpenAI API")
+	GetOpenAI       = get[op.None](openaiwire.Base, "the host's OpenAI API")
 	GetVacant       = get[OfVacant](vacantPath, "a vacant")
 	GetVacantMCP    = get[OfVacant](vacantPath+message.MCPPath, "a vacant's MCP server")
-	GetVacantOpenAI = get[OfVacant](vacantPath+openai.Base, "a vacant's OpenAI API")
+	GetVacantOpenAI = get[OfVacant](vacantPath+openaiwire.Base, "a vacant's OpenAI API")
 )
 
 const vacantPath = "/v/{vacant}"
@@ -258,8 +258,8 @@ func (d *api) routes() []op.Route {
 		return func(ctx context.Context, in OfVacant) (Metadata, error) { return d.need(ctx, "/v/"+in.Vacant+form) }
 	}
 	return []op.Route{
-		op.On(s, GetHost, ofHost("")), op.On(s, GetMCP, ofHost(message.MCPPath)), op.On(s, GetOpenAI, ofHost(openai.Base)),
-		op.On(s, GetVacant, ofVacant("")), op.On(s, GetVacantMCP, ofVacant(message.MCPPath)), op.On(s, GetVacantOpenAI, ofVacant(openai.Base)),
+		op.On(s, GetHost, ofHost("")), op.On(s, GetMCP, ofHost(message.MCPPath)), op.On(s, GetOpenAI, ofHost(openaiwire.Base)),
+		op.On(s, GetVacant, ofVacant("")), op.On(s, GetVacantMCP, ofVacant(message.MCPPath)), op.On(s, GetVacantOpenAI, ofVacant(openaiwire.Base)),
 	}
 }
 

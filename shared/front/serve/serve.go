@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
@@ -116,7 +116,7 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.MCP
 	case d.Resource != nil && resource.IsPath(path):
 		return d.Resource
-	case !strings.HasPrefix(path, "/v1/") || d.A2A != nil && openai.IsPath(path):
+	case !strings.HasPrefix(path, "/v1/") || d.A2A != nil && openaiwire.IsPath(path):
 		next := cmp.Or(d.A2A, d.Message)
 		if d.Web != nil && webpath.IsRead(r) {
 			next = webpath.ServePages(next, d.Web)

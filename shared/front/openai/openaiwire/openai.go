@@ -1,10 +1,10 @@
-// Package openai has the forms of OpenAI's chat completions and Responses: what a request's members mean
+// Package openaiwire has the forms of OpenAI's chat completions and Responses: what a request's members mean
 // here, and the answers, events, models and errors that clients of these APIs read.
 //
 // It knows no vacant and makes no call. The invariants: members that decide what is asked are read
 // strictly, a member that asks for something an agent cannot promise is refused, and every other
 // member is ignored. A text of the caller never becomes a text of the agent's owner.
-package openai
+package openaiwire
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package openai_test
+package openaiwire_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -23,7 +23,7 @@ func body(more string) string {
 func of(messages string) string { return `{"messages":[` + messages + `]}` }
 
 func TestTheLastMessageIsAskedAndTheOthersAreTold(t *testing.T) {
-	q, err := openai.Decode(openai.Chat, []byte(`{"model":"clerk","stream":true,"stream_options":{"include_usage":true,"later":1},"temperature":0.2,"messages":[
+	q, err := openaiwire.Decode(openaiwire.Chat, []byte(`{"model":"clerk","stream":true,"stream_options":{"include_usage":true,"later":1},"temperature":0.2,"messages":[
 		{"role":"system","content":"be brief"},
 		{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"name":"ann"},
 		{"role":"assistant","content":"three","refusal":null},
@@ -37,7 +37,7 @@ func TestTheLastMessageIsAskedAndTheOthersAreTold(t *testing.T) {
 		t.Errorf("the hash is %q", q.Came)
 	}
 	q.Came = ""
-	want := &openai.Request{Model: "clerk", Asked: openai.Said{Role: "user", Text: "four"}, Stream: true, Usage: true, Told: []openai.Said{
+	want := &openaiwire.Request{Model: "clerk", Asked: openaiwire.Said{Role: "user", Text: "four"}, Stream: true, Usage: true, Told: []openaiwire.Said{
 		{Role: "system", Text: "be brief"}, {Role: "user", Text: "one\ntwo"}, {Role: "assistant", Text: "three"}, {Role: "developer", Text: "in English"}}}
 	if diff := cmp.Diff(want, q); diff != "" {
 		t.Error(diff)
@@ -47,22 +47,22 @@ func TestTheLastMessageIsAskedAndTheOthersAreTold(t *testing.T) {
 // An image is a part of the message that has it, with its bytes or its URL.
 func TestImagesBelongToTheirMessage(t *testing.T) {
 	inline := `{"type":"image_url","image_url":{"url":"data:IMAGE/png;base64,iVBORw==","detail":"high"}}`
-	q, err := openai.Decode(openai.Chat, []byte(of(`{"role":"user","content":[`+inline+`]},{"role":"user","content":[{"type":"text","text":"see"},`+inline+`,{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`)))
+	q, err := openaiwire.Decode(openaiwire.Chat, []byte(of(`{"role":"user","content":[`+inline+`]},{"role":"user","content":[{"type":"text","text":"see"},`+inline+`,{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	png := openai.Image{MediaType: "image/png", Data: []byte("\x89PNG")}
-	if diff := cmp.Diff(openai.Said{Role: "user", Text: "see", Images: []openai.Image{png, {URL: "https://example.com/a.png"}}}, q.Asked); diff != "" {
+	png := openaiwire.Image{MediaType: "image/png", Data: []byte("\x89PNG")}
+	if diff := cmp.Diff(openaiwire.Said{Role: "user", Text: "see", Images: []openaiwire.Image{png, {URL: "https://example.com/a.png"}}}, q.Asked); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]openai.Said{{Role: "user", Images: []openai.Image{png}}}, q.Told); diff != "" {
+	if diff := cmp.Diff([]openaiwire.Said{{Role: "user", Images: []openaiwire.Image{png}}}, q.Told); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // Clients spell data URLs and their images in several ways.
 func TestImagesAreReadInTheSpellingsOfClients(t *testing.T) {
-	image := openai.Image{MediaType: "image/png", Data: []byte("\xfb\xff\xfeP")} // +//+UA==
+	image := openaiwire.Image{MediaType: "image/png", Data: []byte("\xfb\xff\xfeP")} // +//+UA==
 	for name, part := range map[string]string{
 		"upper case":          `{"type":"image_url","image_url":{"url":"DATA:image/PNG;BASE64,+//+UA=="}}`,
 		"no padding":          `{"type":"image_url","image_url":{"url":"data:image/png;base64,+//+UA"}}`,
@@ -72,12 +72,12 @@ func TestImagesAreReadInTheSpellingsOfClients(t *testing.T) {
 		"a text":              `{"type":"image_url","image_url":"data:image/png;base64,+//+UA=="}`,
 		"a part of Responses": `{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,+//+UA=="}`,
 	} {
-		q, err := openai.Decode(openai.Chat, []byte(of(`{"role":"user","content":[`+part+`]}`)))
+		q, err := openaiwire.Decode(openaiwire.Chat, []byte(of(`{"role":"user","content":[`+part+`]}`)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff([]openai.Image{image}, q.Asked.Images); diff != "" {
+		if diff := cmp.Diff([]openaiwire.Image{image}, q.Asked.Images); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -85,25 +85,25 @@ func TestImagesAreReadInTheSpellingsOfClients(t *testing.T) {
 
 // A conversation with tools goes on at an agent that has others: calls and results are told as texts.
 func TestOldCallsOfToolsAreTold(t *testing.T) {
-	want := []openai.Said{
+	want := []openaiwire.Said{
 		{Role: "user", Text: "weather?"}, {Role: "assistant", Text: `[called the tool weather with {"city":"Bern"}]`}, {Role: "tool", Text: "12 °C"}, {Role: "assistant", Text: "It is 12 °C."},
 	}
 	for name, tt := range map[string]struct {
-		api  openai.API
+		api  openaiwire.API
 		body string
 	}{
-		"a completion": {openai.Chat, of(`{"role":"user","content":"weather?"},
+		"a completion": {openaiwire.Chat, of(`{"role":"user","content":"weather?"},
 			{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Bern\"}"}}]},
 			{"role":"tool","tool_call_id":"c","content":"12 °C"},{"role":"assistant","content":"It is 12 °C.","audio":null},{"role":"user","content":"and now?"}`)},
-		"functions": {openai.Chat, of(`{"role":"user","content":"weather?"},
+		"functions": {openaiwire.Chat, of(`{"role":"user","content":"weather?"},
 			{"role":"assistant","content":"","function_call":{"name":"weather","arguments":"{\"city\":\"Bern\"}"}},
 			{"role":"function","name":"weather","content":"12 °C"},{"role":"assistant","content":"It is 12 °C."},{"role":"user","content":"and now?"}`)},
-		"Responses": {openai.Responses, `{"input":[{"role":"user","content":[{"type":"input_text","text":"weather?"}]},
+		"Responses": {openaiwire.Responses, `{"input":[{"role":"user","content":[{"type":"input_text","text":"weather?"}]},
 			{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},
 			{"type":"function_call","call_id":"c","name":"weather","arguments":"{\"city\":\"Bern\"}"},{"type":"function_call_output","call_id":"c","output":"12 °C"},
 			{"type":"message","id":"msg_x","role":"assistant","content":[{"type":"output_text","text":"It is 12 °C.","annotations":[]}]},{"type":"message","role":"user","content":"and now?"}]}`},
 	} {
-		q, err := openai.Decode(tt.api, []byte(tt.body))
+		q, err := openaiwire.Decode(tt.api, []byte(tt.body))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -117,7 +117,7 @@ func TestOldCallsOfToolsAreTold(t *testing.T) {
 // The client is told what its request asked for in vain.
 func TestWarningsTellWhatIsLeftOut(t *testing.T) {
 	messages := strings.Repeat(`{"role":"user","content":"old"},`, 50)
-	q, err := openai.Decode(openai.Chat, []byte(`{"stop":["\n"],"messages":[`+messages+`{"role":"user","content":"now"}]}`))
+	q, err := openaiwire.Decode(openaiwire.Chat, []byte(`{"stop":["\n"],"messages":[`+messages+`{"role":"user","content":"now"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,14 +125,14 @@ func TestWarningsTellWhatIsLeftOut(t *testing.T) {
 	if diff := cmp.Diff(want, q.Warnings()); diff != "" || q.Left != 10 {
 		t.Errorf("%d are left out: %s", q.Left, diff)
 	}
-	if q, err := openai.Decode(openai.Chat, []byte(body(`,"stop":[]`))); err != nil || len(q.Warnings()) != 0 {
+	if q, err := openaiwire.Decode(openaiwire.Chat, []byte(body(`,"stop":[]`))); err != nil || len(q.Warnings()) != 0 {
 		t.Errorf("a request that asks for nothing in vain: %v, %v", q.Warnings(), err)
 	}
 }
 
 // A request of Responses is read as strictly as a completion.
 func TestResponsesAreRead(t *testing.T) {
-	q, err := openai.Decode(openai.Responses, []byte(`{"model":"clerk","instructions":"be brief","store":true,"stream":true,"stream_options":{"include_obfuscation":false},
+	q, err := openaiwire.Decode(openaiwire.Responses, []byte(`{"model":"clerk","instructions":"be brief","store":true,"stream":true,"stream_options":{"include_obfuscation":false},
 		"reasoning":{"effort":"low"},"text":{"format":{"type":"text"},"verbosity":"low"},"tools":[],"include":["reasoning.encrypted_content"],"previous_response_id":null,"messages":7,
 		"input":[{"role":"developer","content":"in English"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"now"}]}`))
 	if err != nil {
@@ -142,7 +142,7 @@ func TestResponsesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.Came = ""
-	want := &openai.Request{API: openai.Responses, Model: "clerk", Asked: openai.Said{Role: "user", Text: "now"}, Stream: true, Told: []openai.Said{
+	want := &openaiwire.Request{API: openaiwire.Responses, Model: "clerk", Asked: openaiwire.Said{Role: "user", Text: "now"}, Stream: true, Told: []openaiwire.Said{
 		{Role: "system", Text: "be brief"}, {Role: "developer", Text: "in English"}, {Role: "assistant", Text: "the answer msg_1"}}}
 	if diff := cmp.Diff(want, q); diff != "" {
 		t.Error(diff)
@@ -162,7 +162,7 @@ func TestResponsesAreRead(t *testing.T) {
 		`"input":"hi","text":{"format":{"type":"json_schema","name":"x","schema":{}}}`:          `text.format: expected none or {"type":"text"}`,
 		`"input":"hi","instructions":["x"]`:                                                     "instructions",
 	} {
-		_, err := openai.Decode(openai.Responses, []byte("{"+more+"}"))
+		_, err := openaiwire.Decode(openaiwire.Responses, []byte("{"+more+"}"))
 		known := new(problem.Error)
 		if !errors.As(err, &known) || !strings.Contains(known.Text(), want) {
 			t.Errorf("%s: %v, want %q", more, err, want)
@@ -176,7 +176,7 @@ func TestWhatIsToldIsBoundedAsMemoryIs(t *testing.T) {
 	for i := range 1000 {
 		messages = append(messages, fmt.Sprintf(`{"role":%q,"content":"%d"}`, []string{"user", "assistant"}[i%2], i))
 	}
-	q, err := openai.Decode(openai.Chat, []byte(of(strings.Join(append(messages, `{"role":"user","content":"now"}`), ","))))
+	q, err := openaiwire.Decode(openaiwire.Chat, []byte(of(strings.Join(append(messages, `{"role":"user","content":"now"}`), ","))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,11 +184,11 @@ func TestWhatIsToldIsBoundedAsMemoryIs(t *testing.T) {
 		t.Errorf("%d messages are told: %v", n, q.Told)
 	}
 	long := strings.Repeat("x", 40<<10)
-	q, err = openai.Decode(openai.Chat, []byte(of(fmt.Sprintf(`{"role":"user","content":"old"},{"role":"assistant","content":%q},{"role":"user","content":%q},{"role":"user","content":"now"}`, long, long))))
+	q, err = openaiwire.Decode(openaiwire.Chat, []byte(of(fmt.Sprintf(`{"role":"user","content":"old"},{"role":"assistant","content":%q},{"role":"user","content":%q},{"role":"user","content":"now"}`, long, long))))
 	if err != nil || len(q.Told) != 1 {
 		t.Errorf("%d messages of 40 KiB are told, %v; want 1", len(q.Told), err)
 	}
-	_, err = openai.Decode(openai.Chat, []byte(of(fmt.Sprintf(`{"role":"system","content":%q},{"role":"developer","content":%q},{"role":"user","content":"now"}`, long, long))))
+	_, err = openaiwire.Decode(openaiwire.Chat, []byte(of(fmt.Sprintf(`{"role":"system","content":%q},{"role":"developer","content":%q},{"role":"user","content":"now"}`, long, long))))
 	if !problem.Is(err, problem.TooLarge) {
 		t.Errorf("system texts of 80 KiB: %v", err)
 	}
@@ -243,7 +243,7 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{body(`,"logprobs":true`), "logprobs: expected none or false"},
 		{`{"model":7,"messages":[{"role":"user","content":"hi"}]}`, "model"},
 	} {
-		_, err := openai.Decode(openai.Chat, []byte(tt.body))
+		_, err := openaiwire.Decode(openaiwire.Chat, []byte(tt.body))
 		known := new(problem.Error)
 		if !errors.As(err, &known) || !strings.Contains(known.Text(), tt.want) {
 			t.Errorf("%.120s: %v, want %q", tt.body, err, tt.want)
@@ -253,9 +253,9 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 
 // A member that asks for nothing is not refused, and no other member costs the answer.
 func TestOtherMembersAreIgnored(t *testing.T) {
-	for _, m := range openai.Chat.Members() {
+	for _, m := range openaiwire.Chat.Members() {
 		values := append([]string{"null"}, m.Allowed...)
-		if m.Rule == openai.Ignored {
+		if m.Rule == openaiwire.Ignored {
 			values = append(values, `7`, `"x"`, `{"a":[1.5]}`)
 		}
 		if m.Name == "messages" {
@@ -264,23 +264,23 @@ func TestOtherMembersAreIgnored(t *testing.T) {
 		for _, v := range values {
 			more := fmt.Sprintf(`,%q:%s`, m.Name, v)
 			b := `{"messages":[{"role":"user","content":"hi"}]` + more + `}`
-			if q, err := openai.Decode(openai.Chat, []byte(b)); err != nil || q.Asked.Text != "hi" {
+			if q, err := openaiwire.Decode(openaiwire.Chat, []byte(b)); err != nil || q.Asked.Text != "hi" {
 				t.Errorf("%s: %v", more, err)
 			}
 		}
 	}
-	if _, err := openai.Decode(openai.Chat, []byte(body(`,"of_a_later_version":{"deep":[[1.5,-0]]}`))); err != nil {
+	if _, err := openaiwire.Decode(openaiwire.Chat, []byte(body(`,"of_a_later_version":{"deep":[[1.5,-0]]}`))); err != nil {
 		t.Errorf("an unknown member: %v", err)
 	}
 }
 
 // The table in the README is the table that Decode follows.
 func TestTheDocumentHasTheTable(t *testing.T) {
-	b, err := os.ReadFile("README.md")
+	b, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, api := range []openai.API{openai.Chat, openai.Responses} {
+	for _, api := range []openaiwire.API{openaiwire.Chat, openaiwire.Responses} {
 		if !strings.Contains(string(b), api.Table()) {
 			t.Errorf("README.md has not this table:\n%s", api.Table())
 		}
@@ -290,7 +290,7 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 // An answer that may be incomplete ends with length, so that no client takes it for whole.
 func TestOnlyAWholeAnswerEndsWithStop(t *testing.T) {
 	for cut, want := range map[call.Cut]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
-		if got := *openai.Chat.Whole(&openai.Answer{Cut: cut}).(openai.Completion).Choices[0].Finish; got != want {
+		if got := *openaiwire.Chat.Whole(&openaiwire.Answer{Cut: cut}).(openaiwire.Completion).Choices[0].Finish; got != want {
 			t.Errorf("an answer with cut %q ends with %s, want %s", cut, got, want)
 		}
 	}
@@ -315,8 +315,8 @@ func TestErrorsHaveOpenAIsForm(t *testing.T) {
 		{errors.New("secret"), 500, "server_error", "internal", "", false},
 	} {
 		w := httptest.NewRecorder()
-		openai.Fail(w, tt.err)
-		var got openai.Failure
+		openaiwire.Fail(w, tt.err)
+		var got openaiwire.Failure
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestOnlyPathsOfOpenAIsAPIAreItsPaths(t *testing.T) {
 		"/chat/completions": true, "/models": true, "/responses": true, "/v1/v1/models": true, "/v1/v1/v1/chat/completions": true, "/chat": false, "/modelsx": false, "/v1/v1/search": false,
 		"/v1/modelsx": false, "/v1/message:send": false, "/v1/halo": false, "/v1": false, "/": false, "/text": false, "/v1/search": false, "/v1/account": false,
 	} {
-		if openai.IsPath(path) != want {
+		if openaiwire.IsPath(path) != want {
 			t.Errorf("%s: %v", path, !want)
 		}
 	}
@@ -351,8 +351,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(of(`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"hi"}`)))
 	f.Add([]byte(body(`,"n":1,"tools":[],"stop":null,"stream":true,"stream_options":{"include_usage":true}`)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, api := range []openai.API{openai.Chat, openai.Responses} {
-			q, err := openai.Decode(api, b)
+		for _, api := range []openaiwire.API{openaiwire.Chat, openaiwire.Responses} {
+			q, err := openaiwire.Decode(api, b)
 			if err == nil {
 				err = q.Resolve(func(string) (string, error) { return strings.Repeat("x", 1<<10), nil })
 			}
