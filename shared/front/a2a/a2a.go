@@ -1,6 +1,5 @@
 // Package a2a serves vacants to A2A clients: JSON-RPC of versions 1.0 and 0.3 at one
-// URL, HTTP+JSON of 1.0 below it, and the agent card; to clients of OpenAI's API, chat
-// completions and Responses; and to clients of no protocol, a text for a text.
+// URL, HTTP+JSON of 1.0 below it, and the agent card.
 //
 // It translates: every message goes through host/call, by way of host/a2a/task. The
 // invariants: at one path an unknown vacant, a closed child and an unknown route get the same
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
@@ -32,9 +30,6 @@ type Config struct {
 	// Sign calls fn with the signer of a vacant.
 	Sign    func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 	Callers caller.Verifier
-	// Published returns vacants that search shows, by name. Each request for the host's models calls
-	// it, so it caches.
-	Published func(ctx context.Context) ([]vacants.Record, error)
 	// Push delivers the events of tasks. If Push is nil, the host delivers none.
 	Push *push.Pusher
 	// Signed handles POST / with a body in the vacant's own form.
@@ -106,9 +101,6 @@ func (d *api) route(r *request) error {
 	}
 	if r.URL.Path == "/" && r.Method != http.MethodPost {
 		return problem.New(problem.NotFound, "this is a host of agents, which have no page: GET /v/NAME/ shows the card of the agent NAME, POST /v/NAME/text sends it a text; GET /v1/search?q=WORDS finds agents, GET /v1/openapi.json describes all operations")
-	}
-	if openaiwire.IsPath(r.Rest) {
-		return d.openAI(r.Exchange)
 	}
 	route, isREST := restRouteOf(r.Rest)
 	if isREST || r.Rest == "" && r.Method == http.MethodPost {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -81,9 +83,17 @@ func identified(t *testing.T) *world {
 			return &call.Payer{Account: said[0], Tenant: said[0], Subject: strings.Trim(said[1], "-"), Key: said[2], Test: test}, nil
 		},
 	})
-	w.http.Config.Handler = a2a.New(a2a.Config{
+	tasks := a2a.New(a2a.Config{
 		Service: callers, Push: agents.Push,
 		Callers: caller.Verifier{URL: w.server.Vacants.Base, Revoked: w.server.Registry.IsRevoked, Now: w.now},
+	})
+	models := openai.Handler(callers, nil)
+	w.http.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, openaiwire.Completions) {
+			models.ServeHTTP(rw, r)
+			return
+		}
+		tasks.ServeHTTP(rw, r)
 	})
 	return w
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
@@ -22,7 +23,7 @@ var groups = []struct {
 	operations func() []op.Spec
 }{
 	{openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}, func() []op.Spec { return append(a2a.Operations(), text.Operations()...) }},
-	{openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, a2a.OpenAIOperations},
+	{openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, openai.Operations},
 	{openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, mcpserver.Operations},
 	{openapi.Group{Name: "Registry", Description: "Search, cards and the transparency log."}, registryapi.Operations},
 	{openapi.Group{Name: "Accounts", Description: "Accounts, keys, usage, payments and receipts."}, account.Operations},

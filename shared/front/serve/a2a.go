@@ -10,6 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/front/text"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
@@ -113,15 +115,17 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	})
 	a.Cards = a2a.New(a2a.Config{
 		Service: a.Agents, Push: pusher, Sign: h.Vacants.Sign, Signed: h.MessageHandler(), Follow: follow,
-		Published: func(ctx context.Context) ([]vacants.Record, error) { return listed.list(ctx, a.Find) },
-		Callers:   caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
+		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})
 	texts := text.Handler(a.Agents)
+	models := openai.Handler(a.Agents, func(ctx context.Context) ([]vacants.Record, error) { return listed.list(ctx, a.Find) })
 	a.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, rest, _ := message.Split(r.URL.Path)
 		switch rest = strings.TrimSuffix(rest, "/"); {
 		case rest == message.TextPath:
 			texts.ServeHTTP(w, r)
+		case openaiwire.IsPath(rest):
+			models.ServeHTTP(w, r)
 		default:
 			a.Cards.ServeHTTP(w, r)
 		}

@@ -1,4 +1,4 @@
-package a2a
+package openai
 
 import (
 	"fmt"
@@ -48,8 +48,8 @@ type (
 	}
 )
 
-// OpenAIOperations lists the operations of OpenAI's API.
-func OpenAIOperations() []op.Spec {
+// Operations lists the operations of OpenAI's API.
+func Operations() []op.Spec {
 	of := func(method, path, doc string, in, out reflect.Type) op.Spec {
 		return op.Spec{
 			Method: method, Path: path, Status: http.StatusOK, Doc: doc + " (OpenAI)", In: in, Out: out,
@@ -59,7 +59,7 @@ func OpenAIOperations() []op.Spec {
 	asking := func(path, doc string, in, out reflect.Type, answer string) op.Spec {
 		s := of("POST", path, doc, in, out)
 		s.Access.Key = billing.Calling()
-		s.Gives = []string{mediaJSON, plain.MediaEvents}
+		s.Gives = []string{"application/json", plain.MediaEvents}
 		s.Answer = fmt.Sprintf("%s %s names the receipt of a call that had a price.", answer, caller.ReceiptHeader)
 		return s
 	}

@@ -1,4 +1,9 @@
-package a2a
+// Package openai serves vacants to clients of OpenAI's chat completions and Responses. Package openaiwire
+// has the forms of requests and answers.
+//
+// The invariant: a client that sends a request again, by its key or as a retry, is not charged again for
+// an answer that it did not receive.
+package openai
 
 import (
 	"context"
@@ -24,15 +29,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// What a request is, for the log.
-const (
-	completionWhat = "completion"
-	responseWhat   = "response"
-)
+// Handler returns the handler of all paths of openaiwire.IsPath. published returns vacants that search
+// shows, by name. Each request for the host's models calls it, so it caches.
+func Handler(s *plain.Service, published func(context.Context) ([]vacants.Record, error)) http.Handler {
+	d := &api{s, published}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r, d.serve) })
+}
 
-// openAI serves OpenAI's API at the address of a vacant, and at the host's own address, where the model
+type api struct {
+	*plain.Service
+	published func(context.Context) ([]vacants.Record, error)
+}
+
+// serve serves OpenAI's API at the address of a vacant, and at the host's own address, where the model
 // names the vacant.
-func (d *api) openAI(r *plain.Exchange) error {
+func (d *api) serve(r *plain.Exchange) error {
 	notFound := func() error {
 		base, err := d.Base(r.Request)
 		if err == nil {
@@ -74,7 +85,7 @@ func (d *api) openAI(r *plain.Exchange) error {
 	case below:
 		models = []vacants.Record{r.Vacant}
 	default:
-		if models, err = d.Published(r.Context()); err != nil {
+		if models, err = d.published(r.Context()); err != nil {
 			return err
 		}
 	}
@@ -102,9 +113,9 @@ func (d *api) openAI(r *plain.Exchange) error {
 // complete answers a request of one of OpenAI's APIs. It waits for the answer as long as the client does,
 // like a stream. hasVacant says that the address names the vacant, not the model.
 func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) error {
-	r.Line.What, r.Line.IsCall = completionWhat, true
+	r.Line.What, r.Line.IsCall = "completion", true
 	if api == openaiwire.Responses {
-		r.Line.What = responseWhat
+		r.Line.What = "response"
 	}
 	if r.Method != http.MethodPost {
 		return r.NotAllowed(http.MethodPost)
