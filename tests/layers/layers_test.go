@@ -293,6 +293,25 @@ func TestNoHandlerImportsTheAdminAPI(t *testing.T) {
 	}
 }
 
+// Protocols have what they share in front/plain, so that a protocol can be added and removed by itself.
+func TestNoProtocolImportsAnother(t *testing.T) {
+	protocols := []string{"a2a", "agp", "mcpserver", "openai", "text"}
+	protocol := func(pkg string) string {
+		name, _, _ := strings.Cut(strings.TrimPrefix(pkg, module+"shared/front/"), "/")
+		if !slices.Contains(protocols, name) {
+			return ""
+		}
+		return name
+	}
+	for _, f := range source(t) {
+		for _, im := range f.imports {
+			if from, to := protocol(f.pkg), protocol(im); !f.test && from != "" && to != "" && from != to {
+				t.Errorf("%s imports %s", f.path, im)
+			}
+		}
+	}
+}
+
 // A caller gets its target; only discovery asks registries.
 func TestTheCallersPackageKnowsNoRegistry(t *testing.T) {
 	dispatch := module + "shared/host/client/dispatch"

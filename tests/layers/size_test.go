@@ -12,7 +12,7 @@ import (
 // needs more lines raises it in a commit of its own that says why.
 var maxLines = map[string]int{
 	"cmd/":          31_200,
-	"shared/front/": 29_200,
+	"shared/front/": 29_160,
 	"shared/host/":  71_950,
 	"":              32_800, // the rest
 }
