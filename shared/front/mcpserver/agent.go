@@ -64,7 +64,11 @@ func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string),
 	for _, f := range q.Files {
 		m.Parts = append(m.Parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
 	}
-	unfit := plain.CheckParts(&m, &a.Vacant, func(i int, p *task.Part) error { // the text is part 0
+	unfit := plain.CheckParts(&m, func(i int, p *task.Part) error { // the text is part 0
+		// The schema of the tool lists the media types, so no other spelling is accepted.
+		if a.Vacant.Takes(&q.Files[i-1]) {
+			return nil
+		}
 		return problem.Invalid(fmt.Sprintf("files[%d].mime_type", i-1), "a type that this agent reads: "+plain.Readable(&a.Vacant), httpapi.Clip(p.MediaType))
 	})
 	turn, err := a.Turn(ctx, m, unfit)

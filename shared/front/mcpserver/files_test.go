@@ -52,6 +52,7 @@ func TestAskTakesFilesOfAnAgentThatTakesThem(t *testing.T) {
 	}
 	for _, tt := range []struct{ vacant, media, data, want string }{
 		{"viewer", "image/gif", png, "files[0].mime_type: expected a type that this agent reads: text, image/png, text/csv, got \"image/gif\""},
+		{"viewer", "IMAGE/PNG", png, "files[0].mime_type: expected a type that this agent reads: text, image/png, text/csv, got \"IMAGE/PNG\""},
 		{"viewer", "image/png", "?", `files[0].data: expected base64, got "?"`},
 		{"viewer", "image/png", base64.StdEncoding.EncodeToString(make([]byte, 256<<10)), "expected at most 262144 bytes of texts and files together"},
 		{"mind", "image/png", png, "files"},

@@ -57,16 +57,17 @@ const maxFiles = 256 << 10
 // maxStored bounds a message in its stored form, with room for the rest of the task.
 const maxStored = store.MaxData - 6<<10
 
-// CheckParts returns an error if a message has parts that the vacant's agent does not take, or more of
-// them than a task holds. refuse returns the error for a part that the agent does not take. An agent
-// that reads only text gets no files, even files with text.
-func CheckParts(m *task.Message, v *vacants.Record, refuse func(i int, p *task.Part) error) error {
+// CheckParts returns an error if a message has parts that checkFile refuses, or more of them than a task
+// holds. checkFile checks a part that is not text. It may be nil for messages of text.
+func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) error {
 	texts, content, beside, hasFiles := 0, 0, len(m.Metadata), false
 	for i, p := range m.Parts {
 		if p.Kind == task.Text {
 			texts += len(canon.AppendString(nil, p.Text))
-		} else if hasFiles = true; !takes(v, &p) {
-			return refuse(i, &p)
+		} else if err := checkFile(i, &p); err != nil {
+			return err
+		} else {
+			hasFiles = true
 		}
 		if p.Kind == task.URL {
 			if err := outbound.CheckLink(p.Text); err != nil {
@@ -106,9 +107,9 @@ func storedSize(m *task.Message, size int) (int, error) {
 	return b.Len(), err
 }
 
-// takes reports whether the vacant's agent takes a part that is not text. An agent under test takes values
-// in JSON.
-func takes(v *vacants.Record, p *task.Part) bool {
+// Takes reports whether the vacant's agent takes a part that is not text. An agent that reads only text
+// gets no files, even files with text. An agent under test takes values in JSON.
+func Takes(v *vacants.Record, p *task.Part) bool {
 	f := substrate.File{MediaType: p.Media()}
 	if p.Kind == task.URL {
 		f.URL = p.Text

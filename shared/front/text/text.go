@@ -101,7 +101,7 @@ func answer(s *plain.Service, r *plain.Exchange) error {
 		return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.Work)
 	}
 	send := func() error {
-		turn, err := r.Turn(r.Context(), m, plain.CheckParts(&m, &r.Vacant, nil))
+		turn, err := r.Turn(r.Context(), m, plain.CheckParts(&m, nil))
 		if err == nil {
 			err = r.Admit(turn)
 		}
