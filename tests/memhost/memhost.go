@@ -81,7 +81,7 @@ func Open(t testing.TB, changes ...func(*serve.Config)) *Host {
 // Serve sets Public. Nothing runs in the background before Work is called.
 func (h *Host) Serve() {
 	h.Helper()
-	index, err := bleve.Open(h.TempDir())
+	index, err := bleve.Memory()
 	h.Must(err)
 	h.Cleanup(func() { index.Close() })
 	found := h.OpenSearch(index)

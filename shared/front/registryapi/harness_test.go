@@ -2,14 +2,12 @@ package registryapi_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -68,7 +67,11 @@ func newTestServer(t *testing.T) *api {
 		Store: s, Now: d.clock, Rand: rand.Reader,
 		Elsewhere: true,
 	})
-	var err error
+	index, err := bleve.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { index.Close() })
 	d.log, err = translog.OfRegistry(translog.Config{
 		Store: s, Now: d.clock, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return host, nil },
@@ -76,7 +79,6 @@ func newTestServer(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := &tinyIndex{entries: map[identity.ID]search.Entry{}}
 	d.live = live.New(index, d.registry, d.clock)
 	quiet := slog.New(slog.DiscardHandler)
 	records, err := vacants.NewRecords(s, d.clock, "https://"+authority)
@@ -219,46 +221,3 @@ func refused(t *testing.T, r *http.Response, status int, code, detail string) ma
 	}
 	return m
 }
-
-// tinyIndex is the simplest index: it reads everything.
-type tinyIndex struct {
-	mu      sync.Mutex
-	entries map[identity.ID]search.Entry
-	mark    string
-}
-
-func (x *tinyIndex) Apply(_ context.Context, b search.Batch) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, e := range b.Put {
-		x.entries[e.ID] = e
-	}
-	for _, id := range b.Remove {
-		delete(x.entries, id)
-	}
-	if b.Mark != "" {
-		x.mark = b.Mark
-	}
-	return nil
-}
-
-func (x *tinyIndex) Query(_ context.Context, q search.Query) ([]search.Hit, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var hits []search.Hit
-	for _, e := range x.entries {
-		rank, ok := q.Match(&e)
-		at := search.Place{Rank: rank, Joined: e.Joined}
-		if ok && (q.After == nil || q.After.Before(at)) {
-			hits = append(hits, search.Hit{ID: e.ID, Place: at})
-		}
-	}
-	slices.SortFunc(hits, func(a, b search.Hit) int {
-		return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Joined, b.Joined))
-	})
-	return hits[:min(len(hits), q.Limit)], nil
-}
-
-func (x *tinyIndex) Mark(context.Context) (string, error) { return x.mark, nil }
-func (x *tinyIndex) Count(context.Context) (int, error)   { return len(x.entries), nil }
-func (x *tinyIndex) Close() error                         { return nil }
