@@ -45,11 +45,11 @@ func TestRequestRefusedByTheRateLimitIsAcceptedADayLater(t *testing.T) {
 		}
 	}
 	send(graduation.Refused, 1)
-	h.clock.pass(graduation.Day - time.Microsecond)
+	h.clock.Advance(graduation.Day - time.Microsecond)
 	send(graduation.Refused, 2) // a moment less than 24 hours ago
-	h.clock.pass(time.Microsecond)
+	h.clock.Advance(time.Microsecond)
 	send(graduation.Accepted, 3) // exactly 24 hours old has expired
-	h.clock.pass(time.Hour)
+	h.clock.Advance(time.Hour)
 	send(graduation.Accepted, 3)
 	h.wantClean(t)
 }
@@ -67,7 +67,7 @@ func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
 	if _, err = h.gate.Begin(t.Context(), other); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), one.ID.String()) {
 		t.Errorf("Begin() of another request = %v, want a conflict that names %s", err, one.ID)
 	}
-	h.clock.pass(graduation.DueAfter)
+	h.clock.Advance(graduation.DueAfter)
 	if _, err := h.gate.Task(t.Context(), gate.Consent, one.State()); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Task() of what is due = %v, want deadline", err)
 	}
@@ -114,11 +114,11 @@ func TestAChildBeginsAtMost32AttemptsADay(t *testing.T) {
 		if err != nil || st.Phase != graduation.Refused {
 			t.Fatalf("Submit() = %s, %v, want refused", st.Phase, err)
 		}
-		h.clock.pass(time.Minute)
+		h.clock.Advance(time.Minute)
 	}
 	_, err := h.gate.Submit(t.Context(), sub)
 	wantKind(t, "Submit() once more", err, problem.TooMany)
-	h.clock.pass(graduation.Day - graduation.MaxAttempts*time.Minute)
+	h.clock.Advance(graduation.Day - graduation.MaxAttempts*time.Minute)
 	if _, err := h.gate.Submit(t.Context(), sub); err != nil {
 		t.Errorf("Submit() a day later = %v, want nil", err)
 	}
@@ -136,20 +136,20 @@ func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
 		passed, err = h.gate.Task(t.Context(), step.Name, passed)
 		must(t, err)
 	}
-	h.clock.pass(graduation.DueAfter)
+	h.clock.Advance(graduation.DueAfter)
 	second, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
 	for name, change := range map[string]func(*graduation.State){
 		"those of the attempt before": func(s *graduation.State) { s.Passed = passed.Passed },
 		"none":                        func(*graduation.State) {},
 		"of another request":          func(s *graduation.State) { s.Request[0]++ },
-		"of consent alone":            func(s *graduation.State) { s.Passed = stamp(passed.Passed[:1], h.clock.now()) },
+		"of consent alone":            func(s *graduation.State) { s.Passed = stamp(passed.Passed[:1], h.clock.Now(0)()) },
 		"in another order": func(s *graduation.State) {
-			s.Passed = stamp(passed.Passed, h.clock.now())
+			s.Passed = stamp(passed.Passed, h.clock.Now(0)())
 			s.Passed[0], s.Passed[1] = s.Passed[1], s.Passed[0]
 		},
 		"one too many": func(s *graduation.State) {
-			s.Passed = append(stamp(passed.Passed, h.clock.now()), graduation.Verdict{Step: gate.Commit, At: h.clock.now().UnixMicro()})
+			s.Passed = append(stamp(passed.Passed, h.clock.Now(0)()), graduation.Verdict{Step: gate.Commit, At: h.clock.Now(0)().UnixMicro()})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	c := card.Card{VacantID: child.ID(), CapabilityText: r.CapabilityText, Endpoint: "https://child.example/v/" + child.ID().String(), HaloVersion: 1}
 	must(t, c.Sign(t.Context(), child))
 	e := event.Event{
-		Type: event.Register, Actor: child.ID(), Time: h.clock.now().UnixMilli(), ActorSeq: 1, Key: "graduate:1",
+		Type: event.Register, Actor: child.ID(), Time: h.clock.Now(0)().UnixMilli(), ActorSeq: 1, Key: "graduate:1",
 		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public),
 	}
 	must(t, e.Sign(t.Context(), child))

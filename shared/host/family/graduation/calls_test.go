@@ -33,10 +33,10 @@ type caller struct {
 
 func (c *caller) call(t testing.TB) call.Outcome {
 	t.Helper()
-	c.clock.pass(time.Second)
+	c.clock.Advance(time.Second)
 	id := "m"
 	e := &envelope.Envelope{
-		From: c.from, To: c.to, Seq: c.seq + 1, Prev: c.prev, Time: c.clock.now(), IdempotencyKey: "k",
+		From: c.from, To: c.to, Seq: c.seq + 1, Prev: c.prev, Time: c.clock.Now(0)(), IdempotencyKey: "k",
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}, MessageID: &id},
 	}
 	c.sign(e)
@@ -54,8 +54,8 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	sub := h.family(t)
 	parent, child := sub.Request.ParentID, sub.Request.ChildID
 	pipeline := call.New(call.Config{
-		Store: h.sound, Directory: answer.New(answer.Config{Vacants: h.vacants}), Now: h.clock.now, Rand: rand.Reader, Wait: noWait, Self: h.vacants.SelfID,
-		Texts: textkeys.New(h.sound, h.vault, h.clock.now, rand.Reader, 24*time.Hour), Revoked: h.registry.AnyRevoked, Sibling: h.registry.IsChild,
+		Store: h.sound, Directory: answer.New(answer.Config{Vacants: h.vacants}), Now: h.clock.Now(0), Rand: rand.Reader, Wait: noWait, Self: h.vacants.SelfID,
+		Texts: textkeys.New(h.sound, h.vault, h.clock.Now(0), rand.Reader, 24*time.Hour), Revoked: h.registry.AnyRevoked, Sibling: h.registry.IsChild,
 	})
 	kin := &caller{fixture: h, pipeline: pipeline, to: child, from: parent, sign: func(e *envelope.Envelope) {
 		must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
@@ -76,7 +76,7 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	if err != nil || st.Phase != graduation.Accepted {
 		t.Fatalf("Submit() = %s, %v, want accepted", st.Phase, err)
 	}
-	h.clock.pass(2 * time.Second)
+	h.clock.Advance(2 * time.Second)
 	after := kin.call(t)
 	if after.Problem != nil {
 		t.Fatalf("Send() by the parent after = %v, want an answer on the same chain", after.Problem)

@@ -125,7 +125,7 @@ func (h *fixture) graduations(t testing.TB, id identity.ID) (n int) {
 // wantClean verifies the whole host.
 func (h *fixture) wantClean(t testing.TB) {
 	t.Helper()
-	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.Now(0), Found: func(f fsck.Finding) error {
 		t.Errorf("verify: %+v", f)
 		return nil
 	}})
@@ -220,7 +220,7 @@ func (h *fixture) wantAcceptedInTheEnd(t *testing.T, sub graduation.Submission) 
 	t.Helper()
 	st, err := h.gate.Submit(t.Context(), sub)
 	if err != nil || st.Phase != graduation.Accepted {
-		h.clock.pass(graduation.DueAfter)
+		h.clock.Advance(graduation.DueAfter)
 		st, err = h.gate.Submit(t.Context(), sub)
 	}
 	if err != nil || st.Phase != graduation.Accepted {
@@ -248,7 +248,7 @@ func TestARunThatEndsAfterAnyStepBlocksNobody(t *testing.T) {
 			if graduated != (last.Name == gate.Commit) {
 				t.Errorf("after %s the child has graduated: %v", last.Name, graduated)
 			}
-			h.clock.pass(graduation.DueAfter)
+			h.clock.Advance(graduation.DueAfter)
 			overdue, err := h.gate.Status(t.Context(), st.Child, st.Position)
 			must(t, err)
 			if want := map[bool]graduation.Phase{true: graduation.Accepted, false: graduation.Failed}[graduated]; overdue.Phase != want {

@@ -7,12 +7,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation/gatetest"
@@ -31,36 +31,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// clock is a time that tests move.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func newClock() *clock { return &clock{at: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)} }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
-func (c *clock) set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = t
-}
-
 // fixture is a host with a gate. The gate and the host use its faulty store;
 // its sound one is the same without faults.
 type fixture struct {
-	clock    *clock
+	clock    *calltest.Clock
 	sound    store.Store
 	vacants  *vacants.Directory
 	registry *registry.Registry
@@ -79,7 +53,7 @@ func fixtureOver(t testing.TB, sound store.Store, before func(store.Store) store
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	must(t, err)
-	return openFixture(t, &fixture{clock: newClock(), sound: sound, vault: vault}, before, change...)
+	return openFixture(t, &fixture{clock: calltest.NewClock(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)), sound: sound, vault: vault}, before, change...)
 }
 
 // beside is another host over the store of h.
@@ -94,15 +68,15 @@ func openFixture(t testing.TB, h *fixture, before func(store.Store) store.Store,
 	if before != nil {
 		s = before(s)
 	}
-	h.vacants = hosttest.NewVacants(t, s, h.clock.now, "http://127.0.0.1:8080", vacants.Config{
+	h.vacants = hosttest.NewVacants(t, s, h.clock.Now(0), "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault,
 		Wait:  noWait,
 		// Nobody is called: only the declared substrates count.
 		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }}},
 	})
 	h.registry = h.vacants.Registry
-	seen := &collusionevidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: textkeys.New(s, h.vault, h.clock.now, rand.Reader, textkeys.MinRetention), Now: h.clock.now}
-	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: seen, Now: h.clock.now, Rand: rand.Reader, Wait: noWait}
+	seen := &collusionevidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: textkeys.New(s, h.vault, h.clock.Now(0), rand.Reader, textkeys.MinRetention), Now: h.clock.Now(0)}
+	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: seen, Now: h.clock.Now(0), Rand: rand.Reader, Wait: noWait}
 	for _, fn := range change {
 		fn(&c)
 	}

@@ -38,7 +38,7 @@ func TestAStrangersQuestionCostsOneRow(t *testing.T) {
 		}
 	}
 	question("while it is open")
-	h.clock.pass(graduation.DueAfter)
+	h.clock.Advance(graduation.DueAfter)
 	question("when it is overdue")
 
 	for name, who := range map[string]identity.ID{"the parent": sub.Request.ParentID, "the child": st.Child} {

@@ -57,7 +57,7 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 				t.Fatalf("Submit() of attempt %d = %s, %v, want no success", began+1, st.Phase, err)
 			}
 			began++
-			h.clock.pass(time.Second)
+			h.clock.Advance(time.Second)
 		}
 	}
 	_, err := h.gate.Begin(t.Context(), h.elsewhere(t, parent))
@@ -68,7 +68,7 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 	if _, err := h.gate.Begin(t.Context(), h.elsewhere(t, other)); err != nil {
 		t.Errorf("Begin() of another parent's child = %v, want nil", err)
 	}
-	h.clock.pass(graduation.Day - day)
+	h.clock.Advance(graduation.Day - day)
 	if _, err := h.gate.Begin(t.Context(), first); err != nil {
 		t.Errorf("Begin() when the first attempt is a day old = %v, want nil", err)
 	}

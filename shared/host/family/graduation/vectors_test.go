@@ -114,7 +114,7 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			in, s := &v.Input, &v.Input.Signals
 			h := newFixture(t, func(c *graduation.Config) { c.Detector = given{s.Controller, s.Substrate, s.Stylo} })
-			h.clock.set(in.Now)
+			h.clock.Advance(in.Now.Sub(h.clock.Now(0)()))
 			h.adopt(t, in.ParentSeed)
 			h.adopt(t, in.ChildSeed)
 			must(t, h.vacants.StoreManifest(t.Context(), in.Manifest.manifest(t)))
@@ -204,7 +204,7 @@ func TestTheVectorsOfTheRateLimitHoldAtAHost(t *testing.T) {
 		}
 		t.Run(v.Name, func(t *testing.T) {
 			h := newFixture(t)
-			h.clock.set(time.Unix(1_000_000, 0))
+			h.clock.Advance(time.Unix(1_000_000, 0).Sub(h.clock.Now(0)()))
 			p := gate.DefaultPolicy()
 			p.Limit = v.Input.Limit
 			must(t, h.gate.SetPolicy(t.Context(), "", p))
@@ -212,7 +212,7 @@ func TestTheVectorsOfTheRateLimitHoldAtAHost(t *testing.T) {
 			children := h.children(t, parent, len(v.Expect.Steps))
 			for i, step := range v.Expect.Steps {
 				whole, part := math.Modf(step.TS)
-				h.clock.set(time.Unix(int64(whole), int64(part*1e9)))
+				h.clock.Advance(time.Unix(int64(whole), int64(part*1e9)).Sub(h.clock.Now(0)()))
 				sub := h.request(t, parent, children[i], "drafts contracts")
 				if !step.Consent {
 					sub.Request.SignatureChild = nil
