@@ -11,7 +11,6 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -35,7 +34,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens/tokenstest"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -47,9 +45,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 	"github.com/vacancy-host/vacancy/tests/stripemock"
 )
 
@@ -186,11 +184,11 @@ func TestStrangersHandAgentsLinksToPublicHostsOnly(t *testing.T) {
 			h.lead("agent.example", netip.MustParseAddr("8.8.8.8"))
 			a := &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "https://agent.example/", Input: []string{"image/png"}}
 			_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "looks", Agent: a, By: vacants.Operator()})
-			h.must(err)
+			h.Must(err)
 			handler := serve.Handlers{Message: h.MessageHandler(), A2A: h.OpenA2A()}.Public()
 			ask := func(link string) (said string, dialled int) {
 				quoted, err := json.Marshal(link)
-				h.must(err)
+				h.Must(err)
 				r := httptest.NewRequest(http.MethodPost, ownURL+strings.ReplaceAll(l.path, "NAME", h.name()), strings.NewReader(fmt.Sprintf(strings.ReplaceAll(l.body, "NAME", h.name()), quoted)))
 				r.Header.Set("Content-Type", "application/json")
 				if l.version != "" {
@@ -279,8 +277,7 @@ func TestEachPlaceThatSendsRequestsSaysWhoChoseTheURL(t *testing.T) {
 // reaching is a host without a network: names lead where the test says, and connections are
 // counted and refused.
 type reaching struct {
-	*testing.T
-	*serve.Server
+	*memhost.Host
 	config serve.Config
 
 	mu      sync.Mutex
@@ -294,28 +291,19 @@ type reaching struct {
 var errRefused = errors.New("nobody is there")
 
 func open(t *testing.T, c serve.Config) *reaching {
-	h := &reaching{T: t, names: map[string]netip.Addr{}, dials: func() {}}
-	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	h.must(err)
-	c.Store, c.Vault, c.URL, c.Log, c.Now, c.Rand = serve.NewChangeNotifier(memory.New()), vault, ownURL, slog.New(slog.DiscardHandler), time.Now, rand.Reader
-	c.Tokens = tokens.ForBilling
-	c.Charges, c.Elsewhere, c.HoldsIdentity, c.Servers, c.Resolver, c.Dial = true, true, true, mcp.Servers, h, h.dial
-	c.Models = func(client *outbound.Client) substrate.Kinds {
-		kinds := mcp.Kinds(client)
-		maps.Copy(kinds, openai.Kinds(client))
-		return kinds
-	}
-	h.config = c
-	h.Server, err = c.Open()
-	h.must(err)
+	h := &reaching{names: map[string]netip.Addr{}, dials: func() {}}
+	h.Host = memhost.Open(t, func(own *serve.Config) {
+		own.AllowLoopback, own.OwnMachine = c.AllowLoopback, c.OwnMachine
+		own.URL, own.Now, own.Tokens = ownURL, time.Now, tokens.ForBilling
+		own.Elsewhere, own.Servers, own.Resolver, own.Dial = true, mcp.Servers, h, h.dial
+		own.Models = func(client *outbound.Client) substrate.Kinds {
+			kinds := mcp.Kinds(client)
+			maps.Copy(kinds, openai.Kinds(client))
+			return kinds
+		}
+		h.config = *own
+	})
 	return h
-}
-
-func (h *reaching) must(err error) {
-	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
 }
 
 // LookupNetIP implements outbound.Resolver.
@@ -375,7 +363,7 @@ func setter(by outbound.Chooser) vacants.Asker {
 func agent(form string) func(*reaching, outbound.Chooser, string) {
 	return func(h *reaching, by outbound.Chooser, url string) {
 		r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: setter(by)})
-		h.must(err)
+		h.Must(err)
 		if err := h.Answers.CheckAgent(h.Context(), r.ID); err == nil {
 			h.Error("an agent answers, and there is no network")
 		}
@@ -385,7 +373,7 @@ func agent(form string) func(*reaching, outbound.Chooser, string) {
 func servers(h *reaching, by outbound.Chooser, url string) {
 	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp", Required: true}}}
 	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setter(by)})
-	h.must(err)
+	h.Must(err)
 	if _, err := h.Answers.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
 		h.Error("a server answers, and there is no network")
 	}
@@ -411,7 +399,7 @@ func (q *queue) SendAfter(_ context.Context, notice string, _ task.Sender, after
 
 func pushes(h *reaching, _ outbound.Chooser, url string) {
 	_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "echoes", Substrate: "echo"})
-	h.must(err)
+	h.Must(err)
 	notices := &queue{}
 	a := h.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: notices})
 	r := httptest.NewRequest(http.MethodPost, ownURL+"/v/"+h.name()+"/message:send", strings.NewReader(fmt.Sprintf(
@@ -424,14 +412,14 @@ func pushes(h *reaching, _ outbound.Chooser, url string) {
 		h.Fatalf("a message = %d %s, with %d notices", w.Code, w.Body, len(notices.messages))
 	}
 	for _, m := range notices.messages {
-		h.must(a.Push.Handle(h.Context(), m))
+		h.Must(a.Push.Handle(h.Context(), m))
 	}
 }
 
 // elsewhere publishes a vacant of another host at a URL.
 func elsewhere(h *reaching, url string, with func(*registry.Publication)) registry.Receipt {
 	receipt, err := h.Registry.Publish(h.Context(), registrytest.Publication(h, registrytest.Key(h.n), registrytest.Draft{Endpoint: url + "/a2a/message/send", At: time.Now(), With: with}))
-	h.must(err)
+	h.Must(err)
 	return receipt
 }
 
@@ -455,13 +443,13 @@ func books(h *reaching, _ outbound.Chooser, url string) {
 	messages := &queue{}
 	bookings := h.OpenBookings(messages, nil)
 	a, err := h.Billing.OpenAccount(h.Context(), h.name(), 0)
-	h.must(err)
+	h.Must(err)
 	_, _, err = h.Billing.Credit(h.Context(), a.ID, money.Dollar, "first", "")
-	h.must(err)
+	h.Must(err)
 	k, _, err := h.Billing.MakeKey(h.Context(), a.ID, billing.KeyOptions{Tier: billing.Pro})
-	h.must(err)
+	h.Must(err)
 	_, err = bookings.Confirm(h.Context(), &k, booking.Request{From: "guest", Agent: "guest", Venue: key.ID().String(), Party: 1})
-	h.must(err)
+	h.Must(err)
 	for _, m := range messages.messages {
 		_ = bookings.Work(ctx, m)
 	}
@@ -469,11 +457,11 @@ func books(h *reaching, _ outbound.Chooser, url string) {
 
 func issues(h *reaching, _ outbound.Chooser, url string) {
 	a, err := h.Billing.OpenAccount(h.Context(), h.name(), 0)
-	h.must(err)
+	h.Must(err)
 	i, err := h.Billing.AddIssuer(h.Context(), a.ID, url, billing.IssuerOptions{Cap: 1, Most: 1, Anybody: true})
-	h.must(err)
+	h.Must(err)
 	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": i.Issuer, "sub": "ann", "aud": ownURL, "exp": time.Now().Add(time.Hour).Unix()}, nil)
-	h.must(err)
+	h.Must(err)
 	r := httptest.NewRequest(http.MethodGet, ownURL+"/v1/account", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	if _, err := h.Billing.Admit(h.Context(), r, billing.Demand{}); !problem.Is(err, problem.Unavailable) {
@@ -483,13 +471,13 @@ func issues(h *reaching, _ outbound.Chooser, url string) {
 
 func calls(h *reaching, _ outbound.Chooser, url string) {
 	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "calls", Substrate: "echo"})
-	h.must(err)
+	h.Must(err)
 	key := registrytest.Key(h.n)
 	c, err := card.New(key.ID(), "is elsewhere", []string{"echo"}, url+"/a2a/message/send")
-	h.must(err)
-	h.must(c.Sign(h.Context(), key))
+	h.Must(err)
+	h.Must(c.Sign(h.Context(), key))
 	to, err := discovery.Hosts(h.Outbound, r.ID)(ownURL, &c)
-	h.must(err)
+	h.Must(err)
 	if _, _, err := to.Post(h.Context(), c.Endpoint, nil); err == nil {
 		h.Error("a vacant elsewhere answers, and there is no network")
 	}
@@ -499,7 +487,7 @@ func pays(h *reaching, _ outbound.Chooser, url string) {
 	keys := paykeys.New(h.config.Store, h.config.Vault, time.Now, rand.Reader)
 	for name, value := range map[string]string{paykeys.Stripe: stripemock.Key, paykeys.StripeWebhook: stripemock.Signing} {
 		_, err := keys.Set(h.Context(), "", name, []string{strings.TrimPrefix(url, "https://")}, []byte(value))
-		h.must(err)
+		h.Must(err)
 	}
 	payments := stripe.New(paykeys.Config{
 		Keys: keys, Client: h.Outbound, Self: h.Vacants.SelfID, Now: time.Now,

@@ -2,7 +2,6 @@ package promises
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,13 +20,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/web"
 	"github.com/vacancy-host/vacancy/shared/host/billing/tokens"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // countedReads counts read units as DynamoDB does: one for each 4 KB of a document, and of the
@@ -82,7 +81,7 @@ func (c *countedReads) Rows(ctx context.Context, s store.Stream, from uint64, n 
 // crowd is a host with many vacants, of which each other is published.
 type crowd struct {
 	reads *countedReads
-	now   time.Time
+	clock *calltest.Clock
 	pages map[string]http.Handler // by kind of host
 	first vacants.Record
 	last  vacants.Record
@@ -92,15 +91,12 @@ const crowdSize = 5000
 
 func openCrowd(t *testing.T) *crowd {
 	t.Helper()
-	c := &crowd{reads: &countedReads{Store: memory.New()}, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), pages: map[string]http.Handler{}}
-	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	must(t, err)
-	server, err := serve.Config{
-		Store: c.reads, Vault: vault, URL: "https://host.example", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }, Rand: rand.Reader,
-		Charges: true, Tokens: tokens.ForBilling, HoldsIdentity: true, TrustedHost: true, Host: setting.Host{Quotas: quota.Quotas{"vacants": 2 * crowdSize}},
-	}.Open()
-	must(t, err)
-	t.Cleanup(server.Vacants.Close)
+	c := &crowd{reads: &countedReads{Store: memory.New()}, pages: map[string]http.Handler{}}
+	server := memhost.Open(t, func(config *serve.Config) {
+		config.Store, config.URL, config.Tokens, config.TrustedHost = c.reads, "https://host.example", tokens.ForBilling, true
+		config.Host = setting.Host{Quotas: quota.Quotas{"vacants": 2 * crowdSize}}
+	})
+	c.clock = server.Clock
 	index, err := bleve.Open(filepath.Join(t.TempDir(), "search"))
 	must(t, err)
 	t.Cleanup(func() { index.Close() })
@@ -132,7 +128,7 @@ func openCrowd(t *testing.T) *crowd {
 			Account: server.AccountHandler(nil), AGP: server.OpenAGP(agents, found.Find, false), Metrics: true, Resource: server.ResourceHandler(), Login: server.Login(), Pages: server.Pages(),
 			MCP: mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: server.SearchHandler(found.Find), Published: server.IsPublished}),
 		}
-		handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }})
+		handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: c.clock.Now(0)})
 		c.pages[kind] = handlers.Public()
 	}
 	_ = c.get("local", "/v1/search") // brings the index up to date
@@ -141,7 +137,7 @@ func openCrowd(t *testing.T) *crowd {
 
 // get returns the units that a request reads, after all caches have expired.
 func (c *crowd) get(kind, path string) int64 {
-	c.now = c.now.Add(10 * time.Minute)
+	c.clock.Advance(10 * time.Minute)
 	before := c.reads.units.Load()
 	c.pages[kind].ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "https://host.example"+path, nil))
 	return c.reads.units.Load() - before
