@@ -71,7 +71,6 @@ type Made struct {
 // Format prints no secret, for every verb.
 func (m Made) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %s…", m.Prefix) }
 
-// api serves the operations.
 type api struct {
 	*billing.Billing
 	receipts *Receipts        // nil on a host without receipts
@@ -87,7 +86,6 @@ func Operator(b *billing.Billing, receipts *Receipts) []op.Route {
 	return (&api{Billing: b, receipts: receipts}).operator(op.Server{Operator: true})
 }
 
-// operator are the routes of the operator.
 func (d *api) operator(s op.Server) []op.Route {
 	return append(d.twins(s),
 		op.On(s, OpenAccount, d.open),
@@ -121,7 +119,6 @@ func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, 
 	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(op.Routes(d.tenants(op.Server{Keys: b})...))
 }
 
-// tenants are the routes of tenants.
 func (d *api) tenants(s op.Server) []op.Route {
 	return slices.Concat(d.twins(s), []op.Route{op.On(s, GetHost, d.host)}, op.If(d.payments != nil, "this host takes no payments",
 		op.On(s, MakePayment, d.pay),
@@ -269,7 +266,6 @@ func (m *Moved) Reply(h http.Header) int {
 	return 0
 }
 
-// move is a change of the balance.
 func (d *api) move(change func(b *billing.Billing, ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, Moving) (Moved, error) {
 	return onAccount(d, func(ctx context.Context, a *billing.Account, in Moving) (m Moved, err error) {
 		*a, m.Replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)

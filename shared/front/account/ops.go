@@ -39,7 +39,6 @@ func IsPath(path string) bool {
 // IdempotencyKey is the header of the key that money is moved by once.
 const IdempotencyKey = "Idempotency-Key"
 
-// maxBody bounds a body in bytes.
 const maxBody = 16 << 10
 
 // The operations that only the operator may use.

@@ -15,7 +15,6 @@ import (
 // maxEvent bounds a webhook in bytes.
 const maxEvent = 256 << 10
 
-// pay makes a page where the tenant pays.
 func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err error) {
 	if err := billing.CheckPayment(in.Body.Amount); err != nil {
 		return page, err

@@ -224,7 +224,6 @@ func (d *api) operatorUsage(ctx context.Context, in Span) (u Usage, err error) {
 	return Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sorted(), Events: []Event{}}, err
 }
 
-// statement sums up a month of an account.
 func (d *api) statement(ctx context.Context, in Month) (s Statement, err error) {
 	from := d.Now().UTC().Truncate(24 * time.Hour)
 	if in.Month != "" {

@@ -49,7 +49,6 @@ const SocketHost = "admin.vacancy.invalid"
 // Prefix begins the path of every route of the operator.
 const Prefix = "/v1/admin/"
 
-// backupPath is the route of backups.
 const backupPath = Prefix + "backup"
 
 // Config holds the handler's dependencies. The routes and operations of a nil
@@ -137,7 +136,6 @@ func (d *api) streams() []op.Route {
 	}
 }
 
-// routes are the operations and what serves them.
 func (d *api) routes(s op.Server) []op.Route {
 	c := d.Config
 	agents, payments := secretsAPI{c.Vacants.Resources.Secrets, true}, secretsAPI{c.PaymentKeys, false}

@@ -148,7 +148,6 @@ func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList
 	return page, nil
 }
 
-// manifest answers with a child's manifest.
 func (d *api) manifest(ctx context.Context, in One) (Manifest, error) {
 	child, err := d.childOf(ctx, in.Vacant)
 	if err != nil {
@@ -172,7 +171,6 @@ func (d *api) showManifest(ctx context.Context, child identity.ID) (Manifest, er
 	return page, nil
 }
 
-// storeManifest stores a manifest that both parties signed.
 func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.ManifestShape]]) (Manifest, error) {
 	m, err := composite.Parse(in.Body)
 	if err != nil {
@@ -191,7 +189,6 @@ func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.Manife
 	return d.showManifest(ctx, rec.ID)
 }
 
-// plan answers with a composite's plan.
 func (d *api) plan(ctx context.Context, rec *vacants.Record, _ One) (Plan, error) {
 	p, ok, err := d.Vacants.Plan(ctx, rec.ID)
 	switch {

@@ -105,7 +105,6 @@ func (d *api) policy(ctx context.Context, in OfTenant) (GatePolicy, error) {
 	return GatePolicy{in.Tenant, from, p}, err
 }
 
-// setPolicy sets the policy of a tenant or of the host.
 func (d *api) setPolicy(ctx context.Context, in TenantWith[op.Raw[gate.Policy]]) (GatePolicy, error) {
 	p, err := gate.ParsePolicy(in.Body)
 	if err == nil {

@@ -29,7 +29,6 @@ type Host struct {
 	SignedChildren *int        `json:"cards_signed,omitempty"`
 }
 
-// maxChallenge is the longest challenge in bytes.
 const maxChallenge = 128
 
 // challengeLetters are the letters of hex and both base64 forms.

@@ -21,7 +21,6 @@ type CurrentPrice struct {
 // unreportedFor is the age up to which answers count in CurrentPrice.
 const unreportedFor = 7 * 24 * time.Hour
 
-// price answers with a vacant's price, or a version of it.
 func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (p CurrentPrice, err error) {
 	if in.Version > 0 {
 		if rec.Price == nil || in.Version > rec.Price.Version {

@@ -145,7 +145,6 @@ func checkVisibility(v lifecycle.Visibility) error {
 	return problem.Invalid("visibility", "NONE, RESTRICTED or PUBLIC", clip(string(v)))
 }
 
-// apply changes a venue.
 func (c *VenueChange) apply(v *listing.Venue) error {
 	members, err := json.Marshal(c)
 	if err != nil {

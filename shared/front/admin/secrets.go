@@ -32,7 +32,6 @@ type secretsAPI struct {
 	tenants bool
 }
 
-// owner is the tenant of a request.
 func (d secretsAPI) owner(in OfTenant) (string, error) {
 	if in.Tenant != "" && !d.tenants {
 		return "", problem.Invalid("tenant", "no tenant, because these secrets are the host's", clip(in.Tenant))

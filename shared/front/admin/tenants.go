@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
-// askerOf returns the party that sent a request.
 func askerOf(ctx context.Context) vacants.Asker {
 	by := op.CallerOf(ctx)
 	if by.Operator {

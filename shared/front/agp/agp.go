@@ -68,7 +68,6 @@ type Config struct {
 	Rand    io.Reader // safe for concurrent use
 }
 
-// api serves AGP.
 type api struct {
 	Config
 	searches *lru.Cache[string, *found]
@@ -95,7 +94,6 @@ func Handler(c Config) http.Handler {
 // sending is the demand of keys that send envelopes.
 var sending = billing.Demand{Scope: billing.ScopeAGP, Test: true, Active: true}
 
-// public are the routes of the public handler.
 func (d *api) public(s op.Server) []op.Route {
 	post := op.Handle(op.Spec{
 		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sending}, Doc: "takes an envelope of AGP, and answers by its intent",
@@ -111,7 +109,6 @@ func (d *api) public(s op.Server) []op.Route {
 	return routes
 }
 
-// metricsAt is the route of the host's metrics.
 func (d *api) metricsAt(path string, a op.Access) op.Route {
 	return op.Handle(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text", Gives: []string{"text/plain"}, Answer: "The text format of Prometheus, 0.0.4."},
 		func(w http.ResponseWriter, r *http.Request) error {
@@ -169,7 +166,6 @@ type call struct {
 	replay  bool
 }
 
-// post serves an envelope.
 func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	id, err := d.requestID(w)
 	if err != nil {
@@ -379,7 +375,6 @@ func (c *cached[T]) get(now time.Time, load func() (T, error)) (T, error) {
 	return v, err
 }
 
-// statusAnswer is the answer of StatusPath.
 type statusAnswer struct {
 	Status  string `json:"status"`
 	Venues  int64  `json:"venues"`

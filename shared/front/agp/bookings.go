@@ -149,7 +149,6 @@ func (p *party) String() string {
 	return "key " + p.key.ID
 }
 
-// partyOf returns the sender of a request.
 func partyOf(ctx context.Context) *party {
 	c := op.CallerOf(ctx)
 	return &party{operator: c.Operator, key: c.Key, vacant: c.Vacant}
@@ -355,7 +354,6 @@ func Operator(c Config) []op.Route {
 	return newAPI(c).operator(op.Server{Operator: true})
 }
 
-// operator are the routes of the operator.
 func (d *api) operator(s op.Server) []op.Route {
 	return append(d.bookings(s), d.metricsAt(metricsPath, op.Access{}))
 }

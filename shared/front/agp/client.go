@@ -18,7 +18,6 @@ type Client struct {
 	From string // of envelopes
 }
 
-// maxAnswer bounds an answer in bytes.
 const maxAnswer = 4 << 20
 
 // Error is an answer that refuses a request.

@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
 )
 
-// refusal is a refusal with a code of AGP.
 type refusal struct {
 	code    string
 	problem *problem.Error
@@ -42,7 +41,6 @@ type failure struct {
 	Request string `json:"request_id"`
 }
 
-// codeOf is the code of an error.
 func codeOf(err error) string {
 	var own *refusal
 	var quota *billing.QuotaError

@@ -143,7 +143,6 @@ func fault(err error) error {
 	return err
 }
 
-// lines writes JSON lines.
 type lines struct {
 	json *json.Encoder
 	rc   *http.ResponseController

@@ -288,7 +288,6 @@ func (q *query) number(name string) uint64 {
 	return uint64(n)
 }
 
-// list parses which documents are requested.
 func (q *query) list() (store.Range, error) {
 	r := store.Range{Partition: q.values["partition"], First: q.values["first"], Last: q.values["last"]}
 	if q.values["index"] != "" {
@@ -306,7 +305,6 @@ func (q *query) list() (store.Range, error) {
 	return r, nil
 }
 
-// stream parses the name or the prefix of a stream.
 func (q *query) stream(name string) store.Stream {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q.values[name])
 	if err != nil || len(b) > store.MaxKey {

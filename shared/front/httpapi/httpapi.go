@@ -176,7 +176,6 @@ func serve(m Methods, allowed []string, w http.ResponseWriter, r *http.Request) 
 	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
 }
 
-// line writes the access log.
 func (a API) line(r *http.Request, began time.Time, err error) {
 	if a.Log == nil {
 		return

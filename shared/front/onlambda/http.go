@@ -67,7 +67,6 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	lambda.Start(front.invoke)
 }
 
-// front answers requests of a Function URL.
 type front struct {
 	handler http.Handler
 	proxy   *httpadapter.HandlerAdapterV2 // of handler

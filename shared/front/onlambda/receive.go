@@ -63,7 +63,6 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 	return out, nil
 }
 
-// handleMessage handles one message and logs it.
 func (r *receiver) handleMessage(ctx context.Context, m events.SQSMessage) (done bool) {
 	ctx, _ = r.started.usage(ctx)
 	var err error

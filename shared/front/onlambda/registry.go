@@ -9,7 +9,6 @@ import (
 // RegistryHandler is the handler of the registry, with its transparency log.
 func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
 
-// log is the transparency log of the registry.
 func (h *Env) log() *translog.Log {
 	l, err := h.Server.OpenLog(nil)
 	if err != nil {

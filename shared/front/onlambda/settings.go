@@ -41,7 +41,6 @@ type Settings struct {
 	Machine  string // VACANCY_GATE: the ARN of the gate's state machine; if "", the status has no current step
 }
 
-// variable is one environment variable.
 type variable struct {
 	name   string
 	needed bool // if false, it may be missing or empty

@@ -53,7 +53,6 @@ func (f *front) stream(ctx context.Context, event json.RawMessage) (*streamed, e
 	return answer, nil
 }
 
-// refuse answers an event that reaches no handler.
 func (f *front) refuse(ctx context.Context, in *request, err error) (*streamed, error) {
 	ctx, _ = f.started.usage(ctx)
 	r := refusal(err)

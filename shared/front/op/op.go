@@ -499,7 +499,6 @@ func (o *anyOp) call(ctx context.Context, c Client, inType, outType reflect.Type
 	return nil
 }
 
-// limits of a body.
 func limits(bytes int) canon.Limits {
 	return httpapi.Limits(cmp.Or(bytes, canon.DefaultLimits().Bytes))
 }

@@ -99,7 +99,6 @@ type document struct {
 	examples map[string]Example
 }
 
-// operation describes an operation.
 func (d *document) operation(s *op.Spec, id string) object {
 	ways := []object{{}} // to use it; the empty one is for anybody
 	if !s.Access.Anybody {
@@ -184,7 +183,6 @@ func (d *document) operation(s *op.Spec, id string) object {
 	return o
 }
 
-// refused describes a refusal.
 const refused = "A refusal: what was expected, what came, and what helps."
 
 func (d *document) answer(s *op.Spec, example json.RawMessage) object {

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// matchOf is the JSON of a registration.
 func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 	m := registryclient.HaloMatch{
 		ID: g.ID, CardHash: g.CardHash.String(), CardBlob: hex.EncodeToString(g.Card),

@@ -107,7 +107,6 @@ func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.H
 	return m, nil
 }
 
-// manifest accepts a manifest signed by parent and child.
 func (d *api) manifest(ctx context.Context, in op.Body[op.Raw[composite.ManifestShape]]) (out registryclient.Manifest, err error) {
 	m, err := composite.Parse(in.Body)
 	if err != nil {

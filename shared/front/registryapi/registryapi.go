@@ -50,7 +50,6 @@ func Registry(c Config) http.Handler {
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(append(d.routes(), logRoutes(c.Log)...)...))
 }
 
-// routes returns the routes of cards, events and edges.
 func (d *api) routes() []op.Route {
 	s := op.Server{}
 	return []op.Route{

@@ -155,7 +155,6 @@ func (s *searchAPI) queryCapability(w http.ResponseWriter, r *http.Request) erro
 	return httpapi.Answer(w, http.StatusOK, registryclient.Matches{Matches: matches[:fitting(matches)], NotImplemented: []string{}})
 }
 
-// plain is the reference's search.
 func (s *searchAPI) plain(ctx context.Context, q *query, text, family string) ([]registryclient.HaloMatch, error) {
 	req := search.Request{Text: text, ClaimedFamily: family, ByScore: true, Limit: int(q.number("limit"))}
 	if q.err != nil {

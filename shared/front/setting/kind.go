@@ -34,7 +34,6 @@ func kindOf[T any](typ, value string, parse func(string) (T, bool), field func(*
 	}}
 }
 
-// text is the kind of texts that ok accepts.
 func text(value string, ok func(string) bool, field func(*Values) *string) Kind {
 	return kindOf("string", value, func(s string) (string, bool) { return s, ok(s) }, field)
 }
@@ -45,17 +44,14 @@ func matching(pattern string) func(string) bool {
 	return func(s string) bool { return regexp.MustCompile(`\A(?:` + pattern + `)\z`).MatchString(s) }
 }
 
-// word is one of some words.
 func word(field func(*Values) *string, words ...string) Kind {
 	return text(strings.Join(words, " or "), func(s string) bool { return slices.Contains(words, s) }, field)
 }
 
-// onOff is true or false.
 func onOff(field func(*Values) *bool) Kind {
 	return kindOf("bool", "true or false", func(s string) (bool, bool) { return s == "true", s == "true" || s == "false" }, field)
 }
 
-// number is a whole number from least to most.
 func number[T int | int64](least, most T, field func(*Values) *T) Kind {
 	return kindOf("int", fmt.Sprintf("a whole number from %d to %d", least, most), func(s string) (T, bool) {
 		n, err := strconv.Atoi(s)
@@ -63,7 +59,6 @@ func number[T int | int64](least, most T, field func(*Values) *T) Kind {
 	}, field)
 }
 
-// dollars is an amount that ok accepts.
 func dollars(value string, ok func(money.Amount) bool, field func(*Values) *money.Amount) Kind {
 	return kindOf("dollars", value, func(s string) (money.Amount, bool) {
 		is, err := money.Parse(s)

@@ -20,7 +20,6 @@ const (
 	ReadyPath  = "/ready"
 )
 
-// readyTime bounds the check of ReadyPath.
 const readyTime = 2 * time.Second
 
 // status is the body of both paths.

@@ -112,7 +112,6 @@ func (j *Journal) begin(now time.Time) {
 	j.open()
 }
 
-// open opens the file of the day.
 func (j *Journal) open() {
 	j.size = 0
 	if j.file, j.err = os.OpenFile(filepath.Join(j.dir, j.day+journalSuffix), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); j.err != nil {
@@ -124,7 +123,6 @@ func (j *Journal) open() {
 	}
 }
 
-// write writes the buffer to the file of its day.
 func (j *Journal) write() {
 	if j.flush != nil {
 		j.flush.Stop()
@@ -241,7 +239,6 @@ func (r *JournalReader) Next(ctx context.Context, fn func(line []byte) error) er
 	}
 }
 
-// rows reads the open file to its end.
 func (r *JournalReader) rows(ctx context.Context, fn func([]byte) error) error {
 	if r.file == nil {
 		return nil

@@ -111,7 +111,6 @@ func describe(info bolt.Info) (DataInfo, error) {
 	return d, nil
 }
 
-// upgrading opens a data file.
 type upgrading struct {
 	config *Config
 	path   string
@@ -161,7 +160,6 @@ func (u *upgrading) begin(from DataVersion) (err error) {
 	return nil
 }
 
-// documents upgrades the documents of a file.
 func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custody.Vault) error {
 	info, err := file.Info()
 	if err != nil {

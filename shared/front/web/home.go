@@ -86,7 +86,6 @@ func priceText(micro int64) string {
 	return money.Amount(micro).String() + " a call"
 }
 
-// home is the first page.
 func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 	found, err := r.Search(r.ctx, registryclient.Query{Limit: pageSize})
 	if err != nil {
@@ -113,7 +112,6 @@ func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 // query holds the words of a search.
 type query struct{ Words, Tag, Family, Price string }
 
-// search is a page of results.
 func (s *site) search(q *http.Request, r *reader) (*page, error) {
 	values := q.URL.Query()
 	asked := query{values.Get("q"), values.Get("tag"), values.Get("family"), values.Get("max_price")}

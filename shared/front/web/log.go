@@ -36,7 +36,6 @@ func (s *site) log(q *http.Request, r *reader) (*page, error) {
 	return &page{file: "log.html", Title: "Transparency log", Script: "log.js", Seconds: 10, Data: data}, nil
 }
 
-// event is the page of one event.
 func (s *site) event(q *http.Request, r *reader) (*page, error) {
 	seq, err := strconv.ParseUint(q.PathValue("seq"), 10, 53)
 	if err != nil || seq == 0 {

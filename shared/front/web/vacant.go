@@ -23,7 +23,6 @@ const (
 	maxShown = 50
 )
 
-// vacantData fills the page of a vacant.
 type vacantData struct {
 	ID         identity.ID
 	Name       string // at this host, or ""
@@ -48,7 +47,6 @@ type vacantData struct {
 // program is a way to call a vacant.
 type program struct{ Label, Text string }
 
-// vacant is the page of a vacant, by its name or id.
 func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 	named := q.PathValue("vacant")
 	id, err := identity.ParseID(named)

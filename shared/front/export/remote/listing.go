@@ -63,7 +63,6 @@ func (l *listing) take(names []store.Stream, next string) error {
 
 func compare(a, b print) int { return bytes.Compare(a[:], b[:]) }
 
-// spill sorts the run and appends it to the file.
 func (l *listing) spill() error {
 	if l.file == nil {
 		f, err := os.CreateTemp("", "vacancy-streams-*")

@@ -189,7 +189,6 @@ func damage(said string) error {
 	return problem.New(problem.Damaged, "%s", said)
 }
 
-// wrong is the error of a malformed page.
 func wrong(field, want, got string) error {
 	return &problem.Error{Kind: problem.Untrusted, Field: "the host's export: " + field, Want: want, Got: got}
 }

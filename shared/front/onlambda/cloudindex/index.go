@@ -117,7 +117,6 @@ func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
 	return &copied{Index: opened, live: live.New(opened, x.feed, x.now), version: version, folder: folder}, nil
 }
 
-// drop closes the index and removes it.
 func (c *copied) drop() error { return errors.Join(c.Index.Close(), os.RemoveAll(c.folder)) }
 
 // using runs fn on the current index, which is not replaced meanwhile.

@@ -25,7 +25,6 @@ import (
 // Run serves requests of package think. It does not return.
 func Run() { onlambda.RunThink(part) }
 
-// part adds the substrates.
 func part(env *onlambda.Env, c *serve.Config) {
 	c.Servers = mcp.Servers
 	c.Models = func(client *outbound.Client) substrate.Kinds {

@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// asked is the event.
 type asked struct {
 	Find *search.Request `json:"find"`
 }
@@ -32,7 +31,6 @@ type found struct {
 	Refused *refusal      `json:"refused,omitempty"`
 }
 
-// refusal is a problem of kind Malformed.
 type refusal struct{ Detail, Field, Want, Got string }
 
 // Answer handles searches and logs one line for each.
