@@ -75,6 +75,21 @@ func TestTheLogOfACallHasItsToolsAndWhatIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestUsageNamesTheVersionOfTheAgentThatAnswered(t *testing.T) {
+	c := using(t, "text: one", "")
+	check := func(version uint64) {
+		t.Helper()
+		if out := c.Call("hi"); out.Usage == nil || out.Usage.Agent != version {
+			t.Errorf("version %d answered, and the usage is %+v", version, out.Usage)
+		}
+	}
+	check(1)
+	a := &definition.Agent{Provider: "mock", System: "```mock\ntext: two\n```"}
+	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{By: vacants.Operator(), Agent: a})
+	c.Must(err)
+	check(2)
+}
+
 func slogged(l *call.AgentLog) (s string) {
 	for _, a := range l.Attrs() {
 		b, _ := json.Marshal(a.Value.Any())
