@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -67,8 +69,14 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		r.By = t.by
 		c := t.config
 		c.Offer = offer
-		if t.elsewhere() {
-			c.Model, c.Fallback = t.remoteModels(r.Vacant)
+		if t.resources.Thinker != nil && (t.spec.IsModel() || t.spec.Kind == substrate.KindMCP || t.spec.Kind == substrate.KindLambda || c.Agent.SecretName() != "") {
+			spent := new(int)
+			turn := think.Turn{Agent: think.Agent{Vacant: r.Vacant, Version: t.version}, Check: t.calls == nil}
+			c.Model = &remoteModel{t.resources.Thinker, turn, spent}
+			if c.Fallback != nil {
+				turn.Fallback = true
+				c.Fallback = &remoteModel{t.resources.Thinker, turn, spent}
+			}
 		} else if err := t.prepare(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
 			yield(nil, err)
 			return
@@ -114,7 +122,15 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 		var more loop.Offer
 		switch {
 		case t.resources.Thinker != nil:
-			more, err = t.remoteTools(ctx, vacant)
+			of := think.Agent{Vacant: vacant, Version: t.version}
+			var offered think.Offer
+			offered, err = t.resources.Thinker.MCPTools(ctx, of)
+			more.LeftOut = offered.LeftOut
+			for _, one := range offered.Tools {
+				more.Tools = append(more.Tools, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+					return t.resources.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
+				}})
+			}
 		case t.resources.Servers == nil:
 			err = problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
 		default:

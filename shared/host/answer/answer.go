@@ -121,26 +121,20 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 				return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "what it remembers", err)
 			}
 		}
-		return substrate.BehaviourWith(s, filesOf(ctx, &r, &e), before...)(ctx, calls, e)
-	}
-}
-
-// filesOf returns the files of e's message. What r's agent does not take any more since the message was
-// accepted is left out: the text still names it.
-func filesOf(ctx context.Context, r *vacants.Record, e *envelope.Envelope) (files []substrate.File) {
-	if len(r.Input) == 0 {
-		return nil
-	}
-	for _, p := range task.PartsOf(ctx, e) {
-		f := substrate.File{Name: p.Filename, MediaType: p.Media(), Data: p.Content()}
-		if p.Kind == task.URL {
-			f.URL, f.Data = p.Text, nil
+		var files []substrate.File
+		if len(r.Input) > 0 {
+			for _, p := range task.PartsOf(ctx, &e) {
+				f := substrate.File{Name: p.Filename, MediaType: p.Media(), Data: p.Content()}
+				if p.Kind == task.URL {
+					f.URL, f.Data = p.Text, nil
+				}
+				if r.Takes(&f) { // if it no longer does, the text still names the file
+					files = append(files, f)
+				}
+			}
 		}
-		if r.Takes(&f) {
-			files = append(files, f)
-		}
+		return substrate.BehaviourWith(s, files, before...)(ctx, calls, e)
 	}
-	return files
 }
 
 // remember returns the part of e's thread that the agent of e's vacant

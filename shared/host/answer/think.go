@@ -20,24 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// elsewhere reports whether Thinker asks the agent's model or program.
-func (t *agent) elsewhere() bool {
-	kinds := []string{substrate.KindMCP, substrate.KindLambda}
-	return t.resources.Thinker != nil && (t.spec.IsModel() || slices.Contains(kinds, t.spec.Kind) || t.config.Agent.SecretName() != "")
-}
-
-// remoteModels returns the model and the fallback model for one call through Thinker.
-func (t *agent) remoteModels(vacant identity.ID) (model, fallback substrate.Substrate) {
-	spent := new(int)
-	turn := think.Turn{Agent: think.Agent{Vacant: vacant, Version: t.version}, Check: t.calls == nil}
-	model = &remoteModel{t.resources.Thinker, turn, spent}
-	if t.config.Fallback != nil {
-		turn.Fallback = true
-		fallback = &remoteModel{t.resources.Thinker, turn, spent}
-	}
-	return model, fallback
-}
-
 // remoteModel asks a model turn by turn through Thinker, for one call.
 type remoteModel struct {
 	service think.Service
@@ -60,19 +42,6 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 			}
 		}
 	}
-}
-
-// remoteTools are the tools of the agent's MCP servers through Thinker.
-func (t *agent) remoteTools(ctx context.Context, vacant identity.ID) (offer loop.Offer, err error) {
-	of := think.Agent{Vacant: vacant, Version: t.version}
-	offered, err := t.resources.Thinker.MCPTools(ctx, of)
-	offer.LeftOut = offered.LeftOut
-	for _, one := range offered.Tools {
-		offer.Tools = append(offer.Tools, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-			return t.resources.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
-		}})
-	}
-	return offer, err
 }
 
 // Thinking asks the models and MCP servers of this host's agents for other processes.

@@ -105,15 +105,11 @@ type Answer struct {
 // ErrUnknownAnswer is an answer of a kind that this client does not know.
 var ErrUnknownAnswer = errors.New("an answer of an unknown kind")
 
-// answerLimits bound answers of agents by their size; side data may be deep and wide.
-func answerLimits() canon.Limits {
+func newAnswerReader(d Dialect, raw []byte) *reader {
+	// Only their size bounds answers: side data may be deep and wide.
 	l := canon.AnswerLimits()
 	l.Depth, l.Keys, l.Lenient = 256, l.Bytes, true
-	return l
-}
-
-func newAnswerReader(d Dialect, raw []byte) *reader {
-	return &reader{canon.NewDecoder(raw, answerLimits()), d, true}
+	return &reader{canon.NewDecoder(raw, l), d, true}
 }
 
 // ReadAnswer reads the result of Send, or an element of a stream. The error is
@@ -326,7 +322,13 @@ func (r *reader) status(s *task.Status) error {
 				return err
 			}
 			text, err := r.String()
-			s.State = parseAnswerState(text)
+			s.State = task.State(text) // a state of neither version is not an end
+			for _, d := range []Dialect{V1, V03} {
+				if state, ok := d.parseState(text); ok {
+					s.State = state
+					break
+				}
+			}
 			return err
 		},
 		"message": func() error {
@@ -351,17 +353,6 @@ func (r *reader) status(s *task.Status) error {
 
 // numbered are the states by their number in the enum of 1.0: ProtoJSON may send either.
 var numbered = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
-
-// parseAnswerState takes the spelling of either version. A state of neither is kept: it
-// is not an end.
-func parseAnswerState(text string) task.State {
-	for _, d := range []Dialect{V1, V03} {
-		if s, ok := d.parseState(text); ok {
-			return s
-		}
-	}
-	return task.State(text)
-}
 
 func (r *reader) answerMessage() (*task.Message, error) {
 	m, err := r.message()

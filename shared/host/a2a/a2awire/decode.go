@@ -272,55 +272,43 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 		"contextId": r.id("contextId", &q.Context), "pageToken": r.text(&q.Token),
 		"historyLength": r.length(&q.HistoryLength), "includeArtifacts": r.flag(&q.Artifacts),
 		"status": func() error {
-			s, err := r.String()
+			text, err := r.String()
 			if err != nil {
 				return err
 			}
-			return q.setState(d, s)
+			s, ok := d.parseState(text)
+			if !ok && text != "" && text != "TASK_STATE_UNSPECIFIED" {
+				return problem.Invalid("status", "a state of a task, such as "+d.state(task.Working), clip(text))
+			}
+			q.State = s
+			return nil
 		},
 		"pageSize": func() error {
 			n, err := r.Int64()
 			if err != nil {
 				return err
 			}
-			return q.setSize(n)
+			if n < 1 || n > MaxPage {
+				return problem.Invalid("pageSize", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
+			}
+			q.Size = int(n)
+			return nil
 		},
 		"statusTimestampAfter": func() error {
-			s, err := r.String()
+			text, err := r.String()
 			if err != nil {
 				return err
 			}
-			return q.setSince(s)
+			at, err := time.Parse(time.RFC3339Nano, text)
+			if err != nil {
+				return problem.Invalid("statusTimestampAfter", "a time as 2026-01-02T03:04:05.678Z", clip(text))
+			}
+			q.Since = at
+			return nil
 		},
 		"lastUpdatedAfter": func() error { return r.Skip() }, // of drafts
 	})
 	return q, err
-}
-
-func (q *ListRequest) setState(d Dialect, text string) error {
-	s, ok := d.parseState(text)
-	if !ok && text != "" && text != "TASK_STATE_UNSPECIFIED" {
-		return problem.Invalid("status", "a state of a task, such as "+d.state(task.Working), clip(text))
-	}
-	q.State = s
-	return nil
-}
-
-func (q *ListRequest) setSize(n int64) error {
-	if n < 1 || n > MaxPage {
-		return problem.Invalid("pageSize", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
-	}
-	q.Size = int(n)
-	return nil
-}
-
-func (q *ListRequest) setSince(text string) error {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return problem.Invalid("statusTimestampAfter", "a time as 2026-01-02T03:04:05.678Z", clip(text))
-	}
-	q.Since = at
-	return nil
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

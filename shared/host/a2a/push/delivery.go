@@ -12,8 +12,11 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // claimed is the time for which one try keeps other processes away.
@@ -201,11 +204,15 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 		header.Set("A2A-Notification-Token", c.Token)
 		header.Set("X-A2A-Notification-Token", c.Token) // its name in 0.3
 	}
-	signature, err := p.sign(ctx, one, body)
+	err = p.Sign(ctx, one.Task.Vacant, func(s identity.Signer) error {
+		protected, signature, err := jws.Sign(ctx, s, body,
+			canon.Member{Key: "url", Value: canon.NewString(one.Config.URL)}, canon.Member{Key: "iat", Value: canon.NewInt(p.Now().Unix())})
+		header.Set(SignatureHeader, protected+".."+signature)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	header.Set(SignatureHeader, signature)
 	reply, err := p.Client.Do(ctx, outbound.Vacant(one.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
 	switch {
 	case problem.Is(err, problem.TooLarge): // its status was good; nobody reads the rest

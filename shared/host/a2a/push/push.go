@@ -15,10 +15,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
-	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -125,15 +123,4 @@ func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConf
 		return problem.Invalid("authentication.scheme", "one word", "another")
 	}
 	return p.Client.Permit(ctx, outbound.Vacant(vacant, outbound.Stranger), c.URL)
-}
-
-// sign signs a delivery for its URL and the time.
-func (p *Pusher) sign(ctx context.Context, one *task.Push, body []byte) (detached string, err error) {
-	err = p.Sign(ctx, one.Task.Vacant, func(s identity.Signer) error {
-		protected, signature, err := jws.Sign(ctx, s, body,
-			canon.Member{Key: "url", Value: canon.NewString(one.Config.URL)}, canon.Member{Key: "iat", Value: canon.NewInt(p.Now().Unix())})
-		detached = protected + ".." + signature
-		return err
-	})
-	return detached, err
 }

@@ -61,7 +61,17 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 	h := e.handoff(&Turn{Ref: Ref{Vacant: env.To, Owner: owner}, List: owner, Caller: env.From, From: from, Credential: by})
 	out := e.Calls.SendWith(ctx, route, env, call.Options{Credential: by, Handoff: func(row *call.RequestRow) ([]store.Write, error) {
 		h.turn.ID = EnvelopeTask(row.Hash)
-		h.turn.Message = messageOf(env, h.turn.ID)
+		m := Message{ID: "m-" + h.turn.ID, Context: "c-" + h.turn.ID, Role: User, Metadata: envelope.AppendMetadata(nil, env)}
+		if id := env.Payload.MessageID; id != nil {
+			m.ID = *id
+		}
+		if context := env.Payload.ContextID; context != nil {
+			m.Context = *context
+		}
+		for _, text := range env.Payload.Parts {
+			m.Parts = append(m.Parts, Part{Kind: Text, Text: text})
+		}
+		h.turn.Message = m
 		h.task = h.turn.begun(h.began)
 		return h.writes(ctx)(row)
 	}})
@@ -73,21 +83,6 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 		h.refused(ctx, out.Problem)
 	}
 	return out
-}
-
-// messageOf is the message of an envelope that begins a task.
-func messageOf(env *envelope.Envelope, task string) Message {
-	m := Message{ID: "m-" + task, Context: "c-" + task, Role: User, Metadata: envelope.AppendMetadata(nil, env)}
-	if id := env.Payload.MessageID; id != nil {
-		m.ID = *id
-	}
-	if context := env.Payload.ContextID; context != nil {
-		m.Context = *context
-	}
-	for _, text := range env.Payload.Parts {
-		m.Parts = append(m.Parts, Part{Kind: Text, Text: text})
-	}
-	return m
 }
 
 // handoff stores a task whose turn a worker runs.
@@ -220,13 +215,9 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case r.decidedBy(&out):
 		return nil
 	}
-	return e.leave(ctx, r)
-}
-
-// leave ends the task of a turn whose call others decided, because it was due. They do not know of
-// the task, which would count among its vacant's turns until somebody reads it.
-func (e *Engine) leave(ctx context.Context, r *runner) error {
-	l, err := e.load(ctx, r.ref)
+	// Others decided the call, because it was due. They do not know of the task, which would count
+	// among its vacant's turns until it is read.
+	l, err = e.load(ctx, r.ref)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil

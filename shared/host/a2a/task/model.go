@@ -151,14 +151,6 @@ type Message struct {
 	Receipt    string          `json:"receipt,omitempty"`    // path of the receipt of the answer that it is; "" without a price
 }
 
-// equals reports whether two messages are the same. The stored form of a message has no white space in
-// its JSON.
-func (m *Message) equals(other *Message) bool {
-	a, err := json.Marshal(m)
-	b, otherErr := json.Marshal(other)
-	return err == nil && otherErr == nil && bytes.Equal(a, b)
-}
-
 // Artifact is a result of a task.
 type Artifact struct {
 	ID          string          `json:"id"`

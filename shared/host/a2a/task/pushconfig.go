@@ -162,28 +162,6 @@ func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c storedPush
 	return store.Put{Key: d.Key, If: at.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
 }
 
-// pushOfNextTurn returns the write of the configuration that the next turn of a task
-// brings, and sends a notice of event n, which begins the turn, if anything is pushed.
-func (e *Engine) pushOfNextTurn(ctx context.Context, t *Turn, h *head, n int, id store.WriteID) ([]store.Write, error) {
-	if t.Push == nil {
-		return nil, e.notifyOf(ctx, t.Ref, n)
-	}
-	docs, err := e.pushDocs(ctx, t.Ref)
-	if err != nil {
-		return nil, err
-	}
-	slot, err := e.slotFor(ctx, t.Ref, docs, t.Push.ID)
-	if err != nil {
-		return nil, err
-	}
-	w, err := e.pushPut(ctx, h, slot, storedPush{PushConfig: *t.Push}, id)
-	if err != nil {
-		return nil, err
-	}
-	w.Number = int64(n - 1) // it asks for the events of its turn
-	return []store.Write{w}, e.notify(ctx, Notice{Task: t.Ref, Events: n}, SenderOf(t.Owner, t.Push.From))
-}
-
 // Pushes returns the configurations of a task.
 func (e *Engine) Pushes(ctx context.Context, r Ref) (all []PushConfig, err error) {
 	if _, err := e.current(ctx, r); err != nil {

@@ -47,34 +47,6 @@ type turn struct {
 	by      *call.Credential
 }
 
-// note updates u by an event s, before s is applied to t.
-func (u *turn) note(t *Task, n int, s *storedEvent) {
-	switch {
-	case s.Task != nil, s.Asked != nil:
-		*u = turn{from: n, earlier: t.Artifacts, by: s.By}
-	case s.Artifact != nil && s.Artifact.Artifact.ID == ResponseArtifact:
-		if !s.Artifact.Append {
-			u.said = ""
-		}
-		for _, p := range s.Artifact.Artifact.Parts {
-			u.said += p.Text
-		}
-	}
-	if s.Used != nil {
-		u.used = s.Used
-	}
-}
-
-// withdraw takes back the artifacts of the last turn.
-func (l *loaded) withdraw() {
-	l.task.Artifacts = l.turn.earlier
-	for i := l.turn.from; i < len(l.events); i++ {
-		if l.events[i].Artifact != nil {
-			l.events[i].Event = Event{}
-		}
-	}
-}
-
 // load reads a task with all its events.
 func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
 	l := &loaded{ref: r}
@@ -143,9 +115,27 @@ func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
 	if err != nil {
 		return err
 	}
-	l.turn.note(&l.task, n, &s)
+	switch {
+	case s.Task != nil, s.Asked != nil:
+		l.turn = turn{from: n, earlier: l.task.Artifacts, by: s.By}
+	case s.Artifact != nil && s.Artifact.Artifact.ID == ResponseArtifact:
+		if !s.Artifact.Append {
+			l.turn.said = ""
+		}
+		for _, p := range s.Artifact.Artifact.Parts {
+			l.turn.said += p.Text
+		}
+	}
+	if s.Used != nil {
+		l.turn.used = s.Used
+	}
 	if s.Void {
-		l.withdraw()
+		l.task.Artifacts = l.turn.earlier
+		for i := l.turn.from; i < len(l.events); i++ {
+			if l.events[i].Artifact != nil {
+				l.events[i].Event = Event{}
+			}
+		}
 	}
 	l.task.Apply(s.Event)
 	expand(&l.task, &s)
@@ -207,7 +197,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	n, room, parallel := 0, 0, 8
 	for ; n < min(len(heads), q.Size) && (n == 0 || room+heads[n].Bytes <= MaxPageBytes); n++ {
 		room += heads[n].Bytes
-		if heads[n].grows() {
+		if heads[n].State == Working || heads[n].Bytes == 0 { // written before heads had Bytes
 			parallel = 1
 		}
 	}
@@ -226,7 +216,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	g.SetLimit(parallel)
 	for i := range tasks {
 		r := q.Ref
-		r.ID = idOf(heads[i].sort)
+		r.ID = heads[i].sort[min(17, len(heads[i].sort)):] // after the 16 digits of newestFirst and "#"
 		g.Go(func() error {
 			if parallel == 1 && read.Load() > MaxPageBytes {
 				return nil // the page ends before
@@ -296,7 +286,8 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 				return nil, 0, err
 			}
 			last = d.Index.Sort
-			if d.Expired(e.Now()) || !q.fits(&h) {
+			if d.Expired(e.Now()) || q.Context != "" && h.Context != contextHash(q.Context) || q.State != "" && h.State != q.State ||
+				!q.Since.IsZero() && !h.Changed.After(q.Since) {
 				continue
 			}
 			total++
@@ -312,17 +303,6 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 			r.First, cursor, last = after, "", after
 		}
 	}
-}
-
-func (q *ListRequest) fits(h *head) bool {
-	return (q.Context == "" || h.Context == contextHash(q.Context)) && (q.State == "" || h.State == q.State) &&
-		(q.Since.IsZero() || h.Changed.After(q.Since))
-}
-
-// idOf is the task's id in the sort of an index entry.
-func idOf(sort string) string {
-	const timeSize = 17
-	return sort[min(timeSize, len(sort)):]
 }
 
 func clip(s string) string { return s[:min(len(s), 80)] }
@@ -354,7 +334,15 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(St
 			done()
 			return err
 		}
-		timer := time.NewTimer(e.pollAfter(idle))
+		poll := e.Poll
+		switch {
+		case poll > 0:
+		case idle < 4:
+			poll = 250 * time.Millisecond
+		default:
+			poll = time.Second
+		}
+		timer := time.NewTimer(poll)
 		select {
 		case <-changed:
 		case <-timer.C:
@@ -378,16 +366,6 @@ func (e *Engine) follow(ctx context.Context, l *loaded) error {
 		return err
 	}
 	return e.extend(ctx, l)
-}
-
-func (e *Engine) pollAfter(idle int) time.Duration {
-	switch {
-	case e.Poll > 0:
-		return e.Poll
-	case idle < 4:
-		return 250 * time.Millisecond
-	}
-	return time.Second
 }
 
 // Snapshot is a task with the number of its last event.

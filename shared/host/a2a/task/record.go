@@ -32,9 +32,6 @@ func (r Ref) headKey() store.Key { return HeadDocs.Key(r.message()) }
 
 func (r Ref) eventKey(n int) store.Key { return EventDocs.Key(r.message(), fmt.Sprintf("%06d", n)) }
 
-// listSort sorts by the time of the status, newest first.
-func listSort(at time.Time, id string) string { return newestFirst(at) + "#" + id }
-
 func newestFirst(at time.Time) string { return fmt.Sprintf("%016x", uint64(1<<63-1-at.UnixMicro())) }
 
 // format is the first byte of the stored form of a text, before day and box.
@@ -75,7 +72,7 @@ func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
 	}
 	p := store.Put{Key: r.headKey(), If: v, WriteID: id, Data: b, Expires: h.expires()}
 	if !h.List.IsZero() {
-		p.Index = HeadDocs.Listed(listSort(h.Changed, r.ID), r.Vacant.String(), h.List.String())
+		p.Index = HeadDocs.Listed(newestFirst(h.Changed)+"#"+r.ID, r.Vacant.String(), h.List.String())
 	}
 	return p, nil
 }
@@ -95,10 +92,6 @@ func (h *head) expires() time.Time {
 	}
 	return end.Add(Kept).UTC().Truncate(time.Second)
 }
-
-// grows reports whether the events may be larger than Bytes: the runner adds to them, or the
-// head was written before heads had Bytes.
-func (h *head) grows() bool { return h.State == Working || h.Bytes == 0 }
 
 // abandoned reports whether nobody runs or will run the turn.
 func (h *head) abandoned(now time.Time) bool {
@@ -154,14 +147,6 @@ func (e *Engine) open(ctx context.Context, d store.Doc) ([]byte, error) {
 		return nil, problem.Wrap(problem.Damaged, err, "%s does not open", d.Key)
 	}
 	return plain, nil
-}
-
-func (e *Engine) sealEvent(ctx context.Context, k store.Key, event storedEvent) ([]byte, error) {
-	plain, err := encodeEvent(event)
-	if err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "event %s", k)
-	}
-	return e.seal(ctx, k, plain)
 }
 
 func encodeEvent(event storedEvent) ([]byte, error) {

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -127,11 +128,29 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	if err != nil {
 		return nil, err
 	}
-	pushes, err := e.pushOfNextTurn(ctx, t, &h, n, id)
-	if err != nil {
-		return nil, err
+	if t.Push == nil {
+		if err := e.notifyOf(ctx, t.Ref, n); err != nil {
+			return nil, err
+		}
+	} else {
+		docs, err := e.pushDocs(ctx, t.Ref)
+		if err != nil {
+			return nil, err
+		}
+		slot, err := e.slotFor(ctx, t.Ref, docs, t.Push.ID)
+		if err != nil {
+			return nil, err
+		}
+		w, err := e.pushPut(ctx, &h, slot, storedPush{PushConfig: *t.Push}, id)
+		if err != nil {
+			return nil, err
+		}
+		w.Number = int64(n - 1) // it asks for the events of its turn
+		more = append(more, w)
+		if err := e.notify(ctx, Notice{Task: t.Ref, Events: n}, SenderOf(t.Owner, t.Push.From)); err != nil {
+			return nil, err
+		}
 	}
-	more = append(more, pushes...)
 	if r != nil {
 		r.began, r.task, r.next = h.Began, l.task, n+1
 		r.task.Apply(event.Event)
@@ -142,22 +161,42 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 
 // run runs a turn whose lease r holds, in a goroutine that Wait waits for.
 func (e *Engine) run(r *runner, turn func()) {
-	e.running.Add(1)
 	e.hub.runners.Store(r.ref.partition(), r)
-	go func() {
-		defer e.running.Done()
+	e.running.Go(func() {
 		var beside sync.WaitGroup
 		finished := make(chan struct{})
-		beside.Add(1)
-		go func() {
-			defer beside.Done()
-			r.tend(finished)
-		}()
+		// Store pieces that came long ago, renew the lease and notice if another instance ends the task.
+		beside.Go(func() {
+			defer r.engine.hub.runners.CompareAndDelete(r.ref.partition(), r)
+			chunk, look := time.NewTicker(r.engine.Chunk), time.NewTicker(time.Second)
+			defer chunk.Stop()
+			defer look.Stop()
+			renewed := r.engine.Now()
+			for {
+				select {
+				case <-finished:
+					return
+				case <-chunk.C:
+					r.mu.Lock()
+					if !r.quiet && r.engine.Now().Sub(r.flushed) >= r.engine.Chunk {
+						ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+						_ = r.flush(ctx, false)
+						cancel()
+					}
+					r.mu.Unlock()
+				case <-look.C:
+					renew := r.engine.Now().Sub(renewed) > lease/3
+					if r.look(renew) && renew {
+						renewed = r.engine.Now()
+					}
+				}
+			}
+		})
 		turn()
 		close(finished)
 		beside.Wait()
 		e.hub.wake(r.ref.partition())
-	}()
+	})
 }
 
 // runner runs one turn: it stores the pieces of the answer, renews the lease and
@@ -234,7 +273,14 @@ func (r *runner) take(p call.Progress) {
 	if u, before := piece.Usage, r.reported; u != nil {
 		r.reported, r.counted = u, r.came
 		if before != nil && (u.Turns > before.Turns || u.Tools > before.Tools) {
-			r.storeUsage(ctx)
+			// If a part of the answer can be read, a cancel by another process charges for what is
+			// stored. Turns and tools may take long, so the usage does not wait for the next piece.
+			switch {
+			case len(r.heard) > 0 && !r.quiet:
+				_ = r.flush(ctx, false)
+			case r.said != "" && !r.broken && r.next < MaxEvents-1:
+				_ = r.put(ctx, storedEvent{Used: r.used()})
+			}
 		}
 	}
 	switch d := piece.Detail.(type) {
@@ -257,18 +303,6 @@ func (r *runner) take(p call.Progress) {
 	}
 }
 
-// storeUsage stores the usage so far, if a part of the answer can be read: a cancel by another
-// process charges for what is stored. Turns and tools may take long, so their beginnings do
-// not wait for the next piece. r.mu is held.
-func (r *runner) storeUsage(ctx context.Context) {
-	switch {
-	case len(r.heard) > 0 && !r.quiet:
-		_ = r.flush(ctx, false)
-	case r.said != "" && !r.broken && r.next < MaxEvents-1:
-		_ = r.put(ctx, storedEvent{Used: r.used()})
-	}
-}
-
 // closeText stores the text that is not stored yet, and marks the end of the text. r.mu is held.
 func (r *runner) closeText(ctx context.Context) error {
 	switch {
@@ -288,7 +322,13 @@ func (r *runner) used() *call.Usage {
 	if r.reported != nil {
 		u = *r.reported
 	} else if asked := r.task.asked(); asked != nil {
-		u.In = call.EstimatedTokens(textsSize(asked.Parts))
+		n := 0 // bytes that a model reads as text
+		for _, p := range asked.Parts {
+			if n += len(p.Text) + len(p.Data); strings.HasPrefix(p.Media(), "text/") || p.Media() == "application/json" {
+				n += len(p.Raw)
+			}
+		}
+		u.In = call.EstimatedTokens(n)
 	}
 	if rest := r.came - r.counted; rest > 0 {
 		u.Out += call.EstimatedTokens(rest)
@@ -378,35 +418,6 @@ func (r *runner) complete(ctx context.Context, answer string) error {
 	}
 	r.next, r.heard = n+1, nil
 	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Used: r.used()})
-}
-
-// tend stores pieces that came long ago, renews the lease and looks whether another
-// instance ended the task, until the turn has finished.
-func (r *runner) tend(finished <-chan struct{}) {
-	defer r.engine.hub.runners.CompareAndDelete(r.ref.partition(), r)
-	chunk, look := time.NewTicker(r.engine.Chunk), time.NewTicker(time.Second)
-	defer chunk.Stop()
-	defer look.Stop()
-	renewed := r.engine.Now()
-	for {
-		select {
-		case <-finished:
-			return
-		case <-chunk.C:
-			r.mu.Lock()
-			if !r.quiet && r.engine.Now().Sub(r.flushed) >= r.engine.Chunk {
-				ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-				_ = r.flush(ctx, false)
-				cancel()
-			}
-			r.mu.Unlock()
-		case <-look.C:
-			renew := r.engine.Now().Sub(renewed) > lease/3
-			if r.look(renew) && renew {
-				renewed = r.engine.Now()
-			}
-		}
-	}
 }
 
 // look reads the head, renews the lease if asked to, and ends the behaviour of a task

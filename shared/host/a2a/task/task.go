@@ -15,16 +15,17 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -208,7 +209,9 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 		if ok {
 			return out, nil
 		}
-		again := !t.Signed && out.State == "" && out.Chain && try < maxSigned && isOrder(out.Problem.Kind)
+		// Another message of the pair was quicker, or the time of signing was before the floor.
+		again := !t.Signed && out.State == "" && out.Chain && try < maxSigned &&
+			slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind)
 		if !again {
 			return out, &Refusal{out}
 		}
@@ -223,12 +226,6 @@ func (t *Turn) reportAccepted() {
 	}
 }
 
-// isOrder reports whether an envelope was refused because another one of its pair was
-// quicker, or because of the time it was signed at.
-func isOrder(k problem.Kind) bool {
-	return k == problem.Replay || k == problem.Gap || k == problem.Fork || k == problem.Floor
-}
-
 // Run runs a turn to its end and stores the task with its answer. A turn that fails
 // is a failed task. The error is a *Refusal if the call was not accepted.
 func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
@@ -237,7 +234,15 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	}
 	// A document holds a message with files, and not also an answer.
 	if t.Continue || t.Once || slices.ContainsFunc(t.Message.Parts, func(p Part) bool { return p.Kind != Text }) {
-		return e.runStored(ctx, t)
+		// Such a turn has little time. Its caller could read pieces on another connection, and
+		// pay nothing once the time is up.
+		t.Quiet = true
+		ref, done, err := e.Begin(ctx, t)
+		if err != nil {
+			return Task{}, err
+		}
+		<-done
+		return e.Get(ctx, ref)
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	var task Task
@@ -247,10 +252,13 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	o.Accepted = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirst(ctx, &t) }
 	o.Decided = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 		task = t.begun(began)
-		if d.Reply != nil {
-			said.addTo(&task)
+		chunks, ending := said.all()
+		for i := range chunks {
+			if d.Reply != nil {
+				task.add(&chunks[i])
+			}
 		}
-		e.decide(&task, d, said.end(), t.Work == 0)
+		e.decide(&task, d, ending, t.Work == 0)
 		h := t.head(began)
 		h.State, h.Changed = task.Status.State, task.Status.Time
 		return e.newTask(ctx, &t, h, &task)
@@ -276,20 +284,6 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	return task, nil
 }
 
-// runStored runs a turn to its end that is stored before it runs: the next one of a task,
-// or one that must be found while it runs.
-func (e *Engine) runStored(ctx context.Context, t Turn) (Task, error) {
-	// Such a turn has little time. Its caller could read pieces on another connection, and
-	// pay nothing once the time is up.
-	t.Quiet = true
-	ref, done, err := e.Begin(ctx, t)
-	if err != nil {
-		return Task{}, err
-	}
-	<-done
-	return e.Get(ctx, ref)
-}
-
 // before finds the task of a message of Once that came before. An unfit message that did not is refused.
 func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Once {
@@ -308,7 +302,9 @@ func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err 
 	}
 	was, is := found.History[at], t.Message
 	was.Task, is.Task = "", ""
-	if !was.equals(&is) {
+	before, err := json.Marshal(&was)
+	now, nowErr := json.Marshal(&is)
+	if err != nil || nowErr != nil || !bytes.Equal(before, now) {
 		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
 	}
 	t.reportAccepted()
@@ -345,18 +341,10 @@ func (s *details) take(p call.Progress) {
 	}
 }
 
-func (s *details) addTo(t *Task) {
+func (s *details) all() ([]Chunk, *Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.chunks {
-		t.add(&s.chunks[i])
-	}
-}
-
-func (s *details) end() *Ending {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending
+	return s.chunks, s.ending
 }
 
 // announce tells this process that a turn was stored whose events may be pushed.
@@ -637,7 +625,11 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 // eventPut is the write of event n, which must not exist.
 func (e *Engine) eventPut(ctx context.Context, r Ref, n int, event storedEvent, expires time.Time, id store.WriteID) (store.Put, error) {
 	k := r.eventKey(n)
-	data, err := e.sealEvent(ctx, k, event)
+	plain, err := encodeEvent(event)
+	if err != nil {
+		return store.Put{}, problem.Wrap(problem.Internal, err, "event %s", k)
+	}
+	data, err := e.seal(ctx, k, plain)
 	return store.Put{Key: k, WriteID: id, Data: data, Expires: expires}, err
 }
 
@@ -657,17 +649,6 @@ func (t *Task) size() (n int) {
 	}
 	for _, m := range t.History {
 		n += partsSize(m.Parts) + len(m.Metadata)
-	}
-	return n
-}
-
-// textsSize is the size in bytes of the texts, the values and the files of text among parts, which a model
-// reads as text.
-func textsSize(parts []Part) (n int) {
-	for _, p := range parts {
-		if n += len(p.Text) + len(p.Data); strings.HasPrefix(p.Media(), "text/") || p.Media() == "application/json" {
-			n += len(p.Raw)
-		}
 	}
 	return n
 }

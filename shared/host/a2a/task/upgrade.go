@@ -105,7 +105,10 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 				copied.Index = PushDocs.Listed(copied.Key.Partition + "#" + copied.Key.Sort)
 			}
 		case n == 1:
-			event, err := e.openFirst(ctx, d)
+			event, err := e.openEvent(ctx, d)
+			if err == nil && (event.Task == nil || len(event.Task.History) == 0) {
+				err = problem.New(problem.Damaged, "event %s begins no task", d.Key)
+			}
 			if err != nil {
 				return began, err
 			}
@@ -152,13 +155,4 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 	return began, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		return to.putHead(tx, &h)
 	})
-}
-
-// openFirst returns the first event of a task.
-func (e *Engine) openFirst(ctx context.Context, d store.Doc) (storedEvent, error) {
-	event, err := e.openEvent(ctx, d)
-	if err == nil && (event.Task == nil || len(event.Task.History) == 0) {
-		err = problem.New(problem.Damaged, "event %s begins no task", d.Key)
-	}
-	return event, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -23,16 +24,20 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 	if err != nil {
 		return "", "", err
 	}
-	name, err := r.random()
-	if err != nil {
-		return "", "", err
+	var b [16]byte
+	if _, err := io.ReadFull(r.Rand, b[:]); err != nil {
+		return "", "", problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
+	name := hex.EncodeToString(b[:])
 	e := envelope.Envelope{
 		From: pair.Caller, To: pair.Vacant, IdempotencyKey: name,
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{task}, MessageID: &name},
 	}
 	for try := 1; ; try++ {
-		e.Seq, e.Prev, e.Time = tip.Seq+1, tip.Hash, r.after(tip.Floor)
+		e.Seq, e.Prev, e.Time = tip.Seq+1, tip.Hash, r.Now().UTC().Truncate(time.Microsecond)
+		if !e.Time.After(tip.Floor) {
+			e.Time = tip.Floor.Add(time.Microsecond)
+		}
 		err := r.vacants.Sign(ctx, pair.Caller, func(s identity.Signer) error {
 			_, err := e.Sign(ctx, s)
 			return err
@@ -46,7 +51,7 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 			return out.Reply.Payload.Text(), out.Cut, nil
 		case out.Problem == nil:
 			return "", "", problem.New(problem.Damaged, "it was answered with nothing")
-		case !overtaken(&out):
+		case out.State != "" || out.TooOld || !out.Chain || !slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind):
 			return "", "", out.Problem
 		}
 		if err := r.backOff(ctx, try); err != nil {
@@ -72,48 +77,14 @@ func (r *run) tip(ctx context.Context, p call.Pair) (chain.Tip, error) {
 	return req.Tip(), nil
 }
 
-// after is now, or just after floor if that is later.
-func (r *run) after(floor time.Time) time.Time {
-	now := r.Now().UTC().Truncate(time.Microsecond)
-	if !now.After(floor) {
-		return floor.Add(time.Microsecond)
-	}
-	return now
-}
-
 // send sends e, and the same bytes again while their outcome is unknown: they
 // may have been accepted, and then nothing else may take their place.
 func (r *run) send(ctx context.Context, e *envelope.Envelope) call.Outcome {
 	for try := 1; ; try++ {
 		out := r.calls.Send(ctx, e.To, e)
-		if !unknown(&out) || try == store.MaxTries || r.backOff(ctx, try) != nil {
+		unknown := out.Problem != nil && out.Reply == nil && (out.State == call.Pending || out.Problem.Kind == problem.Unavailable)
+		if !unknown || try == store.MaxTries || r.backOff(ctx, try) != nil {
 			return out
 		}
 	}
-}
-
-func unknown(o *call.Outcome) bool {
-	return o.Problem != nil && o.Reply == nil && (o.State == call.Pending || o.Problem.Kind == problem.Unavailable)
-}
-
-// overtaken reports whether another envelope took the position and this one was
-// never accepted.
-func overtaken(o *call.Outcome) bool {
-	if o.State != "" || o.TooOld || !o.Chain {
-		return false
-	}
-	switch o.Problem.Kind {
-	case problem.Replay, problem.Gap, problem.Fork, problem.Floor:
-		return true
-	}
-	return false
-}
-
-// random is a unique message id.
-func (r *run) random() (string, error) {
-	var b [16]byte
-	if _, err := io.ReadFull(r.Rand, b[:]); err != nil {
-		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	return hex.EncodeToString(b[:]), nil
 }

@@ -21,7 +21,11 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 	case plan.List:
 		text = list(results)
 	case plan.Join:
-		text = strings.Join(texts(results), a.Separator)
+		var texts []string
+		for _, res := range results {
+			texts = append(texts, res.text)
+		}
+		text = strings.Join(texts, a.Separator)
 	case plan.First:
 		text, repeated = results[0].text, results[:1]
 	case plan.Vote:
@@ -102,12 +106,4 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 		call.NoteCut(ctx, why)
 	}
 	return a.Text, err
-}
-
-func texts(results []result) []string {
-	all := make([]string, len(results))
-	for i, res := range results {
-		all[i] = res.text
-	}
-	return all
 }

@@ -114,8 +114,12 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 		return "", err
 	}
 	one := &run{Runner: r, host: host{v, c}, walk: w, question: q, plan: &p}
-	results, err := one.delegateAll(ctx)
-	if err != nil {
+	delegateAll := one.sequential
+	if p.Parallel {
+		delegateAll = one.parallel
+	}
+	results, err := delegateAll(ctx)
+	if skip := p.OnFailure == plan.Skip && len(results) > 0 && ctx.Err() == nil; err != nil && !skip {
 		return "", late(ctx, err)
 	}
 	text, err := one.combine(ctx, results)

@@ -1,12 +1,14 @@
 package delegation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"time"
+
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -32,23 +34,6 @@ type result struct {
 	child            identity.ID
 	kind, task, text string
 	cut              call.Cut
-}
-
-// delegateAll makes the delegations of the plan and returns the answers in the
-// plan's order.
-func (r *run) delegateAll(ctx context.Context) ([]result, error) {
-	all := r.sequential
-	if r.plan.Parallel {
-		all = r.parallel
-	}
-	results, failed := all(ctx)
-	switch {
-	case failed == nil:
-		return results, nil
-	case r.plan.OnFailure == plan.Skip && len(results) > 0 && ctx.Err() == nil:
-		return results, nil
-	}
-	return nil, failed
 }
 
 // sequential calls one child after the other, like the reference.
@@ -117,7 +102,7 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 		return res, about(child, err)
 	}
 	parent := r.question.Vacant
-	entry := logbook.Delegation{Parent: parent, Child: child, Kind: subtaskKind(d), Task: identity.Sum([]byte(task))}
+	entry := logbook.Delegation{Parent: parent, Child: child, Kind: cmp.Or(d.Kind, logbook.SubtaskKind(canon.NewString(d.Task))), Task: identity.Sum([]byte(task))}
 	err = r.vacants.Entries(ctx,
 		vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: entry.Delegate()},
 		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: entry.Execute()})
@@ -157,15 +142,6 @@ func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error
 		err = call.CheckTime(c.Work, time.Until(end)-r.Margin)
 	}
 	return c, err
-}
-
-// subtaskKind is the name of a delegation in the logbooks: with a kind the
-// subtask is an object, else a text (PROTOCOL §11).
-func subtaskKind(d *plan.Delegation) string {
-	if d.Kind != "" {
-		return d.Kind
-	}
-	return logbook.SubtaskKind(canon.NewString(d.Task))
 }
 
 // about says whose failure err is.
