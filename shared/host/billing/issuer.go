@@ -156,12 +156,6 @@ func IssuerMetadata(issuer string) []string {
 	return all
 }
 
-// issuerID is the id of an issuer of an account.
-func issuerID(url, account string) string {
-	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + account + "\x1f" + url))
-	return hex.EncodeToString(sum[:8])
-}
-
 // AddIssuer makes tokens of an issuer count for an account, or changes which of them do.
 func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOptions) (i Issuer, err error) {
 	if err := CheckIssuerURL(at); err != nil {
@@ -174,7 +168,8 @@ func (b *Billing) AddIssuer(ctx context.Context, account, at string, o IssuerOpt
 	if err != nil {
 		return i, err
 	}
-	i = Issuer{ID: issuerID(at, account), Issuer: at, Account: account, IssuerOptions: o, Added: b.now()}
+	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + account + "\x1f" + at))
+	i = Issuer{ID: hex.EncodeToString(sum[:8]), Issuer: at, Account: account, IssuerOptions: o, Added: b.now()}
 	if known := slices.ContainsFunc(all, func(one Issuer) bool { return one.ID == i.ID }); !known && len(all) >= maxIssuers {
 		return i, problem.New(problem.Conflict, "the host has %d issuers, as many as it may; remove one first", len(all))
 	}

@@ -119,18 +119,11 @@ const (
 	maxName   = 64  // characters
 )
 
-// checkName refuses a name that could not be told from other text of a list.
-func checkName(name string) error {
-	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
-	if utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name {
-		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", name))
-	}
-	return nil
-}
-
 func (o *KeyOptions) check(now time.Time) error {
-	if err := checkName(o.Name); err != nil {
-		return err
+	// A list must show where a name ends.
+	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+	if utf8.RuneCountInString(o.Name) > maxName || strings.ContainsFunc(o.Name, odd) || strings.TrimSpace(o.Name) != o.Name {
+		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", o.Name))
 	}
 	if err := checkBound("cap", o.Cap); err != nil {
 		return err

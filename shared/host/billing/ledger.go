@@ -286,7 +286,10 @@ func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []st
 		writes = append(writes, one.Add)
 	}
 	if c.Hold > 0 {
-		writes = append(writes, b.reminder(pair, r))
+		// The reminder leads Sweep to the call.
+		name := fmt.Sprintf("%s#%s#%d", pair.Caller, pair.Vacant, r.Position)
+		data, _ := DueDocs.Encode(pair) // which never fails
+		writes = append(writes, store.Put{Key: b.due().Key(r.Due, name), WriteID: r.WriteID, Number: int64(r.Position), Data: data})
 	}
 	return writes
 }

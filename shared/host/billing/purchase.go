@@ -51,21 +51,17 @@ func (p *Purchase) Writes() (all []store.Write) {
 // with err. It returns the refusal if no other way is left, and err itself if err is
 // about another write of the commit.
 func (p *Purchase) Again(ctx context.Context, err error) error {
-	if !refusedBy(p.Writes(), err) {
+	var bounds *store.BoundsError
+	refused := errors.As(err, &bounds) && slices.ContainsFunc(p.Writes(), func(w store.Write) bool {
+		add, ok := w.(store.Add)
+		return ok && add.Key == bounds.Key
+	})
+	if !refused {
 		return err
 	}
 	c, err := p.billing.Explain(ctx, call.Query{}, &p.charge, err)
 	p.charge = c
 	return err
-}
-
-// refusedBy reports whether the store refused one of the writes.
-func refusedBy(writes []store.Write, err error) bool {
-	var bounds *store.BoundsError
-	return errors.As(err, &bounds) && slices.ContainsFunc(writes, func(w store.Write) bool {
-		add, ok := w.(store.Add)
-		return ok && add.Key == bounds.Key
-	})
 }
 
 // Shard is the shard of the balance that a refund goes to.

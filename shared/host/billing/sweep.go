@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -15,13 +14,6 @@ func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 // due are the reminders of calls. A call is voided a minute after it is due.
 func (b *Billing) due() due.Reminders {
 	return due.Reminders{Of: DueDocs.Shape, With: b.updater(), Now: b.Now, After: time.Minute}
-}
-
-// reminder leads Sweep to a call.
-func (b *Billing) reminder(pair call.Pair, r *call.RequestRow) store.Write {
-	name := fmt.Sprintf("%s#%s#%d", pair.Caller, pair.Vacant, r.Position)
-	data, _ := DueDocs.Encode(pair) // which never fails
-	return store.Put{Key: b.due().Key(r.Due, name), WriteID: r.WriteID, Number: int64(r.Position), Data: data}
 }
 
 // Resolver decides overdue calls (call.Host).

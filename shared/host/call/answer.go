@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -24,7 +25,9 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 		r.walk.own = money.Amount(row.Price)
 	}
 	began := h.Now()
-	msg, used, failed := h.behave(ctx, r)
+	used := &meter{now: h.Now}
+	msg, failed := h.behave(context.WithValue(context.WithValue(ctx, meterKey{}, used), requestKey{}, r), r)
+	used.copyTo(r)
 	if failed == nil {
 		reply, closed, err := h.settleAndAnswer(ctx, r, row, rsp, msg, began)
 		var unsettled *unsettledError
@@ -49,7 +52,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	cause := CauseOf(failed, h.Now().Sub(began))
 	r.out.Cause = cause
 	c := r.closing()
-	c.cause, c.tools, c.used, c.failure, c.ran, c.final = cause, r.tools, used, failed, true, true
+	c.cause, c.tools, c.used, c.failure, c.ran, c.final = cause, r.tools, r.out.Usage, failed, true, true
 	d, err := h.void(ctx, r.pair, row, c)
 	switch {
 	case err != nil:
@@ -71,18 +74,9 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// behave runs the behaviour until it returns or its deadline passes. It records in r whether the
-// answer was cut off, and what was used by then, which it returns too. The result of a
-// behaviour that ignores its context is discarded.
-func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
-	used := &meter{now: h.Now}
-	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), requestKey{}, r)
-	msg, err := h.behaveWithin(ctx, r)
-	used.copyTo(r)
-	return msg, r.out.Usage, err
-}
-
-func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, error) {
+// behave runs the behaviour until it returns or its deadline passes. The result of a behaviour
+// that ignores its context is discarded.
+func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error) {
 	limit := h.timeAllowed(ctx, r, h.Now())
 	ctx, cancel := context.WithTimeoutCause(ctx, limit.Time, limit)
 	defer cancel()
@@ -138,13 +132,6 @@ func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, 
 	return res.m, problem.Wrap(kind, res.err, "%s", kind.Row().Text)
 }
 
-func paidOf(row *RequestRow, charge money.Amount) *Paid {
-	if row.PaidBy == PaidByNobody {
-		return nil
-	}
-	return &Paid{charge, row.Position}
-}
-
 // answer signs msg as the next message of the response chain and writes it. The
 // reply is sent only after its row is stored, so no two different replies with
 // one sequence number ever leave the host. closed is true if the request was
@@ -184,7 +171,11 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if first && r.cut == "" { // a part says little of the vacant
 			observed = h.observe(ctx, r, ans)
 		}
-		beside, err := r.opts.decisionWrites(ctx, Decision{Reply: reply, Cut: r.cut, Paid: paidOf(row, paid.Charge)})
+		answered := Decision{Reply: reply, Cut: r.cut}
+		if ans.Charged {
+			answered.Paid = &Paid{paid.Charge, row.Position}
+		}
+		beside, err := r.opts.decisionWrites(ctx, answered)
 		if err != nil {
 			return nil, false, err
 		}
@@ -305,7 +296,14 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 	if c.opts == nil {
 		c.opts = &Options{}
 	}
-	text, conflicts := h.sealCause(ctx, pair, row, c.cause, c.tools), 0
+	var text textkeys.Sealed
+	if c.cause != nil {
+		// A cause that cannot be sealed is lost: the void matters more.
+		if b, err := json.Marshal(sealedCause{c.cause, encodeTools(c.tools)}); err == nil {
+			text, _ = h.Texts.Seal(ctx, sealedTo(pair.Responses(), row.Hash), b)
+		}
+	}
+	conflicts := 0
 	for {
 		d, tip, err := h.decided(ctx, pair, row)
 		if err != nil {

@@ -124,9 +124,6 @@ type Accepted struct {
 	tip     ResponseRow
 }
 
-// handedOff reports whether Resume is to run the call.
-func (a *Accepted) handedOff() bool { return a.request.handsOff }
-
 // MaxQueued is the longest time between Accept and Resume.
 const MaxQueued = 15 * time.Minute
 

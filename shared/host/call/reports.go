@@ -521,18 +521,6 @@ type sealedCause struct {
 	Tools []byte `json:"tools,omitempty"` // as encodeTools returns them
 }
 
-// sealCause seals a cause for the void of row, and the texts of the agent's tools. A cause that
-// cannot be sealed is lost: the void matters more.
-func (h *Host) sealCause(ctx context.Context, pair Pair, row *RequestRow, c *Cause, tools []ToolTexts) (s textkeys.Sealed) {
-	if c == nil {
-		return s
-	}
-	if b, err := json.Marshal(sealedCause{c, encodeTools(tools)}); err == nil {
-		s, _ = h.Texts.Seal(ctx, sealedTo(pair.Responses(), row.Hash), b)
-	}
-	return s
-}
-
 // SealedCause returns the sealed cause of a void and its additional data; ok is
 // false if there is none.
 func (r *ResponseRow) SealedCause(pair Pair) (s textkeys.Sealed, bound []byte, ok bool) {

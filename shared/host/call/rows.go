@@ -139,15 +139,6 @@ var errRow = errors.New("row does not decode")
 // SubjectSize is the size of a subject's id in bytes.
 const SubjectSize = 16
 
-// subjectBytes returns the bytes of a subject; nil for "" and for what is none.
-func subjectBytes(subject string) []byte {
-	b, err := hex.DecodeString(subject)
-	if err != nil || len(b) != SubjectSize {
-		return nil
-	}
-	return b
-}
-
 func (r *RequestRow) encode() []byte {
 	b := make([]byte, 0, 360+len(r.Text.Box))
 	kind := r.Kind
@@ -157,7 +148,10 @@ func (r *RequestRow) encode() []byte {
 	if r.Shown {
 		kind |= shownBit
 	}
-	subject := subjectBytes(r.Subject)
+	subject, err := hex.DecodeString(r.Subject)
+	if err != nil || len(subject) != SubjectSize {
+		subject = nil
+	}
 	if subject != nil && r.PaidBy != PaidByNobody {
 		kind |= subjectBit
 	}

@@ -32,7 +32,7 @@ func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Enve
 	switch {
 	case a == nil:
 		return out
-	case a.handedOff():
+	case a.request.handsOff:
 		out = out.at(*a.row)
 		out.State, out.Due, out.Position = Pending, a.row.Due, a.Position
 		return out.refuse(problem.New(problem.Pending, "accepted; the vacant takes its time: send the same request again for the answer"))
