@@ -31,7 +31,6 @@ package booking
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -374,23 +373,6 @@ func Events(ctx context.Context, s store.Store, account string, from, until time
 		}
 	}
 	return nil
-}
-
-// newID returns 32 random bytes in hex.
-func (s *Service) newID() (string, error) {
-	var b [32]byte
-	if _, err := io.ReadFull(s.Rand, b[:]); err != nil {
-		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	return hex.EncodeToString(b[:]), nil
-}
-
-func accountID(account string) (id [32]byte, err error) {
-	raw, err := hex.DecodeString(account)
-	if err != nil || len(raw) != len(id) {
-		return id, problem.New(problem.Damaged, "account %.80q has no id", account)
-	}
-	return [32]byte(raw), nil
 }
 
 var errNoOutbound = errors.New("this host reaches no venue elsewhere")

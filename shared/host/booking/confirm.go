@@ -2,8 +2,10 @@ package booking
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"strconv"
 	"time"
@@ -96,18 +98,28 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		if err != nil {
 			return c, err
 		}
-		fresh, err := s.newID()
-		if err != nil {
-			return c, err
+		var random [32]byte
+		if _, err := io.ReadFull(s.Rand, random[:]); err != nil {
+			return c, problem.Wrap(problem.Unavailable, err, "no randomness")
 		}
+		fresh := hex.EncodeToString(random[:])
 		id, c.Left, err = s.create(ctx, fresh, k, &v, &r)
 		if id != fresh && !problem.Is(err, problem.Unavailable) {
-			s.dropDetails(ctx, fresh) // there is no such booking
+			// There is no such booking. If its details cannot be deleted, they expire.
+			_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+				d, err := tx.Doc(ctx, DetailsDocs.Key(fresh))
+				tx.Delete(d.Key)
+				return err
+			})
 		}
 		if err != nil {
 			return c, err
 		}
-		s.send(ctx, id, k.Account)
+		if settle, err := s.queue(ctx, id, k.Account); err != nil { // the booking's reminder dispatches it
+			s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
+		} else {
+			settle(ctx, true)
+		}
 		s.await(ctx, id, r.Wait)
 	} else {
 		c.Replayed = true
@@ -264,16 +276,6 @@ func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *bil
 	return store.Problem(s.updater().Commit(ctx, writes...))
 }
 
-// dropDetails deletes the details of a booking that was not made. If that fails, they
-// expire.
-func (s *Service) dropDetails(ctx context.Context, id string) {
-	_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, DetailsDocs.Key(id))
-		tx.Delete(d.Key)
-		return err
-	})
-}
-
 // add adds a new booking to tx: its row, document, event, money and reminder.
 func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) error {
 	row := Row{Kind: RowCreated, To: booking.Pending, Actor: "key " + b.Key, At: b.Created}
@@ -327,16 +329,6 @@ func IsMessage(m string) bool {
 // queue sends a message about a booking, for which its account answers.
 func (s *Service) queue(ctx context.Context, message, account string) (settle func(context.Context, bool), err error) {
 	return s.Queue.Send(ctx, messagePrefix+message, task.SenderOf(call.AccountOwner(account, ""), ""))
-}
-
-// send has a worker dispatch a booking. If that fails, its reminder does.
-func (s *Service) send(ctx context.Context, id, account string) {
-	settle, err := s.queue(ctx, id, account)
-	if err != nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
-		return
-	}
-	settle(ctx, true)
 }
 
 // await waits until a venue has answered, for the time most at most.

@@ -2,7 +2,6 @@ package booking
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -11,8 +10,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/store"
 )
-
-func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
 // Counter adds to a counter of the host, in a commit. Labels are names and values, which
 // the caller bounds.

@@ -3,6 +3,7 @@ package booking
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -98,7 +99,16 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 		}
 	case booking.Dispatched:
 		if due && late {
-			return s.overdue(ctx, b)
+			// It took too long. A venue of this host answers the same bytes as before, so nothing
+			// that it has decided is lost.
+			v, err := s.Find(ctx, b.Venue.String())
+			if err == nil && v.hosted && s.Now().Sub(b.Sent) < MaxPending && b.Attempts <= len(retries)+1 {
+				return s.deliver(ctx, b)
+			}
+			if err != nil && !problem.Is(err, problem.NotFound) {
+				return err
+			}
+			return s.failed(ctx, b, reasonTimeout)
 		}
 	case booking.Accepted:
 		if due && late {
@@ -152,19 +162,6 @@ func unlessMoved(err error) error {
 		return nil
 	}
 	return err
-}
-
-// overdue ends a dispatch that took too long. A venue of this host answers the same bytes
-// as before, so nothing that it has decided is lost.
-func (s *Service) overdue(ctx context.Context, b *Booking) error {
-	v, err := s.Find(ctx, b.Venue.String())
-	if err == nil && v.hosted && s.Now().Sub(b.Sent) < MaxPending && b.Attempts <= len(retries)+1 {
-		return s.deliver(ctx, b)
-	}
-	if err != nil && !problem.Is(err, problem.NotFound) {
-		return err
-	}
-	return s.failed(ctx, b, reasonTimeout)
 }
 
 func (s *Service) failed(ctx context.Context, b *Booking, reason string) error {
@@ -265,7 +262,10 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		_, err := s.hostWith(ctx, b, step{wait: until, Cut: said.cut})
 		return unlessMoved(err)
 	case decideReject:
-		_, err := s.hostWith(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: reasonOf(a.Reason), Cut: said.cut})
+		if a.Reason == "" || a.Reason == reasonUnreachable { // which is the host's word
+			a.Reason = "rejected"
+		}
+		_, err := s.hostWith(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: a.Reason, Cut: said.cut})
 		return unlessMoved(err)
 	}
 	done, err := s.hostWith(ctx, b, step{To: booking.Accepted, Actor: actor, Reason: a.Reason, Result: a.Result, Cut: said.cut})
@@ -273,14 +273,6 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		_, err = s.hostWith(ctx, &done, step{To: booking.Completed, Actor: actor})
 	}
 	return unlessMoved(err)
-}
-
-// reasonOf is a venue's reason to reject; unreachable is the host's word.
-func reasonOf(said string) string {
-	if said == "" || said == reasonUnreachable {
-		return "rejected"
-	}
-	return said
 }
 
 // reply is the text of a venue's answer, and why it may be incomplete.
@@ -429,7 +421,7 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 		Certificate certificate.Certificate `json:"certificate"` // of the key that signed claim
 	}{
 		IntentConfirm, b.ID, b.From, nil, b.Party, all.Guest, all.Notes, all.Input, int64(b.Price / Cent),
-		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hexOf(c.Signature), c.Certificate,
+		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hex.EncodeToString(c.Signature), c.Certificate,
 	}
 	if !b.Starts.IsZero() {
 		part.Starts = &b.Starts

@@ -3,6 +3,7 @@ package booking
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -91,8 +92,13 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 			return err
 		}
 		if one.Result != nil {
-			if err := s.keepResult(ctx, tx, id, one.Result); err != nil {
+			all, d, err := DetailsDocs.Get(ctx, tx, DetailsDocs.Key(id))
+			if err != nil {
 				return err
+			}
+			if d.Version > 0 { // the details are not deleted
+				all.Result = one.Result
+				DetailsDocs.Put(tx, d, all)
 			}
 		}
 		BookingDocs.Put(tx, at.document(), at)
@@ -164,12 +170,12 @@ func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) 
 	if back == 0 {
 		return nil
 	}
-	account, err := accountID(b.Account)
-	if err != nil {
-		return err
+	account, err := hex.DecodeString(b.Account)
+	if err != nil || len(account) != 32 {
+		return problem.New(problem.Damaged, "account %.80q has no id", b.Account)
 	}
 	row.Account = b.Account
-	tx.Add(billing.GiveBack(account, b.Shard, back))
+	tx.Add(billing.GiveBack([32]byte(account), b.Shard, back))
 	return nil
 }
 
@@ -260,17 +266,6 @@ func (s *Service) rewind(ctx context.Context, tx *store.Tx, b *stored, before ti
 		DueDocs.Put(tx, store.Doc{Key: next}, b.ID)
 	}
 	return err
-}
-
-// keepResult adds a venue's result to the details, unless they are deleted.
-func (s *Service) keepResult(ctx context.Context, tx *store.Tx, id string, result json.RawMessage) error {
-	all, d, err := DetailsDocs.Get(ctx, tx, DetailsDocs.Key(id))
-	if err != nil || d.Version == 0 {
-		return err
-	}
-	all.Result = result
-	DetailsDocs.Put(tx, d, all)
-	return nil
 }
 
 // Change is a transition that somebody asks for.

@@ -120,19 +120,6 @@ type breaker struct {
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
-// openUntil returns the time until which nothing is sent to a venue. The zero
-// time means that dispatches are sent.
-func (s *Service) openUntil(ctx context.Context, venue identity.ID) (time.Time, error) {
-	b, _, err := BreakerDocs.Get(ctx, s.Store, breakerKey(venue))
-	switch {
-	case problem.Is(err, problem.Damaged):
-		return time.Time{}, nil // it is replaced
-	case err != nil || !s.Now().Before(b.Until):
-		return time.Time{}, store.Problem(err)
-	}
-	return b.Until, nil
-}
-
 // admit returns the time until which a dispatch to a venue has to wait, or the
 // zero time if it may go.
 func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
@@ -186,6 +173,9 @@ func (s *Service) breakerEnds() time.Time { return s.Now().UTC().Truncate(time.S
 
 // Reached reports whether dispatches to a venue reach it.
 func (s *Service) Reached(ctx context.Context, venue identity.ID) (bool, error) {
-	until, err := s.openUntil(ctx, venue)
-	return until.IsZero(), err
+	b, _, err := BreakerDocs.Get(ctx, s.Store, breakerKey(venue))
+	if problem.Is(err, problem.Damaged) { // it is replaced
+		return true, nil
+	}
+	return err != nil || !s.Now().Before(b.Until), store.Problem(err)
 }

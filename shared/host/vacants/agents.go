@@ -27,14 +27,6 @@ type agentCache = lru.Cache[store.Key, definition.Agent]
 
 const cachedAgents = 64 // of at most 64 KiB
 
-func newAgentCache() *agentCache {
-	c, err := lru.New[store.Key, definition.Agent](cachedAgents)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
-	return c
-}
-
 // Agent returns a version of r's agent. Version 0 is the current one, of defaults if
 // r has none. NotFound is a version that there is not, and Conflict a vacant that
 // answers by a plan.
@@ -46,16 +38,10 @@ func (v *Directory) Agent(ctx context.Context, r *Record, version int) (definiti
 		return v.agentVersion(ctx, r.ID, version)
 	case kindOf(r.Substrate) == plan.Kind:
 		return definition.Agent{}, problem.New(problem.Conflict, "vacant %s answers by a plan, not by an agent", r.Name)
+	case r.Agent > 0:
+		return v.agentVersion(ctx, r.ID, r.Agent)
 	}
-	return v.currentAgent(ctx, r.ID, r.Substrate, r.Agent)
-}
-
-// currentAgent is the agent of a record.
-func (v *Directory) currentAgent(ctx context.Context, id identity.ID, text string, version int) (definition.Agent, error) {
-	if version > 0 {
-		return v.agentVersion(ctx, id, version)
-	}
-	spec, err := substrate.Parse(text)
+	spec, err := substrate.Parse(r.Substrate)
 	if err != nil {
 		return definition.Agent{}, err
 	}

@@ -319,9 +319,9 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 // if one of them changed. allowed is nil for the substrates of the old card: a plan changes
 // the substrate and not the card.
 func (v *Directory) current(ctx context.Context, r *Record, base, capability string, allowed []string) (c card.Card, fresh bool, err error) {
-	old, err := r.ownCard()
-	if err != nil {
-		return c, false, err
+	old, err := card.Parse(r.Card)
+	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {
+		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
 	}
 	if allowed == nil {
 		allowed = old.AllowedSubstrates
@@ -336,13 +336,4 @@ func (v *Directory) current(ctx context.Context, r *Record, base, capability str
 	}
 	c, err = sign(ctx, r, base, allowed, signer)
 	return c, err == nil, err
-}
-
-// ownCard is the card of r, if r signed it and it says what the record says.
-func (r *Record) ownCard() (card.Card, error) {
-	c, err := card.Parse(r.Card)
-	if err != nil || c.VacantID != r.ID || !c.Verify() || c.CapabilityText != r.Capability || len(c.AllowedSubstrates) == 0 {
-		return c, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
-	}
-	return c, nil
 }

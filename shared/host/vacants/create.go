@@ -65,8 +65,14 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if err := v.trusted(ctx, s.Key); err != nil {
-		return Record{}, err
+	if v.Registry != nil && s.Key != nil { // a revoked key must not return as a new vacant
+		gone, err := v.Registry.IsRevoked(ctx, s.Key.ID())
+		if err == nil && gone {
+			err = problem.New(problem.Revoked, "the key of %s was revoked; it is hosted no more", s.Key.ID().Short())
+		}
+		if err != nil {
+			return Record{}, err
+		}
 	}
 	if s.Agent != nil {
 		self := Record{Tenant: s.Tenant} // incomplete: r has no record yet
@@ -219,7 +225,11 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 		if err := r.put(tx); err != nil {
 			return err
 		}
-		return v.claimFree(ctx, tx, by, r.Name, &r)
+		err = v.claim(ctx, tx, by, r.Name, &r)
+		if problem.Is(err, problem.Conflict) { // taken a moment ago: look again at who has the name
+			err = &store.ConflictError{Key: NameKey(r.Name)}
+		}
+		return err
 	}
 	if err := func() error {
 		done, err := v.logs.Lock(ctx, locks...)

@@ -40,11 +40,26 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 	if err := v.signers.Key(id, r.seed).Ready(ctx); err != nil {
 		return Record{}, err
 	}
-	if err := v.destroyBeside(ctx, id); err != nil {
-		return Record{}, err
+	record := RecordKey(id)
+	for d, err := range store.All(ctx, v.Store, store.Range{Partition: record.Partition}) {
+		if err != nil {
+			return Record{}, store.Problem(err)
+		}
+		if d.Key == record {
+			continue
+		}
+		if err := v.destroy(ctx, d); err != nil {
+			return Record{}, err
+		}
 	}
-	if err := v.destroyObserved(ctx, &r); err != nil {
-		return Record{}, err
+	if r.Kin { // r answers no more calls, so no call statistics are added
+		d, err := v.Store.Doc(ctx, callstats.Key(id))
+		if err == nil && d.Version > 0 {
+			err = v.destroy(ctx, d)
+		}
+		if err != nil {
+			return Record{}, store.Problem(err)
+		}
 	}
 	if _, err = v.change(ctx, id, func(r *Record) (*entry, error) {
 		if r.IsDeleted() {
@@ -75,7 +90,10 @@ func (v *Directory) childless(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
 	}
-	names, all, err := v.someChildren(ctx, r, v.byEdge(r.ID), maxEdges)
+	byEdge := func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+		return v.Registry.Children(ctx, r.ID, cursor, MaxPage)
+	}
+	names, all, err := v.someChildren(ctx, r, byEdge, maxEdges)
 	if err == nil && !all && len(names) == 0 {
 		names, _, err = v.someChildren(ctx, r, v.byName, math.MaxInt)
 	}
@@ -100,12 +118,6 @@ const (
 
 // pages lists ids page by page.
 type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
-
-func (v *Directory) byEdge(parent identity.ID) pages {
-	return func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
-		return v.Registry.Children(ctx, parent, cursor, MaxPage)
-	}
-}
 
 func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
 	page, next, err := v.ids(ctx, Operator().names(), cursor, MaxPage)
@@ -152,36 +164,6 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 		}
 		cursor = next
 	}
-}
-
-// destroyBeside deletes all documents of id except its record.
-func (v *Directory) destroyBeside(ctx context.Context, id identity.ID) error {
-	record := RecordKey(id)
-	for d, err := range store.All(ctx, v.Store, store.Range{Partition: record.Partition}) {
-		if err != nil {
-			return store.Problem(err)
-		}
-		if d.Key == record {
-			continue
-		}
-		if err := v.destroy(ctx, d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// destroyObserved deletes r's call statistics. r answers no calls any more, so
-// none are added.
-func (v *Directory) destroyObserved(ctx context.Context, r *Record) error {
-	if !r.Kin {
-		return nil
-	}
-	d, err := v.Store.Doc(ctx, callstats.Key(r.ID))
-	if err != nil || d.Version == 0 {
-		return store.Problem(err)
-	}
-	return v.destroy(ctx, d)
 }
 
 // destroy deletes a document whatever its version.

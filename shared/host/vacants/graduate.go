@@ -139,24 +139,19 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	if !p.hasParent && !p.hasKid {
 		return nil, registry.UnknownChild(r.ChildID)
 	}
-	return p, v.showable(ctx, p)
-}
-
-// showable refuses a child whose parent is itself a closed child: the public
-// card would name a parent that must look as if it were not hosted here.
-func (v *Directory) showable(ctx context.Context, p *graduating) error {
+	// The public card would name a parent that must look as if it were not hosted here.
 	closed := p.parent.Closed
 	if !p.hasParent {
 		above, ok, err := v.Manifest(ctx, p.Request.ParentID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		closed = ok && above.Closed()
 	}
 	if closed {
-		return problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", p.Request.ParentID.Short())
+		return nil, problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", p.Request.ParentID.Short())
 	}
-	return nil
+	return p, nil
 }
 
 // restoreState reads the record of a party of a graduation, if it is hosted

@@ -81,35 +81,31 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 		if err != nil || !added {
 			return err
 		}
-		return v.addKin(ctx, tx, &m)
-	}))
-}
-
-// addKin adds the changes of hosted records by a new manifest to tx.
-func (v *Directory) addKin(ctx context.Context, tx *store.Tx, m *composite.Manifest) error {
-	child, ok, err := v.read(ctx, m.ChildID)
-	if err != nil {
-		return err
-	}
-	if ok {
-		if child.IsDeleted() {
-			return deleted(&child)
-		}
-		if err := child.stays(m); err != nil {
+		// The records of hosted parties change, too.
+		child, ok, err := v.read(ctx, m.ChildID)
+		if err != nil {
 			return err
+		}
+		if ok {
+			if child.IsDeleted() {
+				return deleted(&child)
+			}
+			if err := child.stays(&m); err != nil {
+				return err
+			}
+			if v.Vault == nil {
+				return problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the admin API, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
+			}
+			child.bind(&m)
+			if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifest, logbook.ManifestTaken(m.Hash(), m.ParentID)}); err != nil {
+				return err
+			}
 		}
 		if v.Vault == nil {
-			return problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the admin API, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
+			return nil
 		}
-		child.bind(m)
-		if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifest, logbook.ManifestTaken(m.Hash(), m.ParentID)}); err != nil {
-			return err
-		}
-	}
-	if v.Vault == nil {
-		return nil
-	}
-	return v.markParent(ctx, tx, m.ParentID)
+		return v.markParent(ctx, tx, m.ParentID)
+	}))
 }
 
 // stays refuses a manifest m, if not nil, that names another parent than r has.

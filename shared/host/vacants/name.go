@@ -126,16 +126,6 @@ func (s *spelling) leave(tx *store.Tx) {
 	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: indexed(&s.tombstone, afterNames+id.String())}, id)
 }
 
-// claimFree is claim for a name that was free a moment ago: taken since then, it is
-// a conflict of the store, so that the caller looks again at who has it.
-func (v *Directory) claimFree(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
-	err := v.claim(ctx, tx, by, name, r)
-	if problem.Is(err, problem.Conflict) {
-		err = &store.ConflictError{Key: NameKey(name)}
-	}
-	return err
-}
-
 // giveUp adds to tx that r no longer has its name, to which the document at k leads. The name stays
 // its tenant's. A name of which two tenants had spellings becomes the operator's.
 func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
@@ -171,7 +161,17 @@ type ReservedName struct {
 func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
 	at, err := store.ParseCursor(cursor)
 	if err == nil && at.Key.Partition != NameOwnerDocs.Partition {
-		return v.deletedNames(ctx, tenant, cursor, n)
+		// First the names of deleted vacants. After their last page, the cursor leads to the names that
+		// were given up by a rename.
+		records, next, err := v.list(ctx, Tenant(tenant), Tenant(tenant).names(), cursor, n, (*Record).IsDeleted)
+		if err == nil && next == "" {
+			next = store.Cursor{Sort: reserved, Key: NameOwnerDocs.Key(beforeIDs)}.String()
+		}
+		names := make([]ReservedName, len(records))
+		for i, r := range records {
+			names[i] = ReservedName{r.Name, r.Tenant, r.ID}
+		}
+		return names, next, err
 	}
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
@@ -189,20 +189,6 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 		names[i] = ReservedName{Name: owner.Name, Tenant: owner.Tenant}
 	}
 	return names, next, nil
-}
-
-// deletedNames returns a page of the names that deleted vacants of a tenant have. After the last
-// page, the cursor leads to the names that were given up by a rename.
-func (v *Directory) deletedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
-	records, next, err := v.list(ctx, Tenant(tenant), Tenant(tenant).names(), cursor, n, (*Record).IsDeleted)
-	if err == nil && next == "" {
-		next = store.Cursor{Sort: reserved, Key: NameOwnerDocs.Key(beforeIDs)}.String()
-	}
-	names := make([]ReservedName, len(records))
-	for i, r := range records {
-		names[i] = ReservedName{r.Name, r.Tenant, r.ID}
-	}
-	return names, next, err
 }
 
 // CountNames returns how many names belong to a tenant: the names of its vacants and its reserved

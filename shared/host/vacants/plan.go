@@ -130,7 +130,8 @@ func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 	t := tree{vacants: v, of: r, plan: p}
 	top := *r
 	for range plan.MaxDepth + 1 { // a composite further up would be too far above r in any case
-		if err := t.check(ctx, &top); err != nil {
+		t.calls = 0
+		if err := t.walk(ctx, &top, nil); err != nil {
 			return err
 		}
 		m, ok, err := v.Manifest(ctx, top.ID)
@@ -152,11 +153,6 @@ type tree struct {
 	of      *Record // whose plan is new
 	plan    *plan.Plan
 	calls   int
-}
-
-func (t *tree) check(ctx context.Context, top *Record) error {
-	t.calls = 0
-	return t.walk(ctx, top, nil)
 }
 
 // walk visits r and its delegates. path are the composites above r.

@@ -103,18 +103,6 @@ func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error)
 	return ok && g.Status == registry.StatusActive, err
 }
 
-// trusted refuses a revoked key, so it cannot return as a new vacant.
-func (v *Directory) trusted(ctx context.Context, key *identity.Key) error {
-	if v.Registry == nil || key == nil {
-		return nil
-	}
-	gone, err := v.Registry.IsRevoked(ctx, key.ID())
-	if err == nil && gone {
-		err = problem.New(problem.Revoked, "the key of %s was revoked; it is hosted no more", key.ID().Short())
-	}
-	return err
-}
-
 // wished returns the options of a publication, given the current registration.
 type wished func(*registry.Registration) (PublishOptions, error)
 

@@ -227,24 +227,21 @@ func (m *memory) put(id identity.ID, r remembered, generation uint64) {
 		m.items = make(map[identity.ID]remembered)
 	}
 	if _, there := m.items[id]; !there && len(m.items) >= memoryItems {
-		m.sweep(r.until.Add(-memoryTime))
-	}
-	m.items[id] = r
-}
-
-// sweep makes room: it removes expired items, or any item if none has expired.
-func (m *memory) sweep(now time.Time) {
-	for id, r := range m.items {
-		if !now.Before(r.until) {
+		// Make room: remove expired items, or any item if none has expired.
+		now := r.until.Add(-memoryTime)
+		for id, r := range m.items {
+			if !now.Before(r.until) {
+				delete(m.items, id)
+			}
+		}
+		for id := range m.items {
+			if len(m.items) < memoryItems {
+				break
+			}
 			delete(m.items, id)
 		}
 	}
-	for id := range m.items {
-		if len(m.items) < memoryItems {
-			return
-		}
-		delete(m.items, id)
-	}
+	m.items[id] = r
 }
 
 // forget drops everything, after every write of this instance.

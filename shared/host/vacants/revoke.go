@@ -97,22 +97,16 @@ func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocatio
 		if err != nil || receipt.Replayed || v.Vault == nil {
 			return err
 		}
-		return v.addSinking(ctx, tx, rev.ID)
+		r, ok, err := v.read(ctx, rev.ID)
+		if err != nil || !ok || r.State.Closed() {
+			return err
+		}
+		from := r.State
+		r.State = lifecycle.Sunk
+		return v.addChange(ctx, tx, &r, &entry{logbook.KindStateChanged, logbook.StateChanged(from, r.State)})
 	})
 	if err != nil {
 		return registry.Receipt{}, registry.Problem(err)
 	}
 	return receipt, nil
-}
-
-// addSinking adds to tx that id becomes SUNK. It adds nothing if id is not
-// hosted here or is terminal.
-func (v *Directory) addSinking(ctx context.Context, tx *store.Tx, id identity.ID) error {
-	r, ok, err := v.read(ctx, id)
-	if err != nil || !ok || r.State.Closed() {
-		return err
-	}
-	from := r.State
-	r.State = lifecycle.Sunk
-	return v.addChange(ctx, tx, &r, &entry{logbook.KindStateChanged, logbook.StateChanged(from, r.State)})
 }

@@ -117,8 +117,13 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	if err != nil || c.done(&r) && next == nil && by == r.By {
 		return r, err
 	}
-	if err := c.overtaken(&r); err != nil {
-		return r, err
+	switch {
+	case c.After != nil && *c.After != r.Agent:
+		return r, problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.After)
+	case !c.Seen.IsZero() && !r.Changed.Equal(c.Seen):
+		return r, problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
+	case r.State.Closed():
+		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
 	}
 	if err := v.rename(ctx, tx, &r, c); err != nil {
 		return r, err
@@ -170,20 +175,6 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		}
 	}
 	return after, v.addChange(ctx, tx, &after, e)
-}
-
-// overtaken refuses changes that were decided on another record, and of a terminal
-// vacant.
-func (c *Changes) overtaken(r *Record) error {
-	switch {
-	case c.After != nil && *c.After != r.Agent:
-		return problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.After)
-	case !c.Seen.IsZero() && !r.Changed.Equal(c.Seen):
-		return problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
-	case r.State.Closed():
-		return problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
-	}
-	return nil
 }
 
 // chosenBy returns the party that chose r's substrate or agent, after c. A tenant

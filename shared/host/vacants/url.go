@@ -54,20 +54,17 @@ func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err er
 		return 0, problem.New(problem.Conflict, "this host's URL is set where it is deployed: it is %s", v.URL)
 	}
 	if v.URL == "" {
-		if err := v.keepURL(ctx, base); err != nil {
-			return 0, err
+		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+			kept, d, err := URLDocs.Get(ctx, tx, URLKey())
+			if err != nil || kept.URL == base {
+				return err
+			}
+			URLDocs.Put(tx, store.Doc{Key: d.Key}, hostURL{base})
+			return nil
+		})
+		if err != nil {
+			return 0, store.Problem(err)
 		}
 	}
 	return v.Rebase(ctx)
-}
-
-func (v *Directory) keepURL(ctx context.Context, base string) error {
-	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		kept, d, err := URLDocs.Get(ctx, tx, URLKey())
-		if err != nil || kept.URL == base {
-			return err
-		}
-		URLDocs.Put(tx, store.Doc{Key: d.Key}, hostURL{base})
-		return nil
-	}))
 }

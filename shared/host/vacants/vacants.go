@@ -20,9 +20,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2"
+
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/retry"
@@ -84,7 +87,11 @@ func New(c Config) *Directory {
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime
 	}
-	return &Directory{Config: c, agents: newAgentCache(), signers: sealed.Vacant.NewSigners(c.Vault, c.Now, c.KeyTime), hostSigners: sealed.Host.NewSigners(c.Vault, c.Now, c.KeyTime)}
+	agents, err := lru.New[store.Key, definition.Agent](cachedAgents)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &Directory{Config: c, agents: agents, signers: sealed.Vacant.NewSigners(c.Vault, c.Now, c.KeyTime), hostSigners: sealed.Host.NewSigners(c.Vault, c.Now, c.KeyTime)}
 }
 
 // Format prints only the type, for every verb.
