@@ -36,7 +36,16 @@ func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int)
 			return nil, Problem(err)
 		}
 		for _, d := range docs {
-			m, err := r.listedAs(ctx, parent, d)
+			if !ManifestDocs.Matches(d.Key) {
+				return nil, problem.New(problem.Damaged, "%s is listed as a manifest", clip(d.Key.String()))
+			}
+			m, err := ManifestDocs.Parse(d)
+			if err == nil {
+				err = r.checkOpened(ctx, &m)
+			}
+			if err == nil && m.Manifest.ParentID != parent {
+				err = problem.New(problem.Damaged, "manifest of %s is listed as another parent's", m.Manifest.ChildID.Short())
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -45,11 +54,6 @@ func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int)
 			}
 		}
 	}
-	return r.fill(ctx, siblings, parent, n)
-}
-
-// fill appends children that are not in siblings, up to n in all.
-func (r *Registry) fill(ctx context.Context, siblings []ManifestDocument, parent identity.ID, n int) ([]ManifestDocument, error) {
 	ids, _, err := r.Children(ctx, parent, "", n)
 	if err != nil {
 		return nil, err
@@ -67,18 +71,4 @@ func (r *Registry) fill(ctx context.Context, siblings []ManifestDocument, parent
 		}
 	}
 	return siblings, nil
-}
-
-func (r *Registry) listedAs(ctx context.Context, parent identity.ID, d store.Doc) (ManifestDocument, error) {
-	if !ManifestDocs.Matches(d.Key) {
-		return ManifestDocument{}, problem.New(problem.Damaged, "%s is listed as a manifest", clip(d.Key.String()))
-	}
-	m, err := ManifestDocs.Parse(d)
-	if err == nil {
-		err = r.checkOpened(ctx, &m)
-	}
-	if err == nil && m.Manifest.ParentID != parent {
-		err = problem.New(problem.Damaged, "manifest of %s is listed as another parent's", m.Manifest.ChildID.Short())
-	}
-	return m, err
 }

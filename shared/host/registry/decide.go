@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -156,7 +157,11 @@ func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *
 	if last := a.tip().ActorSeq; e.ActorSeq != last+1 {
 		return a, nil, problem.New(problem.Sequence, "actor_seq must equal last_seq + 1 = %d, got %d", last+1, e.ActorSeq)
 	}
-	return a, nil, checkTime(e, r.now())
+	now, at := r.now(), time.UnixMilli(e.Time)
+	if at.After(now.Add(MaxAhead)) || at.Before(now.Add(-MaxAge)) {
+		return a, nil, problem.New(problem.Clock, "event_ts_ms: expected a time from 24 hours before to 5 minutes after %d, got %d", now.UnixMilli(), e.Time)
+	}
+	return a, nil, nil
 }
 
 func revoked(id identity.ID) error {
@@ -178,7 +183,11 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	if err != nil {
 		return nil, err
 	}
-	e := p.register(&c)
+	e := event.Event{
+		Type: event.Register, Actor: c.VacantID,
+		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.Effective(p.Visibility)),
+		Key:     p.Key, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
+	}
 	if !e.Verify() {
 		return nil, problem.New(problem.BadSignature, "event signature did not verify")
 	}
@@ -191,7 +200,9 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	}
 	known, sent := a.reg.CardHash, c.Hash()
 	if replaced, ok := event.Replaces(p.Key); a.registered() && known != sent && !(ok && replaced == known) {
-		return nil, equivocation(known, sent)
+		return nil, &EquivocationError{known, sent, problem.New(problem.Equivocation,
+			"the card of this halo_version is %s, and another was sent: %s; an event whose idempotency_key begins with %q says that one follows the other",
+			known, sent, event.ReplacesKey(known))}
 	}
 	g := a.reg
 	g.Signed = p.State.Effective(p.Visibility)

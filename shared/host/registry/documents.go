@@ -143,10 +143,3 @@ func vacantOf(k store.Key) (identity.ID, error) {
 	}
 	return id, nil
 }
-
-// revocationList is the range of all revocations, without the list document.
-func revocationList() store.Range {
-	r := RevokedDocs.All()
-	r.First = "0"
-	return r
-}

@@ -78,7 +78,19 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 			return nil, err
 		}
 		if d == Descendants {
-			found = keepChildrenOf(found, level, seen)
+			// An edge may remain from a manifest that a closed one replaced. Removed ids do not count
+			// as seen, because their true edge may be further down.
+			above := make(map[identity.ID]bool, len(level))
+			for i := range level {
+				above[level[i].ID] = true
+			}
+			found = slices.DeleteFunc(found, func(g Registration) bool {
+				if g.ParentProven && above[*g.Parent] {
+					return false
+				}
+				delete(seen, g.ID)
+				return true
+			})
 		}
 		level = found
 		for i := range level {
@@ -86,23 +98,6 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 		}
 	}
 	return chain, nil
-}
-
-// keepChildrenOf removes registrations whose parent is not in level: an edge may remain
-// from a manifest that a closed one replaced. Removed ids do not count as seen,
-// because their true edge may be further down.
-func keepChildrenOf(found, level []Registration, seen map[identity.ID]bool) []Registration {
-	above := make(map[identity.ID]bool, len(level))
-	for i := range level {
-		above[level[i].ID] = true
-	}
-	return slices.DeleteFunc(found, func(g Registration) bool {
-		if g.ParentProven && above[*g.Parent] {
-			return false
-		}
-		delete(seen, g.ID)
-		return true
-	})
 }
 
 func (g *Registration) parents() []identity.ID {

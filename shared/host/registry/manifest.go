@@ -167,7 +167,7 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	}
 	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
-		if known.matches(m) {
+		if same(&known.Manifest, m) || same(known.Born(), m) {
 			return false, nil
 		}
 		if err := known.checkReplace(m); err != nil {
@@ -247,12 +247,6 @@ func (r *Registry) checkOpened(ctx context.Context, m *ManifestDocument) error {
 		err = m.CheckOpened(d)
 	}
 	return err
-}
-
-// matches reports whether m is the stored manifest, or the manifest from
-// before graduation.
-func (d *ManifestDocument) matches(m *composite.Manifest) bool {
-	return same(&d.Manifest, m) || same(d.Born(), m)
 }
 
 func same(a, b *composite.Manifest) bool {

@@ -86,12 +86,6 @@ func (e *EquivocationError) Members() any {
 // Unwrap is the problem, of kind Equivocation.
 func (e *EquivocationError) Unwrap() error { return e.problem }
 
-func equivocation(known, sent identity.Hash) error {
-	return &EquivocationError{known, sent, problem.New(problem.Equivocation,
-		"the card of this halo_version is %s, and another was sent: %s; an event whose idempotency_key begins with %q says that one follows the other",
-		known, sent, event.ReplacesKey(known))}
-}
-
 // checkSchema checks p's members, without parsing the card.
 func (p *Publication) checkSchema() error {
 	if _, err := lifecycle.ParseState(string(p.State)); err != nil {
@@ -180,22 +174,4 @@ func (p *Publication) readCard() (card.Card, error) {
 		return c, problem.New(problem.Malformed, "capability card: expected no U+001F in capability_text and endpoint")
 	}
 	return c, nil
-}
-
-// register returns the event that p signed, over the effective visibility.
-func (p *Publication) register(c *card.Card) event.Event {
-	return event.Event{
-		Type: event.Register, Actor: c.VacantID,
-		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.Effective(p.Visibility)),
-		Key:     p.Key, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
-	}
-}
-
-// checkTime refuses an event whose time is far from now.
-func checkTime(e *event.Event, now time.Time) error {
-	at := time.UnixMilli(e.Time)
-	if at.After(now.Add(MaxAhead)) || at.Before(now.Add(-MaxAge)) {
-		return problem.New(problem.Clock, "event_ts_ms: expected a time from 24 hours before to 5 minutes after %d, got %d", now.UnixMilli(), e.Time)
-	}
-	return nil
 }

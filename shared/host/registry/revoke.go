@@ -103,7 +103,9 @@ func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Rev
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
 		return nil, "", problem.Invalid("cursor", "the next of an earlier page", clip(cursor))
 	}
-	docs, next, err := r.Store.Docs(ctx, revocationList(), n, cursor)
+	list := RevokedDocs.All()
+	list.First = "0" // after the list document
+	docs, next, err := r.Store.Docs(ctx, list, n, cursor)
 	if err != nil {
 		return nil, "", Problem(err)
 	}

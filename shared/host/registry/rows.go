@@ -74,7 +74,11 @@ func DecodeEventRow(row store.Row) (Leaf, error) {
 // and hash follow from the row's position and these.
 func (l *Logged) data() []byte {
 	b := make([]byte, 0, 128+len(l.Signature)+len(l.Key)+len(l.Payload))
-	b = append(b, rowFormat, typeCode(l.Type))
+	code := byte(codeRegister)
+	if l.Type == event.Revoke {
+		code = codeRevoke
+	}
+	b = append(b, rowFormat, code)
 	b = binary.AppendUvarint(b, l.Seq)
 	b = append(b, l.Prev[:]...)
 	b = binary.AppendUvarint(b, uint64(l.Time))
@@ -87,13 +91,6 @@ const (
 	codeRegister = 1
 	codeRevoke   = 2
 )
-
-func typeCode(t event.Type) byte {
-	if t == event.Revoke {
-		return codeRevoke
-	}
-	return codeRegister
-}
 
 // DecodeActorRow reads a row of an actor's stream. The error is of kind Damaged
 // if it is unreadable. The signature is not verified.

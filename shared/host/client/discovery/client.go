@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,13 +108,6 @@ func (c *Client) route() Route {
 	return c.personal
 }
 
-func (c *Client) searchTime() time.Duration {
-	if c.SearchTime == 0 {
-		return DefaultSearchTime
-	}
-	return c.SearchTime
-}
-
 // Outcome is the result of CallCapability. Result is the result of the last
 // vacant called.
 type Outcome struct {
@@ -140,22 +134,16 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 		if !t.Card.Verify() {
 			return dispatch.Result{}, fresh, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
 		}
-		var err error
-		if fresh, err = c.note(ctx, t.Card); err != nil {
+		err := c.memory().Change(ctx, c.self(), func(m *Remembered) (changed bool) {
+			fresh, changed = m.see(t.Card.VacantID, t.Card.Hash(), c.now())
+			return changed
+		})
+		if err != nil {
 			return dispatch.Result{}, fresh, err
 		}
 	}
 	res, err := c.Caller.Call(ctx, t, msg)
 	return res, fresh, err
-}
-
-// note records a card before it is used.
-func (c *Client) note(ctx context.Context, used *card.Card) (fresh Freshness, err error) {
-	err = c.memory().Change(ctx, c.self(), func(m *Remembered) (changed bool) {
-		fresh, changed = m.see(used.VacantID, used.Hash(), c.now())
-		return changed
-	})
-	return fresh, err
 }
 
 // CallCapability finds vacants by q, chooses one by the Policy and calls it. If
@@ -173,20 +161,13 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 		found, err := c.Search(ctx, q)
 		found.DropPartial()
 		if err == nil && len(found.Matches) == 0 {
-			err = nobody(q, found)
+			err = problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words)
+			if n := len(found.Dropped); n > 0 {
+				err = problem.New(problem.NotFound, "no vacant was found for %.80q that can be called: %d were dropped, the first since: %s", q.Words, n, found.Dropped[0].Reason)
+			}
 		}
 		return Outcome{Found: found, Choices: Choose(c.Policy, found.Matches)}, err
 	})
-}
-
-// nobody is the error of a search without usable matches. It says what was
-// found and why it is unusable.
-func nobody(q Query, f Found) error {
-	if len(f.Dropped) == 0 {
-		return problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words)
-	}
-	return problem.New(problem.NotFound, "no vacant was found for %.80q that can be called: %d were dropped, the first since: %s",
-		q.Words, len(f.Dropped), f.Dropped[0].Reason)
 }
 
 // CallChosen calls the best of the choices that choose returns, like
@@ -223,8 +204,22 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 			return out, err
 		}
 	}
-	err = c.tryAll(ctx, question, &out, msg)
-	return out, err
+	// Call one match after the other until one answers or may have accepted.
+	var failed error
+	for _, next := range out.Choices[:min(len(out.Choices), cmp.Or(c.MostTried, DefaultMostTried))] {
+		if failed != nil {
+			out.Tried = append(out.Tried, Try{out.Chosen.ID, out.Chosen.URL, out.Status, failed})
+		}
+		out.Chosen = next.Match
+		out.Result, failed = c.callMatch(ctx, question, &out.Chosen, msg)
+		if failed == nil || ctx.Err() != nil || !elsewhere(out.Result, failed) {
+			return out, failed
+		}
+	}
+	if len(out.Tried) == 0 {
+		return out, failed
+	}
+	return out, problem.Wrap(problem.Of(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.Tried)+1, problem.Of(failed).Text())
 }
 
 // underWay returns the vacant of an open question.
@@ -249,30 +244,6 @@ func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice
 	m := Match{ID: kept.VacantID, Card: kept, CardHash: kept.Hash(), URL: urls[0], others: urls[1:], Registry: o.Registry, Freshness: Same}
 	m.route, err = c.route()(o.Registry, &kept)
 	return []Choice{{Match: m}}, err
-}
-
-// tryAll calls one match after the other until one answers or may have
-// accepted.
-func (c *Client) tryAll(ctx context.Context, question identity.Hash, out *Outcome, msg envelope.Message) error {
-	most := c.MostTried
-	if most == 0 {
-		most = DefaultMostTried
-	}
-	var failed error
-	for _, next := range out.Choices[:min(len(out.Choices), most)] {
-		if failed != nil {
-			out.Tried = append(out.Tried, Try{out.Chosen.ID, out.Chosen.URL, out.Status, failed})
-		}
-		out.Chosen = next.Match
-		out.Result, failed = c.callMatch(ctx, question, &out.Chosen, msg)
-		if failed == nil || ctx.Err() != nil || !elsewhere(out.Result, failed) {
-			return failed
-		}
-	}
-	if len(out.Tried) == 0 {
-		return failed
-	}
-	return problem.Wrap(problem.Of(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.Tried)+1, problem.Of(failed).Text())
 }
 
 // elsewhere reports whether another vacant may be called after res and err:

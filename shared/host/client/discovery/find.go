@@ -68,7 +68,21 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 		all.Go(func() { pages[i] = c.page(ctx, r, q, local) })
 	}
 	all.Wait()
-	found := merge(pages)
+	var found Found
+	for _, p := range pages {
+		if p.err != nil {
+			found.Failed = append(found.Failed, p.err)
+		}
+		found.Matches = append(found.Matches, p.matches...)
+		found.Dropped = append(found.Dropped, p.dropped...)
+	}
+	if len(pages) == 1 {
+		found.Next = pages[0].next
+	} else {
+		slices.SortStableFunc(found.Matches, func(a, b Match) int {
+			return cmp.Or(min(len(a.Missing), 1)-min(len(b.Missing), 1), cmp.Compare(b.Rank, a.Rank))
+		})
+	}
 	if len(found.Failed) == len(pages) {
 		cause := found.Failed[0]
 		if len(pages) > 1 {
@@ -76,7 +90,12 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 		}
 		return found, problem.Wrap(problem.Of(cause).Kind, cause, "no registry could be searched: %s", problem.Of(cause).Text())
 	}
-	if err := c.freshen(ctx, found.Matches); err != nil {
+	if err := c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
+		for i := range found.Matches {
+			found.Matches[i].Freshness = m.freshness(found.Matches[i].ID, found.Matches[i].CardHash)
+		}
+		return false
+	}); err != nil {
 		return found, err
 	}
 	found.once()
@@ -88,7 +107,7 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 func localQuery(q Query) (search.Query, error) {
 	words, err := search.ParseWords(q.Words)
 	if err != nil {
-		return search.Query{}, usage(err)
+		return search.Query{}, problem.Wrap(problem.Usage, nil, "%s", problem.Of(err).Text())
 	}
 	if q.Limit < 0 || q.Limit > maxLimit {
 		return search.Query{}, problem.New(problem.Usage, "limit: expected 1 to %d, got %d", maxLimit, q.Limit)
@@ -97,10 +116,6 @@ func localQuery(q Query) (search.Query, error) {
 		Words: words, Tag: search.Normalise(q.Tag), ClaimedFamily: q.Family, MaxPrice: q.MaxPrice,
 		MinScore: q.MinReputation, Limit: cmp.Or(q.Limit, defaultLimit),
 	}, nil
-}
-
-func usage(err error) error {
-	return problem.Wrap(problem.Usage, nil, "%s", problem.Of(err).Text())
 }
 
 // page is one registry's judged result.
@@ -113,7 +128,7 @@ type page struct {
 
 // page asks one registry, within SearchTime.
 func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, local search.Query) page {
-	ctx, cancel := context.WithTimeout(ctx, c.searchTime())
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.SearchTime, DefaultSearchTime))
 	defer cancel()
 	sent, ours, err := c.ask(ctx, r, q, local)
 	if err != nil {
@@ -158,26 +173,6 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 	return out
 }
 
-// merge merges pages.
-func merge(pages []page) Found {
-	var found Found
-	for _, p := range pages {
-		if p.err != nil {
-			found.Failed = append(found.Failed, p.err)
-		}
-		found.Matches = append(found.Matches, p.matches...)
-		found.Dropped = append(found.Dropped, p.dropped...)
-	}
-	if len(pages) == 1 {
-		found.Next = pages[0].next
-	} else {
-		slices.SortStableFunc(found.Matches, func(a, b Match) int {
-			return cmp.Or(min(len(a.Missing), 1)-min(len(b.Missing), 1), cmp.Compare(b.Rank, a.Rank))
-		})
-	}
-	return found
-}
-
 // once keeps each vacant once. Of two cards, an unseen one is newer than a seen
 // one, and a seen one newer than one it replaced.
 func (f *Found) once() {
@@ -203,16 +198,6 @@ func (f *Found) once() {
 
 func age(f Freshness) int { return slices.Index([]Freshness{Changed, Same, FirstSeen, Outdated}, f) }
 
-// freshen sets each match's Freshness.
-func (c *Client) freshen(ctx context.Context, matches []Match) error {
-	return c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
-		for i := range matches {
-			matches[i].Freshness = m.freshness(matches[i].ID, matches[i].CardHash)
-		}
-		return false
-	})
-}
-
 // Search routes of a registry, in the order of trying.
 const (
 	routeOurs      = iota // GET /v1/search
@@ -224,13 +209,20 @@ const (
 // ask uses the best search route that a registry has. ours: the registry
 // applied the whole query.
 func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, local search.Query) (p registryclient.Page, ours bool, err error) {
-	known := c.knownRoute(r.URL)
+	c.mu.Lock()
+	known := c.routes[r.URL]
+	c.mu.Unlock()
 	for i := range searchRoutes {
 		route := (known + i) % searchRoutes
 		p, err = askBy(ctx, r, route, q, local)
 		if !lacks(err) {
 			if err == nil {
-				c.knowRoute(r.URL, route)
+				c.mu.Lock()
+				if c.routes == nil {
+					c.routes = make(map[string]int)
+				}
+				c.routes[r.URL] = route
+				c.mu.Unlock()
 			}
 			return p, route == routeOurs, err
 		}
@@ -251,45 +243,21 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 	if len(local.Words) > 1 || q.Tag != "" || q.MaxPrice != nil || q.MinReputation > 0 {
 		limit = maxLimit
 	}
-	word := longest(local.Words)
+	word := "" // the longest
+	for _, w := range local.Words {
+		if utf8.RuneCountInString(w) > utf8.RuneCountInString(word) {
+			word = w
+		}
+	}
 	if route == routeSDK {
 		return r.SearchCapability(ctx, word, limit)
 	}
-	return r.QueryCapability(ctx, escaped(word), q.Family, limit)
+	// The search of the reference needs non-ASCII characters in JSON's escapes.
+	return r.QueryCapability(ctx, strings.Trim(string(canon.AppendStringA(nil, word)), `"`), q.Family, limit)
 }
 
 // lacks reports that a registry does not have a route.
 func lacks(err error) bool {
 	var s *registryclient.StatusError
 	return errors.As(err, &s) && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, s.Status)
-}
-
-func longest(words []string) (best string) {
-	for _, w := range words {
-		if utf8.RuneCountInString(w) > utf8.RuneCountInString(best) {
-			best = w
-		}
-	}
-	return best
-}
-
-// escaped is a word as the reference's search needs it: non-ASCII characters
-// are JSON-escaped there.
-func escaped(word string) string {
-	return strings.Trim(string(canon.AppendStringA(nil, word)), `"`)
-}
-
-func (c *Client) knownRoute(registry string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.routes[registry]
-}
-
-func (c *Client) knowRoute(registry string, route int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.routes == nil {
-		c.routes = make(map[string]int)
-	}
-	c.routes[registry] = route
 }

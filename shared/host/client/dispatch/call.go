@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -151,8 +152,10 @@ func (r *run) call(ctx context.Context, msg envelope.Message) error {
 		case e != nil:
 			err = r.send(ctx, *e, resumed)
 			resumed = false
+		case len(r.st.Sent)+len(r.st.Live) >= MaxListed && r.c.AutoReset:
+			err = r.signReset(ctx, time.Time{})
 		case len(r.st.Sent)+len(r.st.Live) >= MaxListed:
-			err = r.overfull(ctx)
+			err = r.tooMany()
 		default:
 			err = r.sign(ctx, msg)
 			resumed = false
@@ -187,14 +190,6 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	}
 	r.hold(e)
 	return r.save()
-}
-
-// overfull handles too many listed envelopes for one sequence number.
-func (r *run) overfull(ctx context.Context) error {
-	if r.c.AutoReset {
-		return r.signReset(ctx, time.Time{})
-	}
-	return r.tooMany()
 }
 
 func (r *run) tooMany() error {
@@ -233,7 +228,8 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			err = r.awaitAnswer(ctx, &e, rest, pendings)
 			pendings++
 		} else {
-			if n++; r.lastTry(n) {
+			// While the target cannot have accepted the call, another vacant may be called soon.
+			if n++; n >= r.c.tries() || r.c.BriefTries > 0 && !r.doubt && n >= r.c.BriefTries {
 				return r.endPosting(ctx, e, h, errors.Join(err, unclear(a)))
 			}
 			err = r.pause(ctx, n-1)
@@ -254,13 +250,6 @@ func (r *run) priced(at string) string {
 		sep = "&"
 	}
 	return at + sep + "max_price=" + strconv.FormatInt(*r.c.MaxPrice, 10)
-}
-
-// lastTry reports whether n tries are enough. While the target cannot have
-// accepted the call, another vacant may be called soon.
-func (r *run) lastTry(n int) bool {
-	brief := r.c.BriefTries > 0 && !r.doubt
-	return n >= r.c.tries() || brief && n >= r.c.BriefTries
 }
 
 // doubtful reports whether the target may have accepted a call although a or
@@ -339,21 +328,17 @@ func (r *run) handOver() error {
 			r.t.Name, l.Request.Seq, l.ReplySeq, l.ReplyHash)
 	case Unanswered:
 		reason := strings.TrimPrefix(l.Detail, problem.BehaviourFailed.Row().Text+": ")
-		return problem.New(l.failure(), "call %d to %s failed: %s", l.Request.Seq, r.t.Name, reason)
+		kind := problem.BehaviourFailed
+		for _, k := range problem.Kinds() {
+			if k.String() == l.Code && (k.IsFailure() || k == problem.Deadline) {
+				kind = k
+			}
+		}
+		return problem.New(kind, "call %d to %s failed: %s", l.Request.Seq, r.t.Name, reason)
 	case AnswerLost:
 		return problem.New(problem.BehaviourFailed, "%s accepted call %d, but its answer is lost", r.t.Name, l.Request.Seq)
 	}
 	return nil
-}
-
-// failure is the kind of an outcome without an answer.
-func (l *Late) failure() problem.Kind {
-	for _, k := range problem.Kinds() {
-		if k.String() == l.Code && (k.IsFailure() || k == problem.Deadline) {
-			return k
-		}
-	}
-	return problem.BehaviourFailed
 }
 
 // deliver hands over all late outcomes.
@@ -443,9 +428,15 @@ func pointless(err error) bool {
 }
 
 func (r *run) pause(ctx context.Context, n int) error {
-	d := pauseBefore(n)
+	d := longPause
+	if n <= 4 {
+		d = min(firstPause<<n, longPause)
+	}
 	r.waited += d
-	return r.c.wait(ctx, d)
+	if r.c.Wait != nil {
+		return r.c.Wait(ctx, d)
+	}
+	return retry.Sleep(ctx, d)
 }
 
 // unclear is the host's own explanation for an inconclusive reply.

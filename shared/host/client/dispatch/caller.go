@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -229,33 +229,12 @@ func (c *Caller) rand() io.Reader {
 	return c.Rand
 }
 
-func (c *Caller) wait(ctx context.Context, d time.Duration) error {
-	if c.Wait != nil {
-		return c.Wait(ctx, d)
-	}
-	return retry.Sleep(ctx, d)
-}
-
 func (c *Caller) tries() int {
-	if c.Tries == 0 {
-		return DefaultTries
-	}
-	return c.Tries
+	return cmp.Or(c.Tries, DefaultTries)
 }
 
 func (c *Caller) patience() time.Duration {
-	if c.Patience == 0 {
-		return DefaultPatience
-	}
-	return c.Patience
-}
-
-// pauseBefore is the n-th pause between tries, from 0.
-func pauseBefore(n int) time.Duration {
-	if n > 4 {
-		return longPause
-	}
-	return min(firstPause<<n, longPause)
+	return cmp.Or(c.Patience, DefaultPatience)
 }
 
 // save makes the state durable. After an error the operation must end, because

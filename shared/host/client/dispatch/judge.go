@@ -30,7 +30,11 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 	r.res.Status, r.res.Pay = a.status, a.pay
 	switch {
 	case a.status == 200 && a.state == "", a.status == 0 && a.result:
-		return r.applyAnswer(e, h, a)
+		reply, err := envelope.DecodeResponse(a.body)
+		if err != nil {
+			return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
+		}
+		return r.take(e, h, &reply, a.cut, r.st.nextNamed(h) != nil)
 	case a.state == stateAnswered:
 		return r.applyStored(e, h, a)
 	case a.state == stateUnanswered:
@@ -43,7 +47,12 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 		v, x = r.applyConflict(e, h, a, before)
 		return v, x, nil
 	case !a.now.IsZero():
-		return r.applyClock(h, a)
+		// The host says that the envelope is signed ahead of its clock.
+		r.st.moveToLive(h)
+		if err := r.setClock(a.now); err != nil {
+			return refused, nil, err
+		}
+		return signAgain, nil, nil
 	}
 	// Not accepted now. It stays listed, because a copy may still arrive. A
 	// question that may have been accepted before stays in hand as well: signed
@@ -59,15 +68,6 @@ func (r *run) httpStatus(a answer) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d)", a.status)
-}
-
-// applyAnswer handles 200 with an answer.
-func (r *run) applyAnswer(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
-	reply, err := envelope.DecodeResponse(a.body)
-	if err != nil {
-		return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
-	}
-	return r.take(e, h, &reply, a.cut, r.st.nextNamed(h) != nil)
 }
 
 // applyStored handles the answer to an envelope that was accepted before.
@@ -214,15 +214,6 @@ func (r *run) settleLost(x envelope.Envelope, h identity.Hash) (verdict, *envelo
 		return done, nil
 	}
 	return signAgain, nil
-}
-
-// applyClock handles a host that says the envelope is signed ahead of its clock.
-func (r *run) applyClock(h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
-	r.st.moveToLive(h)
-	if err := r.setClock(a.now); err != nil {
-		return refused, nil, err
-	}
-	return signAgain, nil, nil
 }
 
 // setClock adopts the host's clock, once in an operation.

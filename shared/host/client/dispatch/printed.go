@@ -57,7 +57,7 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 		v, _, err := r.judge(*e, h, a, true)
 		switch v {
 		case again:
-			return r.unresolvedAnswer()
+			return problem.New(problem.Pending, "this says nothing final; the call to %s is kept: send the same bytes again", r.t.Name)
 		case other:
 			return r.newStuck(RemedyAsk, problem.Conflict, "%s had accepted an earlier call of this number: ask for its answer", r.t.Name)
 		case moved:
@@ -73,10 +73,6 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 		}
 		return r.handOver()
 	})
-}
-
-func (r *run) unresolvedAnswer() error {
-	return problem.New(problem.Pending, "this says nothing final; the call to %s is kept: send the same bytes again", r.t.Name)
 }
 
 // addressee is the listed envelope that an answer belongs to.

@@ -145,7 +145,13 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 	case "thread":
 		s.Thread, err = d.String()
 	case "signed":
-		s.Signed, err = decodeTime(d)
+		if d.Kind() == canon.Null {
+			return d.Null()
+		}
+		var text string
+		if text, err = d.String(); err == nil {
+			s.Signed, err = canon.ParseTime(text)
+		}
 	case "ahead_us":
 		var n int64
 		if n, err = d.Int64(); err == nil {
@@ -211,17 +217,6 @@ func decodeHash(d *canon.Decoder) (h identity.Hash, err error) {
 		return h, err
 	}
 	return identity.ParseHash(t)
-}
-
-func decodeTime(d *canon.Decoder) (t time.Time, err error) {
-	if d.Kind() == canon.Null {
-		return t, d.Null()
-	}
-	text, err := d.String()
-	if err != nil {
-		return t, err
-	}
-	return canon.ParseTime(text)
 }
 
 func decodePoint(d *canon.Decoder) (p Point, err error) {

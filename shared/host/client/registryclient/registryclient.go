@@ -26,9 +26,6 @@ import (
 // MaxAnswer bounds an answer of a registry in bytes.
 const MaxAnswer = 8 << 20
 
-// limits of an answer: a page of matches is wide, not deep.
-func limits() canon.Limits { return canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024} }
-
 // Transport sends one request: outbound.Acting on a host, dispatch.HTTP on a
 // person's machine. Any answer is a Reply; errors are problems, of kind
 // Unavailable if nothing was sent. Safe for concurrent use.
@@ -128,7 +125,7 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 
 // read parses JSON strictly (no duplicate keys, bounded) and decodes it: in the same pass if the shape can.
 func (c *Client) read(b []byte, path string, into any) error {
-	d := canon.NewDecoder(b, limits())
+	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024}) // a page of matches is wide, not deep
 	shape, decodes := into.(canon.Unmarshaler)
 	var err error
 	if decodes {

@@ -103,11 +103,13 @@ type caller struct {
 // children are inside. Answers to the parent need no reference.
 func (o *Observer) Note(ctx context.Context, seen call.Observation) {
 	n := noted{counts: map[int64]uint32{hourOf(seen.Time): 0}}
-	if o.outside(ctx, seen) {
-		n.counts[hourOf(seen.Time)] = 1
-	}
 	if seen.Parent == nil || *seen.Parent != seen.Pair.Caller {
 		n.refs = []Reference{{seen.Pair.Caller, seen.Position}}
+		// If the caller's parent cannot be read, missing evidence is better than wrong evidence.
+		parent, ok := o.parentOf(ctx, seen.Pair.Caller)
+		if ok && parent != seen.Pair.Vacant && (seen.Parent == nil || parent != *seen.Parent) {
+			n.counts[hourOf(seen.Time)] = 1
+		}
 	}
 	v, due := o.keep(seen.Pair.Vacant, n)
 	if v == nil {
@@ -186,17 +188,6 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 		}
 	}
 	return true
-}
-
-// outside reports whether the caller is from outside the vacant's tree. If that
-// cannot be read the answer is false: missing evidence is better than wrong
-// evidence.
-func (o *Observer) outside(ctx context.Context, seen call.Observation) bool {
-	if seen.Parent != nil && *seen.Parent == seen.Pair.Caller {
-		return false
-	}
-	parent, ok := o.parentOf(ctx, seen.Pair.Caller)
-	return ok && parent != seen.Pair.Vacant && (seen.Parent == nil || parent != *seen.Parent)
 }
 
 // parentOf returns id's parent, zero if it has none; false if it cannot be

@@ -100,7 +100,12 @@ type Signature struct {
 func Open(msg []byte) (Checkpoint, []Signature, error) {
 	c, n, err := open(msg, nil)
 	if err != nil {
-		return c, nil, problem.Wrap(problem.Untrusted, err, "the checkpoint does not verify: %s", reason(err))
+		reason := err.Error() // from the note library: it contains key names only
+		var known *problem.Error
+		if errors.As(err, &known) {
+			reason = known.Text()
+		}
+		return c, nil, problem.Wrap(problem.Untrusted, err, "the checkpoint does not verify: %s", reason)
 	}
 	var cosigned []Signature
 	hosted := false
@@ -143,15 +148,6 @@ func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, e
 		return c, nil, errors.New("the note's text is not a checkpoint")
 	}
 	return c, n, nil
-}
-
-// reason is an error's text, as far as the other side may see it.
-func reason(err error) string {
-	var known *problem.Error
-	if errors.As(err, &known) {
-		return known.Text()
-	}
-	return err.Error() // from the note library: it contains key names only
 }
 
 // verifiers finds the key of a signature: the host's by origin, a vacant's by

@@ -31,7 +31,11 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 		return s, err
 	}
 	// An unreleased lease expires, and sealed state stays.
-	defer func() { _ = l.release(context.WithoutCancel(ctx), held) }()
+	defer func() {
+		if id, err := l.updater().NewWriteID(); err == nil {
+			_, _ = l.hold(context.WithoutCancel(ctx), held.put.If+1, id, 0)
+		}
+	}()
 	signer, err := l.Identity(ctx)
 	if err != nil {
 		return s, err
@@ -56,7 +60,11 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 		if epoch.Size() < l.batch {
 			return s, nil
 		}
-		if held, err = l.renew(ctx, held); err != nil {
+		id, err := l.updater().NewWriteID()
+		if err != nil {
+			return s, err
+		}
+		if held, err = l.hold(ctx, held.put.If+1, id, l.Now().Add(leaseTime).UnixMilli()); err != nil {
 			return s, err
 		}
 	}
@@ -70,11 +78,7 @@ func (l *Log) idle(ctx context.Context) (Sealed, bool, error) {
 		return Sealed{}, false, err
 	}
 	rows, err := l.page(ctx, h, 2)
-	return h.sealedResult(), err == nil && len(rows) == 0, err
-}
-
-func (h *head) sealedResult() Sealed {
-	return Sealed{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}
+	return Sealed{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}, err == nil && len(rows) == 0, err
 }
 
 // grow reads at most one batch of rows after the head, and writes full tiles.
@@ -231,22 +235,6 @@ func (l *Log) acquire(ctx context.Context) (lease, error) {
 		return lease{}, err
 	}
 	return l.hold(ctx, d.Version, a, l.Now().Add(leaseTime).UnixMilli())
-}
-
-func (l *Log) renew(ctx context.Context, held lease) (lease, error) {
-	a, err := l.updater().NewWriteID()
-	if err != nil {
-		return held, err
-	}
-	return l.hold(ctx, held.put.If+1, a, l.Now().Add(leaseTime).UnixMilli())
-}
-
-func (l *Log) release(ctx context.Context, held lease) error {
-	a, err := l.updater().NewWriteID()
-	if err == nil {
-		_, err = l.hold(ctx, held.put.If+1, a, 0)
-	}
-	return err
 }
 
 func (l *Log) hold(ctx context.Context, version uint64, a store.WriteID, until int64) (lease, error) {

@@ -81,17 +81,14 @@ func (b *Book) lock(ctx context.Context, name string, busy func()) (*flock.Flock
 		if n == busyTries {
 			busy()
 		}
-		if err := b.wait(ctx, pollPause); err != nil {
+		wait := b.Wait
+		if wait == nil {
+			wait = retry.Sleep
+		}
+		if err := wait(ctx, pollPause); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
 	}
-}
-
-func (b *Book) wait(ctx context.Context, d time.Duration) error {
-	if b.Wait != nil {
-		return b.Wait(ctx, d)
-	}
-	return retry.Sleep(ctx, d)
 }
 
 // Targets lists the targets with a state, sorted by id.

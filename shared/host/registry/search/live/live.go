@@ -8,6 +8,7 @@ package live
 
 import (
 	"context"
+	"maps"
 	"math"
 	"sync/atomic"
 	"time"
@@ -146,7 +147,8 @@ func (l *Live) follow(ctx context.Context) error {
 		}
 	}
 	l.last.Store(&started)
-	l.forget(registry.ChangeKeyBefore(registry.ChangeKeyAt(started), Overlap))
+	from = registry.ChangeKeyBefore(registry.ChangeKeyAt(started), Overlap) // where the next refresh begins
+	maps.DeleteFunc(l.seen, func(_ identity.ID, s seen) bool { return s.key < from })
 	return nil
 }
 
@@ -155,7 +157,8 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 	var fresh []registry.Registration
 	for i := range changes {
 		g := &changes[i]
-		b.Mark = max(b.Mark, l.notAhead(g.ChangeKey))
+		// If the clock of the host that made the change is ahead, all changes until then would be behind the mark.
+		b.Mark = max(b.Mark, min(g.ChangeKey, registry.ChangeKeyAt(l.now())))
 		if s, ok := l.seen[g.ID]; ok && s.version >= g.DocVersion {
 			continue
 		}
@@ -180,18 +183,5 @@ func add(b *search.Batch, g *registry.Registration) {
 		b.Put = append(b.Put, e)
 	} else {
 		b.Remove = append(b.Remove, g.ID)
-	}
-}
-
-// notAhead is a change's place as a mark: of a host whose clock is ahead it is
-// now, or all that others change until then would be behind the mark.
-func (l *Live) notAhead(key string) string { return min(key, registry.ChangeKeyAt(l.now())) }
-
-// forget drops what the next refresh will not read again.
-func (l *Live) forget(from string) {
-	for id, s := range l.seen {
-		if s.key < from {
-			delete(l.seen, id)
-		}
 	}
 }

@@ -84,26 +84,12 @@ func (h *hit) read(q *search.Query) (search.Hit, error) {
 		return out, fmt.Errorf("OpenSearch's hit %q: %w", h.ID, err)
 	}
 	copy(out.ID[:], id)
-	out.Rank, out.Joined = q.Rank(weightOf(q, score)), joined
-	return out, nil
-}
-
-// A query by score uses the field's value as the score, which is ScoreSteps
-// above the step.
-func weightOf(q *search.Query, score float64) int {
 	weight := int(math.Round(score))
-	if q.ByScore {
+	if q.ByScore { // then the score is the field's value, which is ScoreSteps above the step
 		weight -= search.ScoreSteps
 	}
-	return weight
-}
-
-func scoreOf(q *search.Query, place *search.Place) int {
-	score := q.WeightOf(place.Rank)
-	if q.ByScore {
-		score += search.ScoreSteps
-	}
-	return score
+	out.Rank, out.Joined = q.Rank(weight), joined
+	return out, nil
 }
 
 // ask is the body of a search. A hit's score is an integer below 2^21, exact in
@@ -130,7 +116,11 @@ func ask(q *search.Query) object {
 		"timeout":          slowest,
 	}
 	if q.After != nil {
-		body["search_after"] = []any{scoreOf(q, q.After), min(q.After.Joined, math.MaxInt64)}
+		score := q.WeightOf(q.After.Rank)
+		if q.ByScore {
+			score += search.ScoreSteps
+		}
+		body["search_after"] = []any{score, min(q.After.Joined, math.MaxInt64)}
 	}
 	return body
 }

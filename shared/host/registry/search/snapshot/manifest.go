@@ -50,22 +50,18 @@ func parseManifest(text []byte) (Manifest, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return Manifest{}, errors.New("something follows the object")
 	}
-	return m, m.check()
-}
-
-func (m Manifest) check() error {
 	if m.Format != manifestFormat {
-		return fmt.Errorf("format is %d, want %d", m.Format, manifestFormat)
+		return m, fmt.Errorf("format is %d, want %d", m.Format, manifestFormat)
 	}
 	name, ours := strings.CutPrefix(m.Archive, Prefix)
 	if !ours || strings.Contains(name, "/") || !strings.HasSuffix(name, archiveSuffix) || blob.CheckKey(m.Archive) != nil {
-		return fmt.Errorf("archive %q is not one of %s*%s", m.Archive, Prefix, archiveSuffix)
+		return m, fmt.Errorf("archive %q is not one of %s*%s", m.Archive, Prefix, archiveSuffix)
 	}
 	if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != 32 {
-		return fmt.Errorf("sha256 %q is not 32 bytes of hex", m.SHA256)
+		return m, fmt.Errorf("sha256 %q is not 32 bytes of hex", m.SHA256)
 	}
 	if m.Size < 1 || m.Size > blob.MaxSize || m.Entries < 0 {
-		return fmt.Errorf("size %d or entries %d is impossible", m.Size, m.Entries)
+		return m, fmt.Errorf("size %d or entries %d is impossible", m.Size, m.Entries)
 	}
-	return nil
+	return m, nil
 }
