@@ -119,11 +119,11 @@ func (s Spec) Endpoint() string {
 		url, _, _ := strings.Cut(s.Argument, "#")
 		return url
 	case KindLambda:
-		region, ok := functionRegion(s.Argument)
-		if !ok {
+		m := functionARN.FindStringSubmatch(s.Argument)
+		if m == nil {
 			return ""
 		}
-		return "https://lambda." + region + ".amazonaws.com/2015-03-31/functions/" + s.Argument + "/invocations"
+		return "https://lambda." + m[1] + ".amazonaws.com/2015-03-31/functions/" + s.Argument + "/invocations"
 	}
 	base, model, ok := s.Model()
 	if !ok {
@@ -183,15 +183,6 @@ func BaseModel(name string) string {
 
 // functionARN matches the ARN of a Lambda function, with an optional alias or version.
 var functionARN = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:([a-z]{2}(?:-[a-z]+)+-[0-9]+):[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_$-]{1,128})?$`)
-
-// functionRegion returns the Region in the ARN of a Lambda function.
-func functionRegion(arn string) (region string, ok bool) {
-	m := functionARN.FindStringSubmatch(arn)
-	if m == nil {
-		return "", false
-	}
-	return m[1], true
-}
 
 // CheckFunction checks the ARN of a Lambda function. The error names the field substrate.
 func CheckFunction(arn string) error {

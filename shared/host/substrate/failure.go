@@ -57,17 +57,11 @@ func Ended(ctx context.Context, what string) error {
 
 // Answered is an error with what an agent answered, for its operator.
 func Answered(status int, h http.Header, body []byte, err error) *call.AgentError {
-	return &call.AgentError{Status: status, After: retryAfter(h), Body: Excerpt(body), Err: err}
-}
-
-// retryAfter returns the delay in a Retry-After header (RFC 9110 §10.2.3). It reads
-// only seconds, and returns 0 for a missing or another value.
-func retryAfter(h http.Header) time.Duration {
-	n, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
-	if err != nil {
-		return 0
+	seconds, notSeconds := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
+	if notSeconds != nil { // absent, or the other form of RFC 9110 §10.2.3
+		seconds = 0
 	}
-	return time.Duration(n) * time.Second
+	return &call.AgentError{Status: status, After: time.Duration(seconds) * time.Second, Body: Excerpt(body), Err: err}
 }
 
 // A connection that is refused is tried again, for so long.

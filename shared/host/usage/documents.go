@@ -109,15 +109,3 @@ func kindOf(k store.Key) *store.Kind[Hour] {
 func isOwned(k store.Key) bool { return OwnedDocs.Within(k.Partition) }
 
 func isSpent(k store.Key) bool { return SpentDocs.Within(k.Partition) }
-
-func paidKey(account string, hour time.Time, vacant, caller identity.ID) store.Key {
-	return PaidDocs.Key(account, hour.UTC().Format(hourForm), vacant.String(), caller.String())
-}
-
-func subjectKey(account string, hour time.Time, subject string) store.Key {
-	return SubjectDocs.Key(account, hour.UTC().Format(hourForm), subject)
-}
-
-func ownedKey(tenant string, hour time.Time, vacant identity.ID) store.Key {
-	return OwnedDocs.Key(tenant, hour.UTC().Format(hourForm), vacant.String())
-}

@@ -382,13 +382,13 @@ func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRo
 	if err != nil {
 		return nil, decided, err
 	}
-	hour := decided.Truncate(time.Hour)
-	adds = append(adds, addition{ownedKey(owner, hour, pair.Vacant), c})
+	hour := decided.Truncate(time.Hour).UTC().Format(hourForm)
+	adds = append(adds, addition{OwnedDocs.Key(owner, hour, pair.Vacant.String()), c})
 	if q.PaidBy == call.PaidByAccount {
 		account := hex.EncodeToString(q.Payer[:])
-		adds = append(adds, addition{paidKey(account, hour, pair.Vacant, pair.Caller), c})
+		adds = append(adds, addition{PaidDocs.Key(account, hour, pair.Vacant.String(), pair.Caller.String()), c})
 		if q.Subject != "" {
-			adds = append(adds, addition{subjectKey(account, hour, q.Subject), c})
+			adds = append(adds, addition{SubjectDocs.Key(account, hour, q.Subject), c})
 		}
 		if c.Charge > 0 {
 			adds = append(adds, addition{spentKey(account, decided), Counts{Charge: c.Charge}})

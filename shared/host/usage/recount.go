@@ -40,7 +40,17 @@ func (r *Recounter) Recount(ctx context.Context) (done Recounted, err error) {
 	if err := c.readAccounts(ctx); err != nil {
 		return done, err
 	}
-	if err := r.Rows.Walk(ctx, func(v store.View) error { return c.count(ctx, v) }); err != nil {
+	if err := r.Rows.Walk(ctx, func(v store.View) error {
+		for s, err := range store.Streams(ctx, v, "") {
+			if err != nil {
+				return store.Problem(err)
+			}
+			if err := c.countStream(ctx, v, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
 		return done, err
 	}
 	if err := r.Fold(ctx); err != nil {
@@ -146,19 +156,6 @@ func says(d store.Doc, want Counts) bool {
 	}
 	h, err := hours.Decode(d)
 	return err == nil && h.Counts == want && d.Number == int64(want.Charge)
-}
-
-// count adds up all rows.
-func (c *recount) count(ctx context.Context, v store.View) error {
-	for s, err := range store.Streams(ctx, v, "") {
-		if err != nil {
-			return store.Problem(err)
-		}
-		if err := c.countStream(ctx, v, s); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream) error {

@@ -155,25 +155,21 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 			all = append(all, subject{id: id, parent: &parent, closed: m.Closed()})
 		}
 	}
-	return all, c.owners(ctx, all)
-}
-
-// owners sets the owner in each vacant's signed listing.
-func (c *Collector) owners(ctx context.Context, all []subject) error {
+	// An owner is the owner in the signed listing.
 	ids := make([]identity.ID, len(all))
 	for i := range all {
 		ids[i] = all[i].id
 	}
 	registered, err := c.Registry.GetMany(ctx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, g := range registered {
 		if g.Listing != nil && g.ListingSource == registry.SourceSigned {
 			all[i].owner = g.Listing.Owner
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // observe reads the documents of one vacant.

@@ -1,6 +1,7 @@
 package collusionevidence
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -142,9 +143,7 @@ type tree struct {
 }
 
 func (t *tree) lacks(why string) {
-	if t.why == "" {
-		t.why = why
-	}
+	t.why = cmp.Or(t.why, why)
 }
 
 // walk adds the combiner of a composite and, if deep, its children. depth is
@@ -167,7 +166,11 @@ func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) e
 		return nil
 	}
 	if p.Aggregate.How == plan.BySubstrate {
-		t.add(p.Aggregate.Substrate)
+		if f := familyOf(p.Aggregate.Substrate); f != "" {
+			t.families = append(t.families, f)
+		} else {
+			t.lacks("a substrate that answers for it is not known")
+		}
 	}
 	if !deep {
 		return nil
@@ -196,7 +199,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, vacants.Operator(), id)
-	t.readBudget.spend(recordBytes(&r))
+	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10) // about the size of the record
 	switch {
 	case problem.Is(err, problem.NotFound):
 		t.lacks("one of its children is not hosted here")
@@ -214,17 +217,4 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	}
 	t.families = append(t.families, all...)
 	return err
-}
-
-func (t *tree) add(spec string) {
-	if f := familyOf(spec); f != "" {
-		t.families = append(t.families, f)
-		return
-	}
-	t.lacks("a substrate that answers for it is not known")
-}
-
-// recordBytes estimates the size of a record.
-func recordBytes(r *vacants.Record) int {
-	return 2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10
 }

@@ -94,12 +94,6 @@ func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee ident
 	return []identity.ID{callee}, nil
 }
 
-// callPaths are the paths at which a host answers calls of a vacant (PROTOCOL
-// §6.1).
-func callPaths() []string {
-	return []string{"/a2a/message/send", "/a2a/message/ask", "/a2a/chain/reset"}
-}
-
 // atItsEndpoint checks that target is at the endpoint in the callee's own card.
 // Any other address under a parent's name would be an escape.
 func atItsEndpoint(callee *card.Card, target string) error {
@@ -126,7 +120,8 @@ func base(s string) (string, error) {
 	if err != nil {
 		return "", problem.Invalid("url", "a URL", "something else")
 	}
-	for _, handler := range callPaths() {
+	// The paths at which a host answers calls of a vacant (PROTOCOL §6.1).
+	for _, handler := range []string{"/a2a/message/send", "/a2a/message/ask", "/a2a/chain/reset"} {
 		if strings.HasSuffix(strings.TrimRight(u.EscapedPath(), "/"), handler) {
 			return outbound.ReplaceSuffix(u, handler, "").String(), nil
 		}

@@ -41,7 +41,12 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := h.possible(&sub.Artefacts, m); err != nil {
 		return Status{}, err
 	}
-	sub.Artefacts = h.needed(sub.Artefacts)
+	if h.child { // hosted parties sign for themselves, so nothing unused is stored
+		sub.Artefacts = Artefacts{ManifestParent: sub.Artefacts.ManifestParent}
+	}
+	if h.parent {
+		sub.Artefacts.ManifestParent = nil
+	}
 	var st Status
 	err = s.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
 		st, err = s.begin(ctx, &sub, m.ParentID, h.tenant)
@@ -120,18 +125,6 @@ func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, e
 	return problem.New(problem.Conflict, "child %s is a composite without a plan and answers no call; set one first: vacancy plan set", r.ID.Short()), nil
 }
 
-// needed drops the artefacts of hosted parties, which sign for themselves, so
-// that nothing unused is stored.
-func (h *hosts) needed(a Artefacts) Artefacts {
-	if h.child {
-		a = Artefacts{ManifestParent: a.ManifestParent}
-	}
-	if h.parent {
-		a.ManifestParent = nil
-	}
-	return a
-}
-
 // possible refuses what would fail at commit: a party that is asleep, a closed
 // parent, or a missing signature of a party that is not hosted here.
 func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
@@ -172,7 +165,11 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 		return Status{}, err
 	}
 	if tip.Position > 0 {
-		if last, err = s.decode(ctx, child, tip); err != nil {
+		a, err := DecodeAttempt(child, tip)
+		if err != nil {
+			return Status{}, err
+		}
+		if last, err = s.refresh(ctx, &a); err != nil {
 			return Status{}, err
 		}
 		if st, err := s.again(ctx, &last, sub); err != nil || st.Position > 0 {
@@ -192,7 +189,10 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 		return Status{}, err
 	}
 	a := Attempt{ID: ID{child, tip.Position + 1}, Submission: *sub, Policy: policy, Began: now, Due: now.Add(DueAfter)}
-	next := Status{Attempt: a, Phase: Open, accepted: last.lastAccepted()}
+	next := Status{Attempt: a, Phase: Open, accepted: last.accepted}
+	if last.Phase == Accepted {
+		next.accepted = last.Position
+	}
 	return next, s.write(ctx, &next, &last, tried)
 }
 
@@ -294,14 +294,6 @@ func notObserved(id ID) error {
 	return problem.New(problem.NotFound, "graduation %s is not known", id)
 }
 
-func (s *Service) decode(ctx context.Context, child identity.ID, row store.Row) (Status, error) {
-	a, err := DecodeAttempt(child, row)
-	if err != nil {
-		return Status{}, err
-	}
-	return s.refresh(ctx, &a)
-}
-
 // refresh reads the status of an attempt.
 func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
 	w, d, err := StatusDocs.Need(ctx, s.Store, AttemptKey(a.Child, a.Position))
@@ -309,12 +301,4 @@ func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
 		return Status{}, err
 	}
 	return a.status(&w, d.Version), nil
-}
-
-// lastAccepted is the position of the last accepted attempt up to s.
-func (s *Status) lastAccepted() uint64 {
-	if s.Phase == Accepted {
-		return s.Position
-	}
-	return s.accepted
 }

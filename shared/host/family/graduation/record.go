@@ -25,7 +25,10 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 			last := gate.Steps()[len(gate.Steps())-1].Name
 			why = Refuse(last, problem.New(problem.Internal, "the run ended without a commit"))
 		}
-		st.Phase, st.Step, st.Decided = why.phase(), why.Step, s.now()
+		st.Phase, st.Step, st.Decided = Failed, why.Step, s.now()
+		if kind, ok := gate.KindOf(why.Error); ok && gate.Refuses(why.Step, kind) {
+			st.Phase = Refused
+		}
 		kept := *why
 		st.Findings, kept.Findings = state.Findings, nil
 		if why.Findings != nil {

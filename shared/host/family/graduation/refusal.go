@@ -75,12 +75,3 @@ func ReadCause(step gate.StepName, name, cause string) *Refusal {
 	}
 	return Refuse(step, problem.New(problem.Internal, "the step came to no end: %.80s", name))
 }
-
-// phase is the phase of an attempt with r: Refused if the step may refuse so,
-// else Failed.
-func (r *Refusal) phase() Phase {
-	if kind, ok := gate.KindOf(r.Error); ok && gate.Refuses(r.Step, kind) {
-		return Refused
-	}
-	return Failed
-}

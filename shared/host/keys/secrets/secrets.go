@@ -240,10 +240,20 @@ func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) 
 	return o.value, nil
 }
 
+// permitted checks that a secret bound to hosts may be sent to URLs. Plain HTTP is permitted on this
+// machine only.
 func permitted(name string, hosts, urls []string) error {
-	for _, one := range urls {
-		if err := permits(name, hosts, one); err != nil {
-			return err
+	for _, target := range urls {
+		u, err := url.Parse(target)
+		if err != nil {
+			return problem.Invalid("url", "a URL", "another text")
+		}
+		host := hostPort(u)
+		switch {
+		case !slices.Contains(hosts, host) && (u.Scheme != "http" || !slices.Contains(hosts, host+":80")):
+			return problem.New(problem.Forbidden, "secret %s is bound to %s, not to %s", name, strings.Join(hosts, ", "), host)
+		case u.Scheme != "https" && (u.Scheme != "http" || !outbound.IsThisMachine(u.Hostname())):
+			return problem.New(problem.Forbidden, "secret %s is sent over https only, not to %s", name, target)
 		}
 	}
 	return nil
@@ -351,21 +361,4 @@ func hostPort(u *url.URL) string {
 		return "[" + name + "]"
 	}
 	return name
-}
-
-// permits checks that a secret bound to hosts may be sent to a URL. Plain HTTP is
-// permitted on this machine only.
-func permits(name string, hosts []string, target string) error {
-	u, err := url.Parse(target)
-	if err != nil {
-		return problem.Invalid("url", "a URL", "another text")
-	}
-	host := hostPort(u)
-	switch {
-	case !slices.Contains(hosts, host) && (u.Scheme != "http" || !slices.Contains(hosts, host+":80")):
-		return problem.New(problem.Forbidden, "secret %s is bound to %s, not to %s", name, strings.Join(hosts, ", "), host)
-	case u.Scheme != "https" && (u.Scheme != "http" || !outbound.IsThisMachine(u.Hostname())):
-		return problem.New(problem.Forbidden, "secret %s is sent over https only, not to %s", name, target)
-	}
-	return nil
 }

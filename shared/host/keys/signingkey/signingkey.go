@@ -87,7 +87,10 @@ func (s *stored) due(now time.Time) bool {
 func (s *stored) begin(now time.Time) time.Time {
 	if k, ok := s.at(now); ok {
 		_, until, _ := k.Certificate.Times()
-		return earlier(now.Add(ahead), until)
+		if from := now.Add(ahead); from.Before(until) {
+			return from
+		}
+		return until
 	}
 	// Bookings that waited for a key have a time before now, so the new key begins earlier. It
 	// does not begin before an earlier key ended: that key may have signed for such a time.
@@ -98,13 +101,6 @@ func (s *stored) begin(now time.Time) time.Time {
 		}
 	}
 	return from
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // Config configures Keys. Vault, Now, Rand and Store are required.

@@ -15,6 +15,7 @@ package outbound
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -81,12 +82,8 @@ func New(o Options) *Client {
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
 	}
-	if o.MaxReply == 0 {
-		o.MaxReply = DefaultMaxReply
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.MaxReply = cmp.Or(o.MaxReply, DefaultMaxReply)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}

@@ -173,7 +173,12 @@ func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []
 		w.queue.wake()
 	}
 	if err != nil {
-		time.AfterFunc(again, func() { w.rested(d.Key.Sort); w.queue.wake() })
+		time.AfterFunc(again, func() {
+			w.mu.Lock()
+			delete(w.busy, d.Key.Sort) // the message is handled again
+			w.mu.Unlock()
+			w.queue.wake()
+		})
 	}
 }
 
@@ -220,13 +225,6 @@ func (w *worker) take(sort string, shares []task.Share) bool {
 		w.used[s.Key]++
 	}
 	return true
-}
-
-// rested lets a message that was refused be handled again.
-func (w *worker) rested(sort string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.busy, sort)
 }
 
 // give gives the shares of a message back. A message that is not done is not handled again yet,

@@ -8,6 +8,7 @@
 package sqs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -47,9 +48,7 @@ type Queue struct {
 
 // New returns a Queue.
 func New(c Config) *Queue {
-	if c.Patience == 0 {
-		c.Patience = queue.Patience
-	}
+	c.Patience = cmp.Or(c.Patience, queue.Patience)
 	return &Queue{Config: c, nextRoom: map[bool]time.Time{}}
 }
 

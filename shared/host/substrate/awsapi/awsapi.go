@@ -76,7 +76,9 @@ func Failure(ctx context.Context, err error) error {
 		switch {
 		case api.ErrorCode() == modelError:
 			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
-		case isFirstCall(api.ErrorMessage()):
+		// The account must subscribe to a model of a third party at AWS Marketplace, or must describe
+		// its use case. Functions have no right to do either.
+		case strings.Contains(api.ErrorMessage(), "aws-marketplace:"), strings.Contains(api.ErrorMessage(), "use case details"):
 			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has never called this model: call it once in the console of Bedrock, which accepts its terms")
 		}
 		return substrate.Answered(answer.HTTPStatusCode(), answer.Response.Header, said, cause)
@@ -84,12 +86,6 @@ func Failure(ctx context.Context, err error) error {
 		return substrate.Answered(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
 	}
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer breaks off")
-}
-
-// isFirstCall reports whether Bedrock refuses a model of a third party because the account must subscribe to it at AWS
-// Marketplace, or must describe its use case. Functions have no right to do either.
-func isFirstCall(message string) bool {
-	return strings.Contains(message, "aws-marketplace:") || strings.Contains(message, "use case details")
 }
 
 // modelError is Bedrock's code for status 424.

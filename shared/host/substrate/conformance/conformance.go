@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -167,9 +168,7 @@ func (a agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			call.Report(ctx, call.Provisional{Detail: c})
 		}
 		state := b.state
-		if state == "" {
-			state = task.Completed
-		}
+		state = cmp.Or(state, task.Completed)
 		call.Report(ctx, call.Provisional{Detail: task.Ending{State: state}})
 		if yield(substrate.Text(b.says), nil) {
 			yield(substrate.Stop, nil)

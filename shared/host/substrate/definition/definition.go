@@ -540,10 +540,7 @@ func (a *Agent) Hash() identity.Hash { return identity.Sum(a.Blob()) }
 
 // Turns returns the number of turns that a call may take.
 func (a *Agent) Turns() int {
-	if a.MaxTurns == 0 {
-		return DefaultMaxTurns
-	}
-	return a.MaxTurns
+	return cmp.Or(a.MaxTurns, DefaultMaxTurns)
 }
 
 // Time bounds a call. With zero, only the host's time does.

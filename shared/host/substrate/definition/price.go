@@ -6,22 +6,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// operatorPays reports whether the operator pays for the models: AWS bills Bedrock to the
-// operator, and a provider bills a secret, which only the operator sets.
-func (a *Agent) operatorPays() bool {
-	spec, err := a.Spec()
-	return err == nil && spec.IsModel() && (spec.IsPaid() || a.SecretName() != "")
-}
-
 // Costs reports whether the agent's turns count in budgets, in a vacant of tenant; "" is
 // the operator.
 func (a *Agent) Costs(tenant string) bool {
 	return a.UsesTable(tenant) || a.Price != nil && !a.Price.IsFree()
 }
 
-// UsesTable reports whether Prices needs the host's table of models.
+// UsesTable reports whether Prices needs the host's table of models: if the operator pays for the
+// models. AWS bills Bedrock to the operator, and a provider bills a secret, which only the operator
+// sets.
 func (a *Agent) UsesTable(tenant string) bool {
-	return a.operatorPays() && (tenant != "" || a.Price == nil)
+	spec, err := a.Spec()
+	return err == nil && spec.IsModel() && (spec.IsPaid() || a.SecretName() != "") && (tenant != "" || a.Price == nil)
 }
 
 // Prices returns the prices of Model and FallbackModel in a vacant of tenant; "" is the

@@ -13,8 +13,10 @@ import (
 // Kind is the kind of this substrate in a substrate.Spec.
 const Kind = "echo"
 
-// Substrate answers with the question.
-var Substrate substrate.Substrate = substrate.Func(answer)
+// Substrate answers `echo from <short id of the vacant>: <text>`.
+var Substrate substrate.Substrate = substrate.Func(func(_ context.Context, r substrate.Request) (string, error) {
+	return "echo from " + r.Vacant.Short() + ": " + r.Text(), nil
+})
 
 // New makes the substrate of a spec; echo takes no argument.
 func New(argument string) (substrate.Substrate, error) {
@@ -22,9 +24,4 @@ func New(argument string) (substrate.Substrate, error) {
 		return nil, problem.Invalid("substrate", "echo without an argument", fmt.Sprintf("%.80q", Kind+":"+argument))
 	}
 	return Substrate, nil
-}
-
-// answer is `echo from <short id of the vacant>: <text>`.
-func answer(_ context.Context, r substrate.Request) (string, error) {
-	return "echo from " + r.Vacant.Short() + ": " + r.Text(), nil
 }

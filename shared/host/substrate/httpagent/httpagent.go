@@ -373,7 +373,5 @@ func parse(body []byte) (text string, end []substrate.Event, err error) {
 }
 
 func failed(what, want, got string) error {
-	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: field(what), Want: want, Got: got}
+	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the agent: " + what, Want: want, Got: got}
 }
-
-func field(what string) string { return "answer of the agent: " + what }

@@ -16,9 +16,11 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/http/httptrace"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -328,7 +330,8 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	a, seen, err := r.ask(ctx, r.Model, false)
 	var agent *call.AgentError
-	if err == nil || seen || r.gone || r.Once || !passing(err) || !errors.As(err, &agent) || ctx.Err() != nil {
+	passes := problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable) // or another model has no such failure
+	if err == nil || seen || r.gone || r.Once || !passes || !errors.As(err, &agent) || ctx.Err() != nil {
 		return a, err
 	}
 	if r.Fallback != nil {
@@ -340,11 +343,6 @@ func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	}
 	a, _, err = r.ask(ctx, r.Model, false)
 	return a, err
-}
-
-// passing reports whether a failure may be over soon, or be another model's not.
-func passing(err error) bool {
-	return problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable)
 }
 
 // ask reads one turn of a model and yields its events: a text that must be checked
@@ -364,7 +362,8 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	if err := r.report(r.usedSoFar()); err != nil {
 		return a, false, err
 	}
-	ctx, sent := traceSent(ctx)
+	var sent atomic.Bool // the header of an HTTP request is written
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	var usage *substrate.Usage // of this turn
 	ended := false
 	defer func() {

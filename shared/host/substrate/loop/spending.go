@@ -1,11 +1,10 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -28,9 +27,7 @@ func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) 
 		return 0, nil
 	}
 	size = sizeOf(q)
-	if q.MaxTokens == 0 {
-		q.MaxTokens = definition.PaidTokens
-	}
+	q.MaxTokens = cmp.Or(q.MaxTokens, definition.PaidTokens)
 	wanted := q.MaxTokens
 	q.MaxTokens, err = r.Spending.Reserve(ctx, fallback, r.countedTokens+size-r.countedSize+overhead, wanted)
 	if r.used.MaxTokens = 0; err == nil && q.MaxTokens < wanted {
@@ -44,12 +41,6 @@ func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) 
 func (r *run) limit(ctx context.Context, n int) {
 	r.used.MaxTokens = n
 	call.NoteMaxTokens(ctx, n)
-}
-
-// traceSent returns a context whose HTTP requests set sent once their header is written.
-func traceSent(ctx context.Context) (_ context.Context, sent *atomic.Bool) {
-	sent = new(atomic.Bool)
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), sent
 }
 
 // settle sets the cost of a turn. A turn that was not sent, or that the server refused

@@ -63,7 +63,10 @@ func Servers(client *outbound.Client) loop.Servers {
 		for i, server := range servers {
 			g.Go(func() error {
 				s, offer, err := list(ctx, gctx, client, outbound.Vacant(vacant, by), server, schemas)
-				switch err = within(server.Name, err); {
+				if err != nil {
+					err = problem.Within(problem.Of(err).Kind, "mcp server "+server.Name, err)
+				}
+				switch {
 				case err == nil:
 					mu.Lock()
 					sessions = append(sessions, s)
@@ -139,14 +142,6 @@ func tooMany(name string) call.LeftOutTool {
 // rest stands for the tools on pages of a list that are not read.
 func rest(server, reason string) call.LeftOutTool {
 	return call.LeftOutTool{Name: loop.Name(wholeName(server, "")) + "*", Reason: "the rest of the server's list is not read: " + reason, Change: "a shorter list at the server"}
-}
-
-// within says which server an error is of.
-func within(server string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return problem.Within(problem.Of(err).Kind, "mcp server "+server, err)
 }
 
 // session is a session with a server.

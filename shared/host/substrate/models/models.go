@@ -218,23 +218,19 @@ func Parse(data []byte) (t Table, err error) {
 		}
 		t.Models = slices.Insert(t.Models, at, m)
 	}
-	return t, t.checkTiers()
-}
-
-// MaxTable bounds the JSON form of a table in bytes.
-const MaxTable = 256 << 10
-
-func (t *Table) checkTiers() error {
 	had := map[string]string{}
 	for _, m := range t.Models {
 		key := m.Provider + " " + string(m.Tier)
 		if before := had[key]; m.Tier != "" && before != "" {
-			return problem.Invalid("models", "one model of "+m.Provider+" with the tier "+string(m.Tier), before+" and "+m.Name)
+			return t, problem.Invalid("models", "one model of "+m.Provider+" with the tier "+string(m.Tier), before+" and "+m.Name)
 		}
 		had[key] = m.Name
 	}
-	return nil
+	return t, nil
 }
+
+// MaxTable bounds the JSON form of a table in bytes.
+const MaxTable = 256 << 10
 
 // row is a model in JSON.
 type row struct {

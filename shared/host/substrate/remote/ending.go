@@ -128,13 +128,13 @@ func (e *Ending) Because(r Reason) error {
 // is too long or does not say why it ends, and after a reason that is unknown only calls with
 // whole arguments count. Otherwise the text that came is the answer, whose end is then unknown.
 func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
-	calls := len(e.Calls) > 0
+	calls, isPart := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsObject(c.Arguments) }
 	switch {
 	case e.reason == "" && (e.hasReasons || !closed || !e.spoke):
 		return nil, CutOff()
 	case e.why == substrate.Length:
 		return []substrate.Event{substrate.Length}, nil
-	case e.reason != "" && calls && (e.why != substrate.Unknown || e.wholeCalls()): // some servers say "stop"
+	case e.reason != "" && calls && (e.why != substrate.Unknown || !slices.ContainsFunc(e.Calls, isPart)): // some servers say "stop"
 		for _, c := range e.Calls {
 			events = append(events, c)
 		}
@@ -150,16 +150,6 @@ func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the model calls a tool and names none")
 	}
 	return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: reason to end", Want: "a known one, or some text", Got: fmt.Sprintf("%.40q", string(e.reason))}
-}
-
-// wholeCalls reports whether the arguments of all calls are whole.
-func (e *Ending) wholeCalls() bool {
-	for _, c := range e.Calls {
-		if !IsObject(c.Arguments) {
-			return false
-		}
-	}
-	return true
 }
 
 // IsObject reports whether the arguments of a call are a JSON object.

@@ -110,15 +110,6 @@ func CheckDay(d store.Doc) error {
 	return err
 }
 
-// forget drops reservations of other calls beyond maxOpen. Their amounts remain spent.
-func (v *vacantDay) forget(call string) {
-	for other := range v.Open {
-		if len(v.Open) > maxOpen && other != call {
-			delete(v.Open, other)
-		}
-	}
-}
-
 // balance is a budget and its use.
 type balance struct {
 	name          string    // for operators
@@ -303,7 +294,12 @@ func (c *Call) refund(v *vacantDay) money.Amount {
 // add adds an amount to the vacant's total and to the shared totals, each within its
 // budget. A refund is always accepted.
 func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amount, shared []balance) {
-	v.forget(c.id)
+	// Reservations of other calls beyond maxOpen are dropped. Their amounts remain spent.
+	for other := range v.Open {
+		if len(v.Open) > maxOpen && other != c.id {
+			delete(v.Open, other)
+		}
+	}
 	VacantDocs.Put(tx, store.Doc{Key: doc.Key, Number: doc.Number + int64(amount)}, *v)
 	if amount == 0 {
 		return

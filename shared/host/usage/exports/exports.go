@@ -117,10 +117,6 @@ type Line struct {
 	Booking string       `json:"booking_id,omitempty"`
 }
 
-func header() []string {
-	return []string{"kind", "account", "tenant", "at", "vacant", "caller", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "event_id", "booking_id"}
-}
-
 func (l *Line) record() []string {
 	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	return []string{l.Kind, l.Account, l.Tenant, l.At.Format(time.RFC3339), l.Vacant, l.Caller, n(l.Answers), n(l.Voids),
@@ -135,7 +131,7 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	empty := true
 	add := func(l Line) error {
 		if empty {
-			_ = w.Write(header()) // a buffer takes everything
+			_ = w.Write([]string{"kind", "account", "tenant", "at", "vacant", "caller", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "event_id", "booking_id"}) // a buffer takes everything
 		}
 		empty = false
 		l.Account, l.Tenant = a.ID, a.Tenant
@@ -160,7 +156,7 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	}
 	w.Flush()
 	for form, body := range map[string]*bytes.Buffer{"jsonl": &lines, "csv": &table} {
-		err := x.put(ctx, Key(day, a.ID, form), body.Bytes())
+		_, err := x.Blobs.Put(ctx, Key(day, a.ID, form), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.If{Absent: true})
 		if err != nil && !errors.Is(err, blob.ErrConflict) { // written before
 			return files, err
 		}
@@ -169,11 +165,6 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 		}
 	}
 	return files, nil
-}
-
-func (x *Exporter) put(ctx context.Context, key string, body []byte) error {
-	_, err := x.Blobs.Put(ctx, key, io.ReadSeeker(bytes.NewReader(body)), int64(len(body)), blob.If{Absent: true})
-	return err
 }
 
 func idOf(id identity.ID) string {

@@ -13,19 +13,6 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// loadOrMake returns the key at path and creates it if absent.
-func loadOrMake(path string, rand io.Reader) ([]byte, error) {
-	key, err := load(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
-	if err := install(path, rand); err != nil {
-		return nil, err
-	}
-	// Read it back: it may be the key of a process that was faster.
-	return load(path)
-}
-
 // load reads the key file. Mode and size are taken from the open file, so the
 // file cannot be exchanged between check and read.
 func load(path string) ([]byte, error) {

@@ -10,8 +10,10 @@ import (
 	"context"
 	"crypto/cipher"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -43,7 +45,13 @@ func FromHex(key string, rand io.Reader) (*Vault, error) {
 // key. It refuses a file that group or others can access (except on Windows,
 // which has no such modes). rand must be safe for concurrent use.
 func Open(path string, rand io.Reader) (*Vault, error) {
-	key, err := loadOrMake(path, rand)
+	key, err := load(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := install(path, rand); err != nil {
+			return nil, err
+		}
+		key, err = load(path) // it may be the key of a process that was faster
+	}
 	if err != nil {
 		return nil, err
 	}
