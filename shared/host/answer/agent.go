@@ -60,10 +60,13 @@ type agent struct {
 // Infer lets the agent answer, with the tools that it has at this moment.
 func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		ctx, offer, done, err := t.tools(ctx, r.Vacant)
-		if err != nil {
-			yield(nil, err)
-			return
+		ctx, offer, done := ctx, loop.Offer{}, func() {}
+		if t.calls != nil { // a check uses no tools
+			var err error
+			if ctx, offer, done, err = t.offer(ctx, r.Vacant); err != nil {
+				yield(nil, err)
+				return
+			}
 		}
 		defer done()
 		r.By = t.by
@@ -101,16 +104,8 @@ func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID,
 	return err
 }
 
-// tools returns the tools that the agent may use in a call, and the context for that call.
-// done closes the connections that were opened for the tools. A check uses no tools.
-func (t *agent) tools(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
-	if t.calls == nil {
-		return ctx, offer, func() {}, nil
-	}
-	return t.offer(ctx, vacant)
-}
-
-// offer returns the tools of the agent's vacants and MCP servers.
+// offer returns the tools of the agent's vacants and MCP servers for a call, and the context for that
+// call. done closes the connections that were opened for the tools.
 func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
 	done = func() {}
 	if len(t.asked) > 0 {

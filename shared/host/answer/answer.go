@@ -75,8 +75,13 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}
 	key := a.vacants.Key(&r)
 	ready := func(ctx context.Context) error {
-		if err := a.checkBudget(ctx, &r); err != nil {
-			return err
+		// The budgets of the agent's day must not be spent. Errors of the agent itself are left to the call.
+		if spec, err := substrate.Parse(r.Substrate); err == nil && spec.IsModel() && a.resources.Spend != nil {
+			if of, err := a.vacants.Agent(ctx, &r, 0); err == nil {
+				if err := a.resources.CheckBudget(ctx, r.ID, r.Tenant, &of); err != nil {
+					return err
+				}
+			}
 		}
 		return key.Ready(ctx)
 	}
@@ -84,20 +89,6 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 		ID: id, State: r.State, Floor: r.Floor, Restored: r.Restored, Behaviour: a.behaviour(r), Signer: key, Ready: ready,
 		Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, HasKin: r.Kin, Tenant: r.Tenant, Price: r.Price, Work: r.Work,
 	}, true, nil
-}
-
-// checkBudget returns an error of kind BudgetSpent if the budgets of the day of r's agent are
-// spent. Errors of the agent itself are left to the call.
-func (a *Answerer) checkBudget(ctx context.Context, r *vacants.Record) error {
-	spec, err := substrate.Parse(r.Substrate)
-	if err != nil || !spec.IsModel() || a.resources.Spend == nil {
-		return nil
-	}
-	of, err := a.vacants.Agent(ctx, r, 0)
-	if err != nil {
-		return nil
-	}
-	return a.resources.CheckBudget(ctx, r.ID, r.Tenant, &of)
 }
 
 // behaviour answers by r's substrate and agent, whatever becomes of r meanwhile. A

@@ -74,7 +74,19 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	t.Request.Vacant = r.ID
 	if spec, err := substrate.Parse(r.Substrate); err == nil && spec.Kind == plan.Kind {
 		t.Request.By = vacants.ChooserOf(r.Tenant, outbound.Tenant)
-		return v.combine(ctx, &r, t.Request)
+		// The combiner of the plan answers.
+		p, ok, err := v.vacants.Plan(ctx, r.ID)
+		if err == nil && !ok {
+			err = problem.New(problem.NotFound, "vacant %s has no plan", r.ID.Short())
+		}
+		var s substrate.Substrate
+		if err == nil {
+			s, err = v.resources.Combiner(&p)
+		}
+		if err != nil {
+			return nil, asSubstrate("the plan", err)
+		}
+		return s.Infer(ctx, t.Request), nil
 	}
 	one, err := v.version(ctx, &r, t.Agent.Version)
 	if err != nil {
@@ -119,22 +131,6 @@ func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (
 	}
 	one, err := v.openVersion(r, version, &of)
 	return one, asSubstrate("the agent", err)
-}
-
-// combine asks the combiner of r's plan.
-func (v thinking) combine(ctx context.Context, r *vacants.Record, q substrate.Request) (iter.Seq2[substrate.Event, error], error) {
-	p, ok, err := v.vacants.Plan(ctx, r.ID)
-	if err == nil && !ok {
-		err = problem.New(problem.NotFound, "vacant %s has no plan", r.ID.Short())
-	}
-	var s substrate.Substrate
-	if err == nil {
-		s, err = v.resources.Combiner(&p)
-	}
-	if err != nil {
-		return nil, asSubstrate("the plan", err)
-	}
-	return s.Infer(ctx, q), nil
 }
 
 // asSubstrate turns an error of the store, or about an agent, into a substrate's

@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -124,9 +125,7 @@ func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }
 // OpenAccount opens the account of a tenant. shards is 1, 4 or 16, or 0 for the default.
 // The error is Conflict if the tenant has an account.
 func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a Account, err error) {
-	if shards == 0 {
-		shards = DefaultShards
-	}
+	shards = cmp.Or(shards, DefaultShards)
 	if !validShards(shards) {
 		return a, problem.Invalid("shards", "1, 4 or 16", strconv.Itoa(shards))
 	}

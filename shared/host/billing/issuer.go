@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -112,9 +113,7 @@ func (o *IssuerOptions) check() error {
 			return problem.Invalid("scopes", fmt.Sprintf("some of %v", TokenScopes()), fmt.Sprintf("%.40q", string(s)))
 		}
 	}
-	if o.SubjectClaim == "" {
-		o.SubjectClaim = DefaultSubjectClaim
-	}
+	o.SubjectClaim = cmp.Or(o.SubjectClaim, DefaultSubjectClaim)
 	if err := checkClaim("subject_claim", o.SubjectClaim); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package booking
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -45,12 +46,8 @@ func VenueOf(g *registry.Registration) Venue {
 	if err == nil && v.Summary == "" {
 		v.Summary = c.CapabilityText
 	}
-	if v.Name == "" {
-		v.Name = g.Name
-	}
-	if v.Name == "" {
-		v.Name = v.Slug
-	}
+	v.Name = cmp.Or(v.Name, g.Name)
+	v.Name = cmp.Or(v.Name, v.Slug)
 	return v
 }
 

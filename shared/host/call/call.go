@@ -165,12 +165,8 @@ type Host struct {
 
 // New returns a Host.
 func New(c Config) *Host {
-	if c.Work == 0 {
-		c.Work = DefaultWork
-	}
-	if c.Margin == 0 {
-		c.Margin = DefaultMargin
-	}
+	c.Work = cmp.Or(c.Work, DefaultWork)
+	c.Margin = cmp.Or(c.Margin, DefaultMargin)
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}

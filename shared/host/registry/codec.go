@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -155,12 +156,8 @@ func (g *Registration) fillDefaults(revoked bool) {
 	if g.Closed {
 		g.Visibility = lifecycle.Hidden
 	}
-	if g.Family == "" {
-		g.Family = DefaultFamily
-	}
-	if g.Version == "" {
-		g.Version = DefaultVersion
-	}
+	g.Family = cmp.Or(g.Family, DefaultFamily)
+	g.Version = cmp.Or(g.Version, DefaultVersion)
 	if len(g.Declared) == 0 {
 		g.Declared = []string{capability(g.Card)}
 	}

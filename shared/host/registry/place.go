@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -43,9 +44,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	g := d.reg
 	if d.keep {
 		g.LastSeq, g.ActorSeq = l.Seq, l.ActorSeq
-		if g.Joined == 0 {
-			g.Joined = l.Seq
-		}
+		g.Joined = cmp.Or(g.Joined, l.Seq)
 		of, err := r.writes(ctx, &g, writeID)
 		if err != nil {
 			return nil, Receipt{}, err

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -108,9 +109,7 @@ func (g *Registration) Venue() listing.Venue {
 	if g.Listing != nil && g.Listing.Venue != nil {
 		v = *g.Listing.Venue
 	}
-	if v.Slug == "" {
-		v.Slug = listing.DefaultSlug(g.ID.Short())
-	}
+	v.Slug = cmp.Or(v.Slug, listing.DefaultSlug(g.ID.Short()))
 	return v
 }
 

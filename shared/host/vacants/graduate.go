@@ -205,7 +205,24 @@ func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 // or reads the card that was sent.
 func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	if !p.hasKid {
-		return p.readCard()
+		const field = "artefacts.capability_card_blob_hex"
+		if len(p.Artefacts.Card) == 0 {
+			return problem.Invalid(field, "the card of the child, who is not hosted here", "none")
+		}
+		c, err := card.Parse(p.Artefacts.Card)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c.VacantID != p.Request.ChildID || !c.Verify():
+			return problem.Invalid(field, "a card that the child has signed", "another")
+		case c.CapabilityText != p.Request.CapabilityText:
+			return problem.Invalid(field, "the capability text of the request", clip(c.CapabilityText))
+		case c.Endpoint == "":
+			return problem.Invalid(field, "an endpoint", "none")
+		}
+		p.made.Card, p.publication.Card = c, p.Artefacts.Card
+		return nil
 	}
 	if err := checkCapability(p.Request.CapabilityText); err != nil {
 		return err
@@ -219,27 +236,6 @@ func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	return err
 }
 
-func (p *graduating) readCard() error {
-	const field = "artefacts.capability_card_blob_hex"
-	if len(p.Artefacts.Card) == 0 {
-		return problem.Invalid(field, "the card of the child, who is not hosted here", "none")
-	}
-	c, err := card.Parse(p.Artefacts.Card)
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.VacantID != p.Request.ChildID || !c.Verify():
-		return problem.Invalid(field, "a card that the child has signed", "another")
-	case c.CapabilityText != p.Request.CapabilityText:
-		return problem.Invalid(field, "the capability text of the request", clip(c.CapabilityText))
-	case c.Endpoint == "":
-		return problem.Invalid(field, "an endpoint", "none")
-	}
-	p.made.Card, p.publication.Card = c, p.Artefacts.Card
-	return nil
-}
-
 // announceChild adds the register event, the registration and the manifest
 // document.
 func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
@@ -248,8 +244,28 @@ func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	if !p.hasKid {
 		a := &p.Artefacts
 		n.Time, n.ActorSeq, n.Key, n.Signature = a.Time, a.ActorSeq, a.Key, a.Signature
-	} else if err := v.signRegister(ctx, p); err != nil {
-		return err
+	} else {
+		known, _, err := v.Registry.Get(ctx, p.child.ID)
+		if err != nil {
+			return err
+		}
+		signer, err := v.signers.Signer(ctx, p.child.ID, p.child.seed)
+		if err != nil {
+			return err
+		}
+		c := &p.made.Card
+		e := event.Event{
+			Type: event.Register, Actor: p.child.ID, Time: p.When.UnixMilli(), ActorSeq: known.ActorSeq + 1,
+			Key:     fmt.Sprintf("graduate:%d", known.ActorSeq+1),
+			Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, p.child.ID, lifecycle.Public),
+		}
+		if known.Joined > 0 && known.CardHash != c.Hash() {
+			e.Key = event.ReplacesKeyAt(known.CardHash, e.ActorSeq)
+		}
+		if err := e.Sign(ctx, signer); err != nil {
+			return err
+		}
+		n.Time, n.ActorSeq, n.Key, n.Signature = e.Time, e.ActorSeq, e.Key, e.Signature
 	}
 	receipt, err := v.Registry.Graduate(ctx, p.tx, *n, p.made.Manifest, p.hasKid)
 	if err != nil && p.hasKid {
@@ -259,31 +275,6 @@ func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 		return err
 	}
 	p.made.Receipt = receipt
-	return nil
-}
-
-func (v *Directory) signRegister(ctx context.Context, p *graduating) error {
-	known, _, err := v.Registry.Get(ctx, p.child.ID)
-	if err != nil {
-		return err
-	}
-	signer, err := v.signers.Signer(ctx, p.child.ID, p.child.seed)
-	if err != nil {
-		return err
-	}
-	c, n := &p.made.Card, &p.publication
-	e := event.Event{
-		Type: event.Register, Actor: p.child.ID, Time: p.When.UnixMilli(), ActorSeq: known.ActorSeq + 1,
-		Key:     fmt.Sprintf("graduate:%d", known.ActorSeq+1),
-		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, p.child.ID, lifecycle.Public),
-	}
-	if known.Joined > 0 && known.CardHash != c.Hash() {
-		e.Key = event.ReplacesKeyAt(known.CardHash, e.ActorSeq)
-	}
-	if err := e.Sign(ctx, signer); err != nil {
-		return err
-	}
-	n.Time, n.ActorSeq, n.Key, n.Signature = e.Time, e.ActorSeq, e.Key, e.Signature
 	return nil
 }
 

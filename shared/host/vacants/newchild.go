@@ -1,6 +1,7 @@
 package vacants
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -47,11 +48,11 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 	if s.Substrate == "" && parent.Substrate == plan.Kind {
 		return m, first, problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
 	}
-	spec, err := v.Resources.ParseSubstrate(orElse(s.Substrate, parent.Substrate))
+	spec, err := v.Resources.ParseSubstrate(cmp.Or(s.Substrate, parent.Substrate))
 	if err != nil {
 		return m, first, err
 	}
-	r.Name, r.Capability, r.Substrate = s.Name, orElse(s.Capability, parent.Capability), spec.String()
+	r.Name, r.Capability, r.Substrate = s.Name, cmp.Or(s.Capability, parent.Capability), spec.String()
 	switch {
 	case s.Path == "D3" && r.Capability == parent.Capability:
 		return m, first, problem.Invalid("capability", "a text other than the parent's, for path D3", "the parent's")
@@ -61,7 +62,7 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 	if m, err = buildManifest(s, r, spec, &parent, parentManifest); err != nil {
 		return m, first, err
 	}
-	r.Tenant, r.Created = orElse(s.Tenant, parent.Tenant), v.now()
+	r.Tenant, r.Created = cmp.Or(s.Tenant, parent.Tenant), v.now()
 	r.By = ChooserOf(r.Tenant, s.By.chooser())
 	if s.Agent == nil && r.Substrate == parent.Substrate {
 		r.By = ChooserOf(r.Tenant, parent.By)
@@ -144,13 +145,6 @@ func (r *Record) bind(m *composite.Manifest) {
 	}
 }
 
-func orElse(s, other string) string {
-	if s != "" {
-		return s
-	}
-	return other
-}
-
 // buildManifest returns the unsigned manifest of r. The tools of the parent's manifest are inherited. No
 // tool is added to a child of path D2, or if the parent itself is limited to its tools, because the
 // parent would reach the added tool through its child.
@@ -158,10 +152,10 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	closed := s.Path == closedPath
 	m := composite.Manifest{
 		ParentID: s.Parent, ChildID: r.ID, BirthPath: s.Path, ClosedByDefault: closed,
-		Reachability: composite.Reachability(orElse(string(s.Reach), string(composite.PublicA2A))), Outbound: s.Outbound, Schema: composite.V2,
+		Reachability: composite.Reachability(cmp.Or(string(s.Reach), string(composite.PublicA2A))), Outbound: s.Outbound, Schema: composite.V2,
 	}
 	if closed {
-		m.Reachability = composite.Reachability(orElse(string(s.Reach), string(composite.ParentOnly)))
+		m.Reachability = composite.Reachability(cmp.Or(string(s.Reach), string(composite.ParentOnly)))
 	}
 	var parentTools []string
 	parentLimit := composite.Outbound("") // outbound policy in the parent's manifest, or ""
@@ -183,7 +177,7 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 			tools = appendOnce(tools, at)
 		}
 	default:
-		m.Outbound = composite.Outbound(orElse(string(parentLimit), string(composite.Unrestricted)))
+		m.Outbound = composite.Outbound(cmp.Or(string(parentLimit), string(composite.Unrestricted)))
 	}
 	if parentLimit != "" && noExternal(m.Outbound) > noExternal(parentLimit) {
 		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", parentLimit, parent.Name, m.Outbound)

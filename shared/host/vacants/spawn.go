@@ -105,7 +105,7 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 		if err != nil {
 			return r, none, err
 		}
-		self := Record{Tenant: orElse(s.Tenant, parent.Tenant), Parent: &s.Parent}
+		self := Record{Tenant: cmp.Or(s.Tenant, parent.Tenant), Parent: &s.Parent}
 		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
 		if err != nil {
 			return r, none, err
@@ -153,7 +153,7 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 		return Record{}, none, err
 	}
 	// Before the vacant of the name is read, which may be this child, made concurrently.
-	_, taken := v.checkName(ctx, v.Store, s.By, s.Name, &Record{Tenant: orElse(s.Tenant, parent.Tenant)})
+	_, taken := v.checkName(ctx, v.Store, s.By, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
 	r, err := v.ByName(ctx, Operator(), s.Name)
 	if problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted() {
 		return Record{}, none, store.Problem(taken)
@@ -162,7 +162,7 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 		return Record{}, none, err
 	}
 	nameTaken := registry.NameTaken(r.Name)
-	if r.Parent == nil || *r.Parent != s.Parent || r.Tenant != orElse(s.Tenant, parent.Tenant) {
+	if r.Parent == nil || *r.Parent != s.Parent || r.Tenant != cmp.Or(s.Tenant, parent.Tenant) {
 		return Record{}, none, nameTaken
 	}
 	d, ok, err := v.Registry.Manifest(ctx, r.ID)

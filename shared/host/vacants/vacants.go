@@ -14,6 +14,7 @@
 package vacants
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -84,9 +85,7 @@ func New(c Config) *Directory {
 	if c.Resources == nil {
 		c.Resources = &resources.Resources{}
 	}
-	if c.KeyTime == 0 {
-		c.KeyTime = defaultKeyTime
-	}
+	c.KeyTime = cmp.Or(c.KeyTime, defaultKeyTime)
 	agents, err := lru.New[store.Key, definition.Agent](cachedAgents)
 	if err != nil {
 		panic(err) // the size is a positive constant

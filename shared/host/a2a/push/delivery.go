@@ -54,9 +54,16 @@ func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 	for i := one.Delivered; i < len(events); i++ {
 		e := events[i].Event
 		last := b.State.Terminal() && i == len(b.Events)-1
+		state := task.Working // of a piece of an artifact
+		switch {
+		case e.Task != nil:
+			state = e.Task.Status.State
+		case e.Status != nil:
+			state = e.Status.State
+		}
 		switch {
 		case last:
-		case e.IsEmpty(), one.Quiet && stateAt(e).Active(), e.Artifact != nil && one.Count >= MaxDeliveries-1:
+		case e.IsEmpty(), one.Quiet && state.Active(), e.Artifact != nil && one.Count >= MaxDeliveries-1:
 			continue
 		case e.Artifact != nil:
 			joined := *e.Artifact
@@ -72,17 +79,6 @@ func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 		return pack(one, b, e, i+1)
 	}
 	return nil
-}
-
-// stateAt is the state that an event tells; Working for a piece of an artifact.
-func stateAt(e task.Event) task.State {
-	switch {
-	case e.Task != nil:
-		return e.Task.Status.State
-	case e.Status != nil:
-		return e.Status.State
-	}
-	return task.Working
 }
 
 // follows reports whether an event is to be joined to the pieces before it.

@@ -22,6 +22,7 @@
 package delegation
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync/atomic"
@@ -92,9 +93,7 @@ func New(c Config) *Runner {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
-	if c.Margin == 0 {
-		c.Margin = call.DefaultMargin
-	}
+	c.Margin = cmp.Or(c.Margin, call.DefaultMargin)
 	return &Runner{Config: c}
 }
 

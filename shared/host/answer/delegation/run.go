@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"

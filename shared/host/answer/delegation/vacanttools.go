@@ -56,11 +56,19 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			Tool:   substrate.Tool{Name: toolPrefix + is.Name, Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
 			Spends: true,
 			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-				message, err := messageOf(arguments)
+				limits := canon.DefaultLimits()
+				limits.Depth, limits.Lenient = 2, true
+				var asked struct {
+					Message string `json:"message" canon:"required"`
+				}
+				err := canon.Unmarshal(arguments, &asked, limits)
+				if err == nil && asked.Message == "" {
+					err = problem.Invalid("message", "a text", "none")
+				}
 				if err != nil {
 					return "", err
 				}
-				text, err := one.askVacant(ctx, id, message)
+				text, err := one.askVacant(ctx, id, asked.Message)
 				if err != nil {
 					return "", problem.Within(problem.Of(err).Kind, is.Name, err)
 				}
@@ -70,20 +78,6 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 	}
 	loop.MakeNamesUnique(offer.Tools)
 	return ctx, offer, nil
-}
-
-// messageOf reads the arguments of a tool.
-func messageOf(arguments json.RawMessage) (message string, err error) {
-	limits := canon.DefaultLimits()
-	limits.Depth, limits.Lenient = 2, true
-	var is struct {
-		Message string `json:"message" canon:"required"`
-	}
-	err = canon.Unmarshal(arguments, &is, limits)
-	if err == nil && is.Message == "" {
-		err = problem.Invalid("message", "a text", "none")
-	}
-	return is.Message, err
 }
 
 // askVacant asks a vacant that need not be a child.

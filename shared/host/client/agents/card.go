@@ -145,13 +145,9 @@ func (c *Card) readPrice(params canon.Value) {
 // interfaces03 returns the interfaces in a card of 0.3.
 func interfaces03(v canon.Value) []Interface {
 	version := literal(member(v, "protocolVersion"))
-	if version == "" {
-		version = "0.3"
-	}
+	version = cmp.Or(version, "0.3")
 	binding := member(v, "preferredTransport").Text()
-	if binding == "" {
-		binding = "JSONRPC"
-	}
+	binding = cmp.Or(binding, "JSONRPC")
 	all := []Interface{{member(v, "url").Text(), binding, version}}
 	for _, i := range member(v, "additionalInterfaces").Items() {
 		all = append(all, Interface{member(i, "url").Text(), member(i, "transport").Text(), version})

@@ -186,9 +186,7 @@ func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose fu
 // put calls the chosen vacant, or continues an open call to the same vacant
 // whatever registries answer now.
 func (c *Client) put(ctx context.Context, name string, msg envelope.Message, choose func() (Outcome, error)) (Outcome, error) {
-	if msg.Role == "" {
-		msg.Role = envelope.RoleUser
-	}
+	msg.Role = cmp.Or(msg.Role, envelope.RoleUser)
 	if err := msg.Check(); err != nil {
 		return Outcome{}, err
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 // begin checks the message and finds out whether it is under way. All envelopes
 // of the call in hand carry its idempotency key.
 func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
-	if msg.Role == "" {
-		msg.Role = envelope.RoleUser
-	}
+	msg.Role = cmp.Or(msg.Role, envelope.RoleUser)
 	if err := msg.Check(); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -42,12 +43,8 @@ func NewHTTP(o HTTPOptions) *HTTP { return &HTTP{client: NewClient(o)} }
 // NewClient makes the client of an HTTP, for other packages that send requests from a
 // person's own machine.
 func NewClient(o HTTPOptions) *http.Client {
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
-	if o.Idle == 0 {
-		o.Idle = 2
-	}
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Idle = cmp.Or(o.Idle, 2)
 	return &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{

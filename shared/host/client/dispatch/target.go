@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -51,13 +52,9 @@ func (t Target) checked(self identity.ID) (Target, error) {
 		if t.ID.IsZero() {
 			t.ID = t.Card.VacantID
 		}
-		if t.URL == "" {
-			t.URL = t.Card.Endpoint
-		}
+		t.URL = cmp.Or(t.URL, t.Card.Endpoint)
 	}
-	if t.Name == "" {
-		t.Name = t.ID.Short()
-	}
+	t.Name = cmp.Or(t.Name, t.ID.Short())
 	if t.URL == "" {
 		return t, problem.New(problem.NotFound, "target %s has no endpoint URL", t.ID.Short())
 	}

@@ -1,6 +1,7 @@
 package registryclient
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"strings"
@@ -98,9 +99,7 @@ type HaloMatch struct {
 // vacant. Everything else in m is the registry's word.
 func (m *HaloMatch) Verified() (card.Card, error) {
 	text := m.CardBlob
-	if text == "" {
-		text = m.CapabilityCard
-	}
+	text = cmp.Or(text, m.CapabilityCard)
 	blob, err := hex.DecodeString(text)
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -75,9 +76,7 @@ func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 
 // New makes a Service.
 func New(c Config) *Service {
-	if c.Timeout == 0 {
-		c.Timeout = timeout
-	}
+	c.Timeout = cmp.Or(c.Timeout, timeout)
 	return &Service{
 		Config:   c,
 		verified: newCache[identity.Hash, bool](keptVerdicts),

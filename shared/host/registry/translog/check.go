@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -55,7 +56,7 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 
 // CheckRegistry is Check for the log of a registry's events.
 func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uint64, err error) {
-	return Check(ctx, r, registryStream(), readEvent, found)
+	return Check(ctx, r, registry.EventStream(), readEvent, found)
 }
 
 // checking is a Check in progress: the tree of the rows so far, and their

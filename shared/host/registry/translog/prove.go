@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -63,9 +64,7 @@ func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error
 	if err != nil {
 		return Inclusion{}, err
 	}
-	if size == 0 {
-		size = h.size
-	}
+	size = cmp.Or(size, h.size)
 	if size > h.size {
 		return Inclusion{}, beyond("size", h.size, size)
 	}
@@ -98,9 +97,7 @@ func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, 
 	if err != nil {
 		return c, err
 	}
-	if to == 0 {
-		to = h.size
-	}
+	to = cmp.Or(to, h.size)
 	if to > h.size {
 		return c, beyond("to", h.size, to)
 	}

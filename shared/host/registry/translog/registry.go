@@ -12,7 +12,7 @@ import (
 // hashes, and registered, unrevoked vacants may witness. With a nil registry
 // only configured witnesses may, which suits a checkpointer.
 func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
-	c.Stream, c.Leaf = registryStream(), readEvent
+	c.Stream, c.Leaf = registry.EventStream(), readEvent
 	if r != nil {
 		c.Witness = func(ctx context.Context, id identity.ID) (bool, error) {
 			g, ok, err := r.Get(ctx, id)
@@ -21,8 +21,6 @@ func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
 	}
 	return New(c)
 }
-
-func registryStream() store.Stream { return registry.EventStream() }
 
 func readEvent(row store.Row) (leaf, prev identity.Hash, err error) {
 	e, err := registry.DecodeEventRow(row)

@@ -19,6 +19,7 @@
 package opensearch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -125,9 +126,7 @@ func (c *Config) check() (string, error) {
 		return "", problem.Invalid("the search index's URL", "https, or http on a loopback address", fmt.Sprintf("%q", c.URL))
 	}
 	name := c.Name
-	if name == "" {
-		name = defaultName
-	}
+	name = cmp.Or(name, defaultName)
 	strange := strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
 	})
