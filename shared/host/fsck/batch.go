@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -18,6 +19,8 @@ const (
 // report is a finding to report, or one that depends on a signature.
 type report struct {
 	finding Finding
+	version uint64 // of the document that the finding depends on; may be zero
+	certain bool   // damage, even if the first reading did not find the same
 	signed  []byte // nil reports in any case
 	by      identity.ID
 	sig     []byte
@@ -26,6 +29,17 @@ type report struct {
 
 // found reports a finding, after those that wait for signatures.
 func (r *run) found(f Finding) { r.reports = append(r.reports, report{finding: f}) }
+
+// foundAt reports a finding that the first reading must have found at the same version of a
+// document, because its text does not tell two findings apart.
+func (r *run) foundAt(version uint64, f Finding) {
+	r.reports = append(r.reports, report{finding: f, version: version})
+}
+
+// foundCertain reports a finding that also holds if the host worked between two readings.
+func (r *run) foundCertain(f Finding) {
+	r.reports = append(r.reports, report{finding: f, certain: true})
+}
 
 // verify reports f unless sig is by's signature of msg.
 func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
@@ -41,7 +55,7 @@ func (r *run) flushIfFull() error {
 	return r.flush()
 }
 
-// flush verifies the waiting signatures and reports in order.
+// flush verifies the waiting signatures and, in the second reading, reports in order.
 func (r *run) flush() error {
 	var work sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)
@@ -56,11 +70,21 @@ func (r *run) flush() error {
 	}
 	work.Wait()
 	for i := range r.reports {
-		if r.reports[i].ok {
+		e := &r.reports[i]
+		if e.ok {
+			continue
+		}
+		hash := identity.Sum(fmt.Append(nil, e.version, e.finding))
+		r.seen[hash]++
+		if r.first == nil {
+			continue
+		}
+		if !e.certain && r.first.seen[hash] < r.seen[hash] {
+			r.result.Changing++
 			continue
 		}
 		r.result.Findings++
-		if err := r.Found(r.reports[i].finding); err != nil {
+		if err := r.Found(e.finding); err != nil {
 			return err
 		}
 	}

@@ -160,6 +160,23 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 	}
 }
 
+// Both readings find a slot of no attempt that they know of, each another one.
+func TestAGraduationInEachReadingIsNoDamage(t *testing.T) {
+	f, n := newFirm(t, memory.New()), 0
+	for way, check := range ways {
+		res, found := check(f.caller, busy{f.Store, true, func(read string) {
+			if strings.HasPrefix(read, "gradwin#") {
+				n++
+				f.Time = f.Time.Add(25 * time.Hour)
+				f.graduate(f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: fmt.Sprint("trainee-", n), Substrate: "echo"}), graduation.Accepted)
+			}
+		}})
+		if len(found) > 0 || res.Changing != 1 {
+			t.Errorf("%s: found %v and %d changing, want 1 changing", way, found, res.Changing)
+		}
+	}
+}
+
 func TestARevocationAndADeletionDuringACheckAreNoDamage(t *testing.T) {
 	for way, check := range ways {
 		l := published(t, memory.New())

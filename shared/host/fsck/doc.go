@@ -18,11 +18,16 @@
 //
 // # A host at work
 //
-// Tables and pages are not a snapshot, so two things that must agree are read
-// at different times. If they differ, they are read again until a reading in
-// which nothing changed. A finding holds over such a reading. If there is none
-// in a few tries, Result.Changing counts it. A balance that differs by more
-// than the new rows allow is a finding in any case.
+// Tables and pages are not a snapshot, so two things that must agree are read at
+// different times. If a first reading of the host finds anything, a second
+// reading follows. What both find is damage. What only the first finds was
+// complete and correct later. What only the second finds has changed meanwhile,
+// which Result.Changing counts.
+//
+// Balances, and the logbooks of parents, children and models, change so often
+// that both readings would find them different. So each reading reads their new
+// rows before it compares them. A balance that differs by more than the new rows
+// allow is a finding in any case.
 //
 // # Memory
 //
@@ -33,6 +38,6 @@
 // each child it holds sums of what its logbook and its parent's say of each
 // other, and for each graduation its time; the two sides are read at different
 // times and compared at the end. For each stream whose rows move money it holds
-// the position up to which it was read. Signatures are verified in batches on all
-// processors; findings keep the order of the rows.
+// the position up to which it was read, and for each finding of the first reading a hash.
+// Signatures are verified in batches on all processors; findings keep the order of the rows.
 package fsck

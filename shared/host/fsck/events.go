@@ -75,23 +75,14 @@ type published struct {
 // actor checks an actor's own chain and its registration.
 func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 	says := published{whole: true}
-	if err := r.readEvents(ctx, s, id, &says); err != nil {
-		return err
-	}
-	if says.position == 0 && says.whole {
-		return nil // no events: registrations without events are checked elsewhere
-	}
-	return r.registration(ctx, s, id, &says)
-}
-
-// readEvents reads the events after says.position and updates says.
-func (r *run) readEvents(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
 	rows := r.reader(s)
-	rows.at = says.position + 1
 	for {
 		row, more, err := rows.next(ctx)
-		if !more || err != nil {
+		if err != nil {
 			return err
+		}
+		if !more {
+			break
 		}
 		if row.Position == 0 {
 			says.whole = false
@@ -107,8 +98,12 @@ func (r *run) readEvents(ctx context.Context, s store.Stream, id identity.ID, sa
 		r.actorSum.add(&leaf)
 		r.verify(l.AppendCanonical(nil), l.Signature, id,
 			inStream(s, row.Position, Signature, "a signature by "+id.String(), "one that is not"))
-		r.observeEvent(s, &l, says)
+		r.observeEvent(s, &l, &says)
 	}
+	if says.position == 0 && says.whole {
+		return nil // no events: registrations without events are checked elsewhere
+	}
+	return r.registration(ctx, id, &says)
 }
 
 // observeEvent checks an event against those before it.

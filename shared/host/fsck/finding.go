@@ -88,8 +88,8 @@ type Result struct {
 	// Withheld counts sealed keys that the vault would not open for this check,
 	// so they are unchecked.
 	Withheld uint64 `json:"withheld,omitempty"`
-	// Changing counts accounts and vacants that changed during each of several readings. They
-	// were not fully compared: a balance only within the amounts of the new rows.
+	// Changing counts the findings of a second reading that the first did not have, and balances
+	// that changed whenever they were read, which were compared within the amounts of the new rows.
 	Changing uint64 `json:"changing,omitempty"`
 	// Restored is the time of the last restore of a vacant from a backup, or the zero time.
 	// Messages signed until RefusedUntil are refused since.

@@ -36,7 +36,7 @@ type Config struct {
 	// Found receives each finding, in the order of the rows as far as a pair's
 	// two streams allow. An error ends the check.
 	Found func(Finding) error
-	// Progress, if not nil, is called every few thousand rows.
+	// Progress, if not nil, is called every few thousand rows. A second reading counts from zero.
 	Progress func(Result)
 }
 
@@ -48,22 +48,30 @@ func Run(ctx context.Context, c Config) (Result, error) {
 }
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
-	r := &run{Config: c, damagedKeyDays: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
-		kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
-		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
-	err := c.Source.Walk(ctx, func(v store.View) error {
-		r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
-		return r.walk(ctx)
-	})
-	if err == nil {
-		err = r.flush()
+	var r *run
+	for range 2 {
+		r = &run{Config: c, first: r, seen: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
+			kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
+			gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
+		err := c.Source.Walk(ctx, func(v store.View) error {
+			r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
+			return r.walk(ctx)
+		})
+		if err == nil {
+			err = r.flush()
+		}
+		if err != nil || len(r.seen) == 0 {
+			return r.result, err
+		}
 	}
-	return r.result, err
+	return r.result, nil
 }
 
-// run is one check in progress.
+// run is one reading of a host in progress.
 type run struct {
 	Config
+	first          *run                  // the first reading; nil during it
+	seen           map[identity.Hash]int // findings of this reading, damage or not
 	view           store.View
 	texts          *textkeys.Reader
 	result         Result
@@ -80,11 +88,9 @@ type run struct {
 	// money has the sums of each account, by its id.
 	money map[[32]byte]*ledger
 	// tips are the next positions to read of the streams whose rows move money.
-	tips  map[store.Stream]uint64
-	began time.Time
-	// venues are the listed vacants, venuesBefore was their number before the walk.
-	venues       int64
-	venuesBefore store.Doc
+	tips   map[store.Stream]uint64
+	began  time.Time
+	venues int64 // listed vacants
 
 	pageRows   int
 	windowRows uint64
@@ -103,10 +109,6 @@ func (r *run) walk(ctx context.Context) error {
 		return err
 	}
 	if err := r.eventsWithoutRegistration(ctx); err != nil {
-		return err
-	}
-	var err error
-	if r.venuesBefore, err = r.document(ctx, registry.VenueCountKey()); err != nil {
 		return err
 	}
 	if err := r.log(ctx); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -51,9 +50,8 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 		}
 		tip = row.Position
 		if before > 0 {
-			if err := r.leftOpen(ctx, s, child, before); err != nil {
-				return err
-			}
+			// The commit that begins an attempt ends the one before.
+			r.found(inDocument(graduation.AttemptKey(child, before), Graduation, "an end, as another attempt follows", string(graduation.Open)))
 		}
 		before = 0
 		a, err := graduation.DecodeAttempt(child, row)
@@ -129,32 +127,6 @@ func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) 
 	return nil
 }
 
-// leftOpen reports an attempt that is open although another follows: the commit
-// that begins an attempt ends the one before.
-func (r *run) leftOpen(ctx context.Context, s store.Stream, child identity.ID, position uint64) error {
-	// If the view is not a snapshot, the attempt may have ended since.
-	row, state, err := r.at(ctx, s, position)
-	if err != nil || state != there {
-		return err
-	}
-	a, err := graduation.DecodeAttempt(child, row)
-	if err != nil {
-		return nil
-	}
-	k := graduation.AttemptKey(child, position)
-	d, err := r.view.Doc(ctx, k)
-	if damaged(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if st, err := graduation.DecodeStatus(a, d); err == nil && st.Phase == graduation.Open {
-		r.found(inDocument(k, Graduation, "an end, as another attempt follows", string(st.Phase)))
-	}
-	return nil
-}
-
 // beyondAttempts reports an outcome without an attempt.
 func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
 	k := graduation.AttemptKey(child, tip+1)
@@ -213,36 +185,21 @@ const slack = graduation.DueAfter
 // and each accepted attempt has a slot.
 func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
-	for try, before := 1, uint64(math.MaxUint64); ; try++ {
-		d, err := r.document(ctx, k)
-		if err != nil {
-			return err
-		}
-		w, err := graduation.WindowDocs.Parse(d)
-		if d.Version > 0 && err != nil { // an absent one is empty
-			return r.broken(k, Document, "a window of graduations", err)
-		}
-		leaked, unpaid := match(w.Taken, r.gate.accepted[parent])
-		switch {
-		case leaked == 0 && unpaid == 0:
-			return nil
-		case leaked > 0 && d.Version != before && try > maxRereads:
-			r.result.Changing++
-		case leaked > 0 && d.Version != before:
-			// If the view is not a snapshot, an attempt may be newer than its
-			// reading.
-			if err := r.readAttempts(ctx); err != nil {
-				return err
-			}
-			before = d.Version
-			continue
-		case leaked > 0:
-			r.found(inDocument(k, Graduation, "slots of attempts that were accepted", fmt.Sprintf("%d of none", leaked)))
-		default:
-			r.found(inDocument(k, Graduation, "a slot of each attempt that was accepted", fmt.Sprintf("none of %d", unpaid)))
-		}
-		return nil
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return err
 	}
+	w, err := graduation.WindowDocs.Parse(d)
+	if d.Version > 0 && err != nil { // an absent one is empty
+		return r.broken(k, Document, "a window of graduations", err)
+	}
+	switch leaked, unpaid := match(w.Taken, r.gate.accepted[parent]); {
+	case leaked > 0:
+		r.foundAt(d.Version, inDocument(k, Graduation, "slots of attempts that were accepted", fmt.Sprintf("%d of none", leaked)))
+	case unpaid > 0:
+		r.foundAt(d.Version, inDocument(k, Graduation, "a slot of each attempt that was accepted", fmt.Sprintf("none of %d", unpaid)))
+	}
+	return nil
 }
 
 // match counts slots without an attempt, and attempts without a slot whose slot
@@ -267,24 +224,6 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 		}
 	}
 	return leaked, unpaid
-}
-
-// readAttempts reads all attempts again without reporting.
-func (r *run) readAttempts(ctx context.Context) error {
-	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}, attemptsByParent: map[identity.ID][]int64{}}}
-	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
-	for s, err := range store.Streams(ctx, r.view, graduation.KindAttempts+"#") {
-		if err != nil {
-			return err
-		}
-		if ids := s.IDs(); len(ids) == 1 && graduation.Stream(ids[0]) == s {
-			if err := quiet.attempts(ctx, s, ids[0]); err != nil {
-				return err
-			}
-		}
-	}
-	r.gate.accepted, r.gate.attemptsByParent = quiet.gate.accepted, quiet.gate.attemptsByParent
-	return nil
 }
 
 // openedBy checks that a graduated manifest was made by an accepted attempt:

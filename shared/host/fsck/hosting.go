@@ -174,7 +174,6 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 			linked, says.whole = false, false
 			continue
 		}
-		says.read = row.Position
 		if err := e.UnmarshalBinary(row.Data); err != nil {
 			r.found(inStream(s, row.Position, Row, "a logbook entry", problem.Of(err).Error()))
 			linked, says.whole = false, false
@@ -215,8 +214,17 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 // no vacant: an aborted import leaves only entries.
 func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) error {
 	k := vacants.RecordKey(id)
-	rec, ok, err := r.record(ctx, k, id, says)
-	if !ok || err != nil {
+	d, err := r.document(ctx, k)
+	if d.Version == 0 || err != nil {
+		return err
+	}
+	r.result.Vacants++
+	rec, err := vacants.RecordDocs.Parse(d)
+	if err != nil {
+		return r.broken(k, Document, "a record of "+id.String(), err)
+	}
+	r.gate.tenants[rec.Tenant] = true
+	if err := r.checkManifest(ctx, k, &rec, says); err != nil {
 		return err
 	}
 	if says.whole && rec.State != says.state {
@@ -228,7 +236,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if err := r.unregistered(ctx, &rec); err != nil {
 		return err
 	}
-	if err := r.plan(ctx, &rec, *says); err != nil {
+	if err := r.plan(ctx, &rec, says); err != nil {
 		return err
 	}
 	if err := r.agents(ctx, &rec); err != nil {
@@ -255,57 +263,10 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 		return err
 	}
 	wrong, err := r.checkNameOf(ctx, k, &rec)
-	if wrong == nil || err != nil {
-		return err
-	}
-	// If the view is not a snapshot, the vacant may be deleted by now, and its name another's.
-	now, _, err := vacants.RecordDocs.Get(ctx, r.view, k)
-	if !now.IsDeleted() {
+	if wrong != nil {
 		r.found(*wrong)
 	}
-	return r.broken(k, Document, "a record of "+id.String(), err)
-}
-
-// record reads the record of id, if it is readable, and compares its parent
-// with the manifest. If the view is not a snapshot, the logbook may have grown
-// since it was read, and the manifest may be newer than the record.
-func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *logbookState) (rec vacants.Record, ok bool, err error) {
-	for try := 1; ; try++ {
-		d, err := r.document(ctx, k)
-		if d.Version == 0 || err != nil {
-			return rec, false, err
-		}
-		if try == 1 {
-			r.result.Vacants++
-		}
-		if rec, err = vacants.RecordDocs.Parse(d); err != nil {
-			return rec, false, r.broken(k, Document, "a record of "+id.String(), err)
-		}
-		r.gate.tenants[rec.Tenant] = true
-		later, err := r.readNewerEntries(ctx, id, says)
-		if err != nil {
-			return rec, false, err
-		}
-		if later && try < maxRereads {
-			continue
-		}
-		wrong, err := r.checkManifest(ctx, k, &rec, says)
-		if wrong == nil || err != nil {
-			return rec, err == nil, err
-		}
-		now, err := r.document(ctx, k)
-		if err != nil {
-			return rec, false, err
-		}
-		if now.Version == d.Version {
-			r.found(*wrong)
-			return rec, true, nil
-		}
-		if try >= maxRereads {
-			r.result.Changing++
-			return rec, true, nil
-		}
-	}
+	return err
 }
 
 func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {

@@ -1,10 +1,8 @@
 package fsck
 
 import (
-	"context"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -19,7 +17,6 @@ type logbookState struct {
 	capability string
 	floor      time.Time // earlier signatures are refused
 	whole      bool      // every entry is readable
-	read       uint64    // position of the last entry
 	// deleted: an entry records the deletion.
 	deleted bool
 
@@ -29,34 +26,6 @@ type logbookState struct {
 	plan      identity.Hash // zero if no plan was set
 	// exported: its key left this host, so it may have continued elsewhere.
 	exported bool
-}
-
-// readNewerEntries reads the entries of owner that are newer than those
-// already read, if the view is not a snapshot, and reports whether there are
-// any. They are not checked: writes during a check are for the next check.
-func (r *run) readNewerEntries(ctx context.Context, owner identity.ID, says *logbookState) (some bool, err error) {
-	for {
-		rows, err := r.view.Rows(ctx, store.StreamOf(store.KindLogbook, owner), says.read+1, r.pageRows, store.Ascending)
-		if damaged(err) || err == nil && len(rows) == 0 {
-			return some, nil
-		}
-		if err != nil {
-			return some, err
-		}
-		for _, row := range rows {
-			if row.Position <= says.read {
-				return some, nil // reported by the logbook's own check
-			}
-			says.read, some = row.Position, true
-			var e logbook.Entry
-			if e.UnmarshalBinary(row.Data) != nil || says.observe(&e, owner) != nil {
-				says.whole = false
-				r.kin.incomparable[owner] = true
-				continue
-			}
-			r.kin.observe(&e, row.Position, owner)
-		}
-	}
 }
 
 // observe records what an entry in owner's logbook says.

@@ -8,31 +8,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// checkManifest returns the first deviation of a hosted vacant's record from
-// its manifest (calls go by the record), or of its logbook from both. It
-// returns nil without a deviation. An unreadable manifest is reported with the
-// registration.
-func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) (*Finding, error) {
+// checkManifest reports the first deviation of a hosted vacant's record from its
+// manifest (calls go by the record), or of its logbook from both. An unreadable
+// manifest is reported with the registration.
+func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
-	switch {
-	case damaged(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case d.Version == 0:
-		return unbound(k, rec, nil, says), nil
+	if damaged(err) {
+		return nil
 	}
-	m, err := registry.ManifestDocs.Parse(d)
 	if err != nil {
-		return nil, nil
+		return err
 	}
-	return unbound(k, rec, &m, says), nil
+	var m *registry.ManifestDocument // nil if absent
+	if d.Version > 0 {
+		parsed, err := registry.ManifestDocs.Parse(d)
+		if err != nil {
+			return nil
+		}
+		m = &parsed
+	}
+	if wrong := unbound(k, rec, m, says); wrong != nil {
+		r.found(*wrong)
+	}
+	return nil
 }
 
 // unbound returns the first deviation of a record from its manifest, or of a
@@ -149,14 +152,8 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 		if err != nil {
 			return err
 		}
-		if d.Version == 0 {
-			now, _, err := vacants.RecordDocs.Get(ctx, r.view, vacants.RecordKey(rec.ID))
-			if err != nil && !damaged(err) {
-				return err
-			}
-			if now.State == lifecycle.Archived {
-				continue // a deletion began: it removes the record at its end
-			}
+		if d.Version == 0 && rec.State == lifecycle.Archived {
+			continue // a deletion began: it removes the record at its end
 		}
 		a, err := vacants.AgentDocs.Parse(d)
 		if err != nil {
@@ -172,53 +169,25 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 	return nil
 }
 
-// plan checks that a composite's plan is the one its logbook names. If the view is not a
-// snapshot, the plan may be newer than the logbook that was read.
-func (r *run) plan(ctx context.Context, rec *vacants.Record, says logbookState) error {
-	for try := 1; ; try++ {
-		wrong, err := r.otherPlan(ctx, rec, &says)
-		if wrong == nil || err != nil {
-			return err
-		}
-		later, err := r.readNewerEntries(ctx, rec.ID, &says)
-		switch {
-		case err != nil:
-			return err
-		case !later:
-			r.found(*wrong)
-			return nil
-		case try == maxRereads:
-			r.result.Changing++
-			return nil
-		}
-	}
-}
-
-// otherPlan returns how a plan differs from the logbook; nil if it does not. An imported
+// plan checks that a composite's plan is the one its logbook names. An imported
 // vacant may have left its plan behind, and a deletion removes the plan before the record.
-func (r *run) otherPlan(ctx context.Context, rec *vacants.Record, says *logbookState) (*Finding, error) {
+func (r *run) plan(ctx context.Context, rec *vacants.Record, says *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
-	differ := func(want, got string) (*Finding, error) {
-		f := inDocument(k, Plan, want, got)
-		return &f, nil
-	}
 	want := "the plan " + says.plan.String() + ", as its logbook says"
 	p, d, err := vacants.PlanDocs.Get(ctx, r.view, k)
 	switch {
-	case err != nil && !damaged(err):
-		return nil, err
 	case err != nil:
-		return differ("a plan over children", problem.Of(err).Error())
+		return r.broken(k, Plan, "a plan over children", err)
 	case d.Version == 0 && (!says.whole || says.plan.IsZero() || says.exported || rec.State == lifecycle.Archived || says.state == lifecycle.Archived):
-		return nil, nil
 	case d.Version == 0:
-		return differ(want, "none")
+		r.found(inDocument(k, Plan, want, "none"))
 	case rec.IsDeleted():
-		return differ("none, as its vacant is deleted", "one")
+		r.found(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
 	case !says.whole || says.plan == p.Hash():
-		return nil, nil
 	case says.plan.IsZero():
-		want = "none, as its logbook names none"
+		r.found(inDocument(k, Plan, "none, as its logbook names none", p.Hash().String()))
+	default:
+		r.found(inDocument(k, Plan, want, p.Hash().String()))
 	}
-	return differ(want, p.Hash().String())
+	return nil
 }

@@ -171,117 +171,74 @@ func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Pr
 	return p, p.Version > 0, nil
 }
 
-// changes adds up the rows of an account.
-type changes struct {
-	*ledger
-	rows     *reader
-	tip      uint64
-	owed     money.Amount
-	payments map[string]money.Amount // by id: what they have added, what is owed less
-}
-
-// accountRows checks the changes of an account, and its documents by them. What differs is
-// read again if the account has changed since its rows were read: the view may not be a
-// snapshot.
+// accountRows checks the changes of an account, and its documents by them.
 func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) error {
-	c := &changes{ledger: r.ledgerOf(id), rows: r.reader(s), payments: map[string]money.Amount{}}
-	if err := r.changes(ctx, c); err != nil {
-		return err
+	l, rows := r.ledgerOf(id), r.reader(s)
+	var tip uint64
+	var owed money.Amount
+	payments := map[string]money.Amount{} // by id: what they have added, what is owed less
+	for {
+		row, more, err := rows.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !more {
+			r.tips[s] = rows.at
+			break
+		}
+		if row.Position == 0 {
+			l.damaged = true
+			continue
+		}
+		tip = row.Position
+		c, err := billing.DecodeChange(row)
+		if err != nil {
+			l.damaged = true
+			r.found(inStream(s, row.Position, Row, "a change of an account", err.Error()))
+			continue
+		}
+		if (c.Kind == billing.Opened) != (row.Position == 1) {
+			r.found(inStream(s, row.Position, Money, "an account that only its first row opens", string(c.Kind)))
+		}
+		l.change(&c)
+		owed += c.Owed
+		if c.Payment != "" {
+			payments[c.Payment] += c.Amount - c.Owed
+		}
 	}
 	if err := r.unrelatedDocuments(ctx, store.OfAccount, id.String()); err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		wrong, err := r.differing(ctx, id, c)
+	for _, payment := range slices.Sorted(maps.Keys(payments)) {
+		k := billing.PaymentDocs.Key(payment)
+		p, _, err := billing.PaymentDocs.Get(ctx, r.view, k)
 		if err != nil {
-			return err
-		}
-		tip := c.tip
-		if len(wrong) > 0 && c.rows.reopen() {
-			if err := r.changes(ctx, c); err != nil {
+			if err := r.broken(k, Document, "a payment", err); err != nil {
 				return err
 			}
-		}
-		switch {
-		case c.tip == tip:
-			for _, f := range wrong {
-				r.found(f)
-			}
-		case try == maxRereads:
-			r.result.Changing++
-		default:
 			continue
 		}
-		r.tips[s] = c.rows.at
-		return nil
-	}
-}
-
-// changes reads an account's rows to their end.
-func (r *run) changes(ctx context.Context, c *changes) error {
-	for {
-		row, more, err := c.rows.next(ctx)
-		if !more || err != nil {
-			return err
-		}
-		if row.Position == 0 {
-			c.damaged = true
-			continue
-		}
-		c.tip = row.Position
-		one, err := billing.DecodeChange(row)
-		if err != nil {
-			c.damaged = true
-			r.found(inStream(c.rows.stream, row.Position, Row, "a change of an account", err.Error()))
-			continue
-		}
-		if (one.Kind == billing.Opened) != (row.Position == 1) {
-			r.found(inStream(c.rows.stream, row.Position, Money, "an account that only its first row opens", string(one.Kind)))
-		}
-		c.change(&one)
-		c.owed += one.Owed
-		if one.Payment != "" {
-			c.payments[one.Payment] += one.Amount - one.Owed
-		}
-	}
-}
-
-// differing returns how an account's document and payments differ from its rows.
-func (r *run) differing(ctx context.Context, id identity.ID, c *changes) (wrong []Finding, err error) {
-	differ := func(k store.Key, check Check, want, got string) {
-		wrong = append(wrong, inDocument(k, check, want, got))
-	}
-	for _, payment := range slices.Sorted(maps.Keys(c.payments)) {
-		p, d, err := billing.PaymentDocs.Get(ctx, r.view, billing.PaymentDocs.Key(payment))
-		switch added := c.payments[payment]; {
-		case damaged(err):
-			differ(d.Key, Document, "a payment", problem.Of(err).Error())
-		case err != nil:
-			return nil, err
-		case p.Account != id.String() || p.Paid-p.Taken != added:
-			differ(d.Key, Money, fmt.Sprintf("%s for account %s, by its rows", added, id), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account))
+		if added := payments[payment]; p.Account != id.String() || p.Paid-p.Taken != added {
+			r.found(inDocument(k, Money, fmt.Sprintf("%s for account %s, by its rows", added, id), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account)))
 		}
 	}
 	key := billing.AccountKey(id.String())
 	a, d, err := billing.AccountDocs.Get(ctx, r.view, key)
-	switch {
-	case damaged(err):
-		differ(key, Document, "an account", problem.Of(err).Error())
-		return wrong, nil
-	case err != nil:
-		return nil, err
-	case d.Version == 0:
-		differ(key, Document, "the account of its rows", "none")
-		return wrong, nil
+	if err != nil {
+		return r.broken(key, Document, "an account", err)
 	}
-	c.account = &a
-	if a.Changes != c.tip {
-		differ(key, Money, fmt.Sprintf("%d changes, its rows", c.tip), fmt.Sprint(a.Changes))
+	if d.Version == 0 {
+		r.found(inDocument(key, Document, "the account of its rows", "none"))
+		return nil
 	}
-	if a.Owed != c.owed && !c.damaged {
-		differ(key, Money, fmt.Sprintf("%s owed, by its rows", c.owed), a.Owed.String())
+	l.account = &a
+	if a.Changes != tip {
+		r.found(inDocument(key, Money, fmt.Sprintf("%d changes, its rows", tip), fmt.Sprint(a.Changes)))
 	}
-	return wrong, nil
+	if a.Owed != owed && !l.damaged {
+		r.found(inDocument(key, Money, fmt.Sprintf("%s owed, by its rows", owed), a.Owed.String()))
+	}
+	return nil
 }
 
 // reading is a balance and the sums of the rows that were read before it.
@@ -290,6 +247,9 @@ type reading struct {
 	added, in, out money.Amount
 	below          []Finding // shards below 0
 }
+
+// maxRereads bounds how often balances are read again because money moves.
+const maxRereads = 5
 
 // recount compares the balances with the rows, to the micro-dollar. If the view is not a
 // snapshot, rows that are read after a balance may be older or newer than it. So a balance is
@@ -370,7 +330,7 @@ func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
 		return false
 	}
 	for _, f := range b.below {
-		r.found(f)
+		r.foundCertain(f)
 	}
 	switch {
 	case l.damaged:
@@ -379,7 +339,7 @@ func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
 		if taken+given > 0 {
 			expected = fmt.Sprintf("a balance from %s to %s, as calls come", want-taken, want+given)
 		}
-		r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.added, b.added-want), b.balance.String()))
+		r.foundCertain(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.added, b.added-want), b.balance.String()))
 	case taken+given > 0:
 		r.result.Changing++
 	}

@@ -75,6 +75,9 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 		return true, false, nil
 	}
 	n := r.pageRows
+	if r.tip > 0 { // rows that were appended since may name rows that another reader has not read
+		n = int(min(uint64(n), r.tip-r.at+1))
+	}
 	if r.single > 0 {
 		n = 1
 		r.single--
@@ -101,16 +104,6 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 		r.giveUp()
 	}
 	return false, true, nil
-}
-
-// reopen lets next read the rows that were appended since the end, unless the stream was
-// given up or ended in damage.
-func (r *reader) reopen() bool {
-	if r.ended || r.broken != nil {
-		return false
-	}
-	r.asked = false
-	return true
 }
 
 // hole finds the end of the gap that begins at the next position. A host may

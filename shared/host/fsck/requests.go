@@ -254,14 +254,6 @@ func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, er
 			return found, false, err
 		}
 	}
-	if p >= q.rows.at && q.rows.reopen() {
-		// If the view is not a snapshot, the request may be newer than the end of its stream.
-		for q.done = false; !q.done && q.rows.at <= p; {
-			if err := q.step(ctx); err != nil {
-				return found, false, err
-			}
-		}
-	}
 	if p == 0 || p >= q.rows.at {
 		return found, false, nil
 	}

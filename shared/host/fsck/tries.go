@@ -42,34 +42,21 @@ func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try
 // its children began: otherwise the parent could begin more, or none.
 func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	k := graduation.AttemptWindowKey(parent)
-	for try, before := 1, uint64(math.MaxUint64); ; try++ {
-		d, err := r.document(ctx, k)
-		if err != nil {
-			return err
-		}
-		counted, err := graduation.AttemptWindowDocs.Parse(d)
-		if d.Version > 0 && err != nil { // an absent one is empty
-			return r.broken(k, Document, "when attempts to graduate began", err)
-		}
-		leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent])
-		switch {
-		case leaked > 0 && d.Version != before && try > maxRereads:
-			r.result.Changing++
-		case leaked > 0 && d.Version != before:
-			// If the view is not a snapshot, an attempt may be newer than its
-			// reading.
-			if err := r.readAttempts(ctx); err != nil {
-				return err
-			}
-			before = d.Version
-			continue
-		case leaked > 0:
-			r.found(inDocument(k, Graduation, "when attempts began", fmt.Sprintf("%d times of none", leaked)))
-		case missed > 0:
-			r.found(inDocument(k, Graduation, "when each attempt of the day began", fmt.Sprintf("none of %d", missed)))
-		}
-		return nil
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return err
 	}
+	counted, err := graduation.AttemptWindowDocs.Parse(d)
+	if d.Version > 0 && err != nil { // an absent one is empty
+		return r.broken(k, Document, "when attempts to graduate began", err)
+	}
+	switch leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent]); {
+	case leaked > 0:
+		r.foundAt(d.Version, inDocument(k, Graduation, "when attempts began", fmt.Sprintf("%d times of none", leaked)))
+	case missed > 0:
+		r.foundAt(d.Version, inDocument(k, Graduation, "when each attempt of the day began", fmt.Sprintf("none of %d", missed)))
+	}
+	return nil
 }
 
 // counts returns the number of listed times without an attempt, and of attempts

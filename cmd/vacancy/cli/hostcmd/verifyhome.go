@@ -101,7 +101,7 @@ func (r homeResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "restored from a backup at %s: calls between the backup and that time are lost; messages signed until %s are refused\n", kit.Moment(r.Restored), kit.Moment(r.RefusedUntil))
 	}
 	if r.Changing > 0 {
-		fmt.Fprintf(w, "not fully compared: %d accounts or vacants, which changed in each reading: verify them again\n", r.Changing)
+		fmt.Fprintf(w, "changed meanwhile: %s, not fully compared; run the same command again\n", kit.Counted(r.Changing, "item"))
 	}
 	if r.Withheld > 0 {
 		fmt.Fprintf(w, "not checked: %s, opened for signing only\n", kit.Counted(r.Withheld, "sealed key"))
