@@ -64,8 +64,8 @@ func each(t *testing.T, test func(t *testing.T, sc scenario, in targets)) {
 	}
 }
 
-// A healthy run of each request makes exactly the calls that the table names: a
-// new call needs a new row.
+// A healthy run of each request makes exactly the calls that the table names, and
+// commits in its order: a new call needs a new row.
 func TestEveryCallHasItsRow(t *testing.T) {
 	each(t, func(t *testing.T, sc scenario, in targets) {
 		s := set(t, sc, in)
@@ -87,32 +87,39 @@ func TestEveryCallHasItsRow(t *testing.T) {
 			}
 		}
 		t.Logf("calls: %s", strings.Join(trace, ", "))
-		rows := map[place]bool{}
-		for _, p := range sc.points {
-			rows[p.place()] = rows[p.place()] || p.in&in > 0
+		rows, commits := map[place]bool{}, []string{}
+		for _, p := range sc.points() {
+			if p.in&in == 0 {
+				continue
+			}
+			rows[p.place] = true
+			if strings.HasPrefix(p.Call, "Commit ") && !p.After {
+				commits = append(commits, p.Call)
+			}
+			if !slices.Contains(trace, p.Call) {
+				t.Errorf("%s has a row in the table, and is not called, so a host that is to die there never dies", p)
+			}
 		}
+		var committed []string
 		folded := slices.ContainsFunc(trace, func(name string) bool { return strings.HasPrefix(name, "Doc meter") })
 		for _, name := range trace {
 			if isBeside(name, sc, folded) {
 				continue
 			}
-			needed := []place{{Call: name}}
-			if strings.HasPrefix(name, "Commit ") || strings.HasPrefix(name, write) {
-				needed = append(needed, place{Call: name, After: true})
-			}
-			for _, at := range needed {
+			for _, at := range places([]string{name}) {
 				if !rows[at] {
 					t.Errorf("%s has no row in the table", at)
 				}
+			}
+			if strings.HasPrefix(name, "Commit ") {
+				committed = append(committed, name)
 			}
 			if name == sc.until {
 				break
 			}
 		}
-		for _, p := range sc.points {
-			if p.in&in > 0 && !slices.Contains(trace, p.call) {
-				t.Errorf("%s has a row in the table, and is not called, so a host that is to die there never dies", p.place())
-			}
+		if !slices.Equal(committed, commits) {
+			t.Errorf("the commits are %v, want %v", committed, commits)
 		}
 		s.whole()
 	})
@@ -129,14 +136,15 @@ func isBeside(name string, sc scenario, folded bool) bool {
 			return true
 		}
 	}
+	named := slices.ContainsFunc(sc.points(), func(p point) bool { return p.Call == name })
 	if sc.ends != "" && strings.HasPrefix(name, "Doc task ") { // a turn looks each second whether it was canceled
-		return !slices.ContainsFunc(sc.points, func(p point) bool { return p.call == name })
+		return !named
 	}
 	reads := slices.ContainsFunc([]string{"Rows req", "Doc price", "Doc v", "Doc acct", "Docs use", "Docs bookevent"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 	if name == "Doc textkey" || name == "Docs textkey" || name == "Commit textkey" || folded && reads {
-		return !slices.ContainsFunc(sc.points, func(p point) bool { return p.call == name })
+		return !named
 	}
 	return false
 }
@@ -145,8 +153,8 @@ func isBeside(name string, sc scenario, folded bool) bool {
 // request gets its fate, and the next one succeeds.
 func TestKilledHostLeavesNoDoubt(t *testing.T) {
 	each(t, func(t *testing.T, sc scenario, in targets) {
-		for i, pt := range sc.points {
-			at := pt.place()
+		for i, pt := range sc.points() {
+			at := pt.place
 			if pt.in&in == 0 || !storetest.Sampled(i) {
 				continue
 			}

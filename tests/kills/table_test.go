@@ -3,8 +3,11 @@
 package kills
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,34 +21,23 @@ import (
 type fate string
 
 const (
-	fresh      fate = "accepted again"                   // the dead host left no trace
-	pending    fate = "pending, and unanswered when due" // it was accepted and never decided
-	doubtful   fate = "accepted again, or pending"       // depends on which of two concurrent calls was quicker
-	decided    fate = "pending, or the stored reply"     // depends on what was quicker, its answer or what is written beside it
-	unanswered fate = "unanswered"                       // it was accepted and is void
-	stored     fate = "the stored reply"                 // it was answered
-	done       fate = "done already"                     // of a reset or a command
-	waits      fate = "pending, and the stored reply"    // the next process runs it
-	either     fate = "the stored reply, or unanswered"  // depends on what was quicker, the answer or the turn in the background
+	fresh      fate = "fresh"      // accepted again: the dead host left no trace
+	pending    fate = "pending"    // and unanswered when due: it was accepted and never decided
+	doubtful   fate = "doubtful"   // fresh or pending: depends on which of two concurrent calls was quicker
+	decided    fate = "decided"    // pending or stored: depends on what was quicker, its answer or what is written beside it
+	unanswered fate = "unanswered" // it was accepted and is void
+	stored     fate = "stored"     // the stored reply: it was answered
+	done       fate = "done"       // of a reset or a command
+	waits      fate = "waits"      // pending, and the stored reply: the next process runs it
+	either     fate = "either"     // stored or unanswered: depends on what was quicker, the answer or the turn in the background
 )
 
 // point is a place to die at, and its consequences.
 type point struct {
-	when when
-	call string
+	place
 	then fate
 	in   targets
 }
-
-func (p point) place() place { return place{p.call, bool(p.when)} }
-
-// when in a call: a read changes nothing, so one place is enough for it.
-type when bool
-
-const (
-	before when = false
-	after  when = true
-)
 
 // targets are the kinds of host that a scenario runs on.
 type targets int
@@ -56,7 +48,7 @@ const (
 	both = inDev | inFunction
 )
 
-// scenario is a request, and all calls that it makes.
+// scenario is a request, and all calls that it makes: see points.
 type scenario struct {
 	request string
 	in      targets
@@ -69,8 +61,10 @@ type scenario struct {
 	// make makes the request. With nil, the host dies before it serves.
 	make func(*stage) request
 	// again sends it again and checks the outcome.
-	again  func(*stage, process, request, *response, fate)
-	points []point
+	again func(*stage, process, request, *response, fate)
+	// begins is the fate of a host that dies before all calls. "" means fresh.
+	begins fate
+	calls  string
 	// until is the last call that is made without concurrent work in the
 	// background. "" means all calls.
 	until string
@@ -78,1101 +72,272 @@ type scenario struct {
 	ends string
 }
 
+// points returns where hosts die in a scenario: before each of its calls, and also after a call
+// that changes something. "Commit req > pending" changes the fate from then on. "Write = either" is
+// an exception: only this call has the fate. "Doc textkey (function)" is a call of functions only.
+func (sc scenario) points() (all []point) {
+	now := cmp.Or(sc.begins, fresh)
+	for call := range strings.SplitSeq(sc.calls, ",") {
+		call, next, changes := strings.Cut(strings.TrimSpace(call), " > ")
+		call, exception, isException := strings.Cut(call, " = ")
+		call, inFunctionOnly := strings.CutSuffix(call, " (function)")
+		then, in := now, sc.in
+		if isException {
+			then = fate(exception)
+		}
+		if inFunctionOnly {
+			in = inFunction
+		}
+		for _, at := range places([]string{call}) {
+			if at.After && changes {
+				now, then = fate(next), fate(next)
+			}
+			all = append(all, point{at, then, in})
+		}
+	}
+	return all
+}
+
 // table lists where hosts die.
 var table = []scenario{
 	{
-		request: "the first call of a day", in: both,
-		warm: tomorrow, make: aCall, again: callAgain,
-		points: []point{
-			{before, "Doc v", fresh, both},
-			{before, "Doc revoked", fresh, both},
-			{before, "Doc textkey", fresh, both},
-			{before, "Commit textkey", fresh, both},
-			{after, "Commit textkey", fresh, both},
-			{before, "Tip req", fresh, both},
-			{before, "Tip rsp", fresh, both},
-			{before, "Commit req", fresh, both},
-			{after, "Commit req", pending, both},
-			{before, "Commit rsp", pending, both},
-			{after, "Commit rsp", stored, both},
-			{before, "Write", stored, both},
-			{after, "Write", stored, both},
-		},
-	},
-	{
-		request: "a call by a warm host", in: inDev,
-		warm: oneCall, make: aCall, again: callAgain,
-		points: []point{
-			{before, "Doc revoked", doubtful, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
+		request: "the first call of a day", in: both, warm: tomorrow, make: aCall, again: callAgain,
+		calls: `Doc v, Doc revoked, Doc textkey, Commit textkey, Tip req, Tip rsp, Commit req > pending,
+			Commit rsp > stored, Write`,
+	}, {
+		request: "a call by a warm host", in: inDev, warm: oneCall, make: aCall, again: callAgain,
+		calls: `Doc revoked = doubtful, Commit req > pending, Commit rsp > stored, Write`,
+	}, {
 		request: "a message of A2A", in: inDev,
 		// The task is written with the answer.
 		prepare: warmed, make: aMessage, again: messageAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
+		calls: `Doc v, Doc v 2, Doc revoked, Tip req, Tip rsp, Commit req > pending, Commit rsp > stored, Write`,
+	}, {
 		request: "a chat completion by a key", in: inDev,
 		prepare: completing, make: aKeyedCompletion, again: completionAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc key", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc guest", fresh, inDev},
-			{before, "Doc guest 2", fresh, inDev},
-			{before, "Commit guest", fresh, inDev},
-			{after, "Commit guest", fresh, inDev},
-			{before, "Docs task", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc host", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit task", pending, inDev},
-			{after, "Commit task", pending, inDev},
-			{before, "Doc task", pending, inDev},
-			{before, "Docs task 2", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Rows req", stored, inDev},
-			{before, "Rows rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
-		request: "a chat completion", in: inDev,
-		prepare: completing, make: aCompletion, again: completionAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc key", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc guest", fresh, inDev},
-			{before, "Doc guest 2", fresh, inDev},
-			{before, "Commit guest", fresh, inDev},
-			{after, "Commit guest", fresh, inDev},
-			{before, "Docs recent", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc host", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit task", pending, inDev},
-			{after, "Commit task", pending, inDev},
-			{before, "Doc task", pending, inDev},
-			{before, "Docs task", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Rows req", stored, inDev},
-			{before, "Rows rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
+		calls: `Doc v, Doc key, Doc acct, Doc guest, Doc guest 2, Commit guest, Docs task, Tip rsp, Doc v 2,
+			Doc host, Doc acct 2, Doc revoked, Tip req, Commit req > pending, Commit task, Doc task,
+			Docs task 2, Commit rsp > stored, Rows req, Rows rsp, Write`,
+	}, {
+		request: "a chat completion", in: inDev, prepare: completing, make: aCompletion, again: completionAgain,
+		calls: `Doc v, Doc key, Doc acct, Doc guest, Doc guest 2, Commit guest, Docs recent, Tip rsp, Doc v 2,
+			Doc host, Doc acct 2, Doc revoked, Tip req, Commit req > pending, Commit task, Doc task,
+			Docs task, Commit rsp > stored, Rows req, Rows rsp, Write`,
+	}, {
 		// The turn runs in the background. A process that dies before the turn begins leaves it to the next
 		// one; a turn that has begun is void once its lease is over.
 		request: "a call of a slow vacant", in: inDev,
 		prepare: slowly, make: aCall, again: slowAgain, ends: "Commit queue 2",
-		points: []point{
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Commit queue", fresh, inDev},
-			{after, "Commit queue", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", waits, inDev},
-			{before, "Docs queue", waits, inDev},
-			{before, "Docs task", waits, inDev},
-			{before, "Doc task", waits, inDev},
-			{before, "Commit task", waits, inDev},
-			{after, "Commit task", pending, inDev},
-			{before, "Rows req", pending, inDev},
-			{before, "Rows rsp", pending, inDev},
-			{before, "Doc revoked 2", pending, inDev},
-			{before, "Commit task 2", pending, inDev},
-			{after, "Commit task 2", pending, inDev},
-			{before, "Doc task 2", pending, inDev},
-			{before, "Docs task 2", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Commit queue 2", stored, inDev},
-			{after, "Commit queue 2", stored, inDev},
-			{before, "Write", either, inDev},
-			{after, "Write", either, inDev},
-		},
-	},
-	{
+		calls: `Tip rsp, Doc v, Doc revoked, Tip req, Commit queue, Commit req > waits, Docs queue, Docs task,
+			Doc task, Commit task > pending, Rows req, Rows rsp, Doc revoked 2, Commit task 2, Doc task 2,
+			Docs task 2, Commit rsp > stored, Commit queue 2, Write = either`,
+	}, {
 		request: "a message of A2A that does not wait, at a slow vacant", in: inDev,
 		prepare: slowly, make: aMessageNotWaitedFor, again: slowAgain, ends: "Commit queue 2",
-		points: []point{
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Commit queue", fresh, inDev},
-			{after, "Commit queue", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", waits, inDev},
-			{before, "Docs queue", waits, inDev},
-			{before, "Docs task", waits, inDev},
-			{before, "Doc task", waits, inDev},
-			{before, "Commit task", waits, inDev},
-			{after, "Commit task", pending, inDev},
-			{before, "Rows req", pending, inDev},
-			{before, "Rows rsp", pending, inDev},
-			{before, "Doc revoked 2", pending, inDev},
-			{before, "Commit task 2", pending, inDev},
-			{after, "Commit task 2", pending, inDev},
-			{before, "Doc task 2", pending, inDev},
-			{before, "Docs task 2", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Commit queue 2", stored, inDev},
-			{after, "Commit queue 2", stored, inDev},
-			{before, "Write", either, inDev},
-			{after, "Write", either, inDev},
-		},
-	},
-	{
-		request: "a call that fails", in: both,
-		prepare: warmed, make: aFailingCall, again: callAgain,
-		points: []point{
-			{before, "Doc v", fresh, both},
-			{before, "Doc revoked", fresh, both},
-			{before, "Doc textkey", fresh, inFunction},
-			{before, "Tip req", fresh, both},
-			{before, "Tip rsp", fresh, both},
-			{before, "Commit req", fresh, both},
-			{after, "Commit req", pending, both},
-			{before, "Rows rsp", pending, both},
-			{before, "Commit rsp", pending, both},
-			{after, "Commit rsp", unanswered, both},
-			{before, "Write", unanswered, both},
-			{after, "Write", unanswered, both},
-		},
-	},
-	{
-		request: "a call of a model", in: inDev,
-		prepare: thinking, make: aCall, again: callAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Tip log", pending, inDev},
-			{before, "Commit log", pending, inDev},
-			{after, "Commit log", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
+		calls: `Tip rsp, Doc v, Doc v 2, Doc revoked, Tip req, Commit queue, Commit req > waits, Docs queue,
+			Docs task, Doc task, Commit task > pending, Rows req, Rows rsp, Doc revoked 2, Commit task 2,
+			Doc task 2, Docs task 2, Commit rsp > stored, Commit queue 2, Write = either`,
+	}, {
+		request: "a call that fails", in: both, prepare: warmed, make: aFailingCall, again: callAgain,
+		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Tip rsp, Commit req > pending, Rows rsp,
+			Commit rsp > unanswered, Write`,
+	}, {
+		request: "a call of a model", in: inDev, prepare: thinking, make: aCall, again: callAgain,
+		calls: `Doc v, Doc revoked, Tip req, Tip rsp, Commit req > pending, Doc v 2 = fresh, Tip log,
+			Commit log, Commit rsp > stored, Write`,
+	}, {
 		// What is reserved stays spent, and is never less than what rows say (verify).
 		request: "a call of a model that costs money", in: inDev,
 		prepare: paying, make: aCall, again: callAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc spend", fresh, inDev},
-			{before, "Doc spend 2", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Doc spend 3", pending, inDev},
-			{before, "Doc spend 4", pending, inDev},
-			{before, "Commit spend", pending, inDev},
-			{after, "Commit spend", pending, inDev},
-			{before, "Doc spend 5", pending, inDev},
-			{before, "Commit spend 2", pending, inDev},
-			{after, "Commit spend 2", pending, inDev},
-			{before, "Tip log", pending, inDev},
-			{before, "Commit log", pending, inDev},
-			{after, "Commit log", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
-		request: "a call of a composite", in: inDev,
-		prepare: composed, make: aCall, again: callAgain,
-		points: []point{
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Doc v 2", pending, inDev},
-			{before, "Doc v 3", pending, inDev},
-			{before, "Tip log", pending, inDev},
-			{before, "Tip log 2", pending, inDev},
-			{before, "Commit log", pending, inDev},
-			{after, "Commit log", pending, inDev},
-			{before, "Tip req 2", pending, inDev},
-			{before, "Tip rsp 2", pending, inDev},
-			{before, "Doc v 4", pending, inDev},
-			{before, "Doc revoked 2", pending, inDev},
-			{before, "Tip req 3", pending, inDev},
-			{before, "Commit req 2", pending, inDev},
-			{after, "Commit req 2", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", pending, inDev},
-			{before, "Doc obs", pending, inDev},
-			{before, "Commit obs", pending, inDev},
-			{after, "Commit obs", pending, inDev},
-			{before, "Tip log 3", pending, inDev},
-			{before, "Commit log 2", pending, inDev},
-			{after, "Commit log 2", pending, inDev},
-			{before, "Commit rsp 2", pending, inDev},
-			{after, "Commit rsp 2", stored, inDev},
-			{before, "Doc reg", decided, inDev},
-			{before, "Doc obs 2", decided, inDev},
-			{before, "Commit obs 2", decided, inDev},
-			{after, "Commit obs 2", decided, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
+		calls: `Doc v, Doc v 2, Doc spend, Doc spend 2, Doc revoked, Tip req, Tip rsp, Commit req > pending,
+			Doc spend 3, Doc spend 4, Commit spend, Doc spend 5, Commit spend 2, Tip log, Commit log,
+			Commit rsp > stored, Write`,
+	}, {
+		request: "a call of a composite", in: inDev, prepare: composed, make: aCall, again: callAgain,
+		calls: `Tip rsp, Doc v, Doc revoked, Tip req, Commit req > pending, Doc v 2, Doc v 3, Tip log,
+			Tip log 2, Commit log, Tip req 2, Tip rsp 2, Doc v 4, Doc revoked 2, Tip req 3, Commit req 2,
+			Commit rsp, Doc obs, Commit obs, Tip log 3, Commit log 2, Commit rsp 2 > stored,
+			Doc reg = decided, Doc obs 2 = decided, Commit obs 2 = decided, Write`,
+	}, {
 		request: "an answered call sent again", in: both,
-		prepare: answered, make: resend, again: callAgain,
-		points: []point{
-			{before, "Doc v", stored, both},
-			{before, "Doc revoked", stored, both},
-			{before, "Doc textkey", stored, inFunction},
-			{before, "Tip req", stored, both},
-			{before, "Tip rsp", stored, both},
-			{before, "Rows req", stored, both},
-			{before, "Rows rsp", stored, both},
-			{before, "Write", stored, both},
-			{after, "Write", stored, both},
-		},
-	},
-	{
+		prepare: answered, make: resend, again: callAgain, begins: stored,
+		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Tip rsp, Rows req, Rows rsp, Write`,
+	}, {
 		request: "an undecided call sent again", in: both,
-		prepare: undecided, make: resend, again: callAgain,
-		points: []point{
-			{before, "Doc v", unanswered, both},
-			{before, "Doc revoked", unanswered, both},
-			{before, "Doc textkey", unanswered, inFunction},
-			{before, "Tip req", unanswered, both},
-			{before, "Tip rsp", unanswered, both},
-			{before, "Rows req", unanswered, both},
-			{before, "Rows rsp", unanswered, both},
-			{before, "Rows rsp 2", unanswered, both},
-			{before, "Commit rsp", unanswered, both},
-			{after, "Commit rsp", unanswered, both},
-			{before, "Write", unanswered, both},
-			{after, "Write", unanswered, both},
-		},
-	},
-	{
+		prepare: undecided, make: resend, again: callAgain, begins: unanswered,
+		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Tip rsp, Rows req, Rows rsp, Rows rsp 2,
+			Commit rsp, Write`,
+	}, {
 		request: "an ask for an undecided call", in: both,
-		prepare: undecided, make: ask, again: askAgain,
-		points: []point{
-			{before, "Doc v", unanswered, both},
-			{before, "Doc revoked", unanswered, both},
-			{before, "Doc textkey", unanswered, inFunction},
-			{before, "Tip req", unanswered, both},
-			{before, "Tip rsp", unanswered, both},
-			{before, "Rows req", unanswered, both},
-			{before, "Rows rsp", unanswered, both},
-			{before, "Rows rsp 2", unanswered, both},
-			{before, "Commit rsp", unanswered, both},
-			{after, "Commit rsp", unanswered, both},
-			{before, "Write", unanswered, both},
-			{after, "Write", unanswered, both},
-		},
-	},
-	{
-		request: "a reset", in: both,
-		prepare: answered, make: reset, again: resetAgain,
-		points: []point{
-			{before, "Doc v", fresh, both},
-			{before, "Doc revoked", fresh, both},
-			{before, "Doc textkey", fresh, inFunction},
-			{before, "Tip req", fresh, both},
-			{before, "Commit req", fresh, both},
-			{after, "Commit req", done, both},
-			{before, "Write", done, both},
-			{after, "Write", done, both},
-		},
-	},
-	{
-		request: "a card", in: both,
-		make: card, again: pageAgain,
-		points: []point{
-			{before, "Doc v", fresh, both},
-			{before, "Write", fresh, both},
-			{after, "Write", fresh, both},
-		},
-	},
-	{
-		request: "the first start", in: inDev, empty: true,
-		again: startAgain,
-		points: []point{
-			{before, "Docs name", fresh, inDev},
-			{before, "Docs host", fresh, inDev},
-			{before, "Docs textkey", fresh, inDev},
-			{before, "Docs unreached", fresh, inDev},
-			{before, "Docs queue", fresh, inDev},
-			{before, "Docs pushes", fresh, inDev},
-			{before, "Docs registry", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc nameowner", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Doc nameowner 2", fresh, inDev},
-			{before, "Doc name 3", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", fresh, inDev},
-			{before, "Tip act", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Rows act", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Tip evt", fresh, inDev},
-			{before, "Tip log 2", fresh, inDev},
-			{before, "Commit evt", fresh, inDev},
-			{after, "Commit evt", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Doc textkey", fresh, inDev},
-			{before, "Commit textkey", fresh, inDev},
-			{after, "Commit textkey", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
-		request: "a later start", in: inDev,
-		prepare: started, again: startAgain,
-		points: []point{
-			{before, "Docs name", fresh, inDev},
-			{before, "Docs host", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Tip log 2", fresh, inDev},
-			{before, "Commit log 2", fresh, inDev},
-			{after, "Commit log 2", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Doc reg 3", fresh, inDev},
-			{before, "Tip log 3", fresh, inDev},
-			{before, "Commit log 3", fresh, inDev},
-			{after, "Commit log 3", fresh, inDev},
-			{before, "Docs textkey", fresh, inDev},
-			{before, "Docs unreached", fresh, inDev},
-			{before, "Docs queue", fresh, inDev},
-			{before, "Docs pushes", fresh, inDev},
-			{before, "Docs registry", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v 4", fresh, inDev},
-			{before, "Doc v 5", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Doc textkey", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
-		request: "create", in: inDev,
-		make: create("novel"), again: createAgain("novel"),
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc nameowner", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Doc nameowner 2", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		prepare: undecided, make: ask, again: askAgain, begins: unanswered,
+		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Tip rsp, Rows req, Rows rsp, Rows rsp 2,
+			Commit rsp, Write`,
+	}, {
+		request: "a reset", in: both, prepare: answered, make: reset, again: resetAgain,
+		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Commit req > done, Write`,
+	}, {
+		request: "a card", in: both, make: card, again: pageAgain,
+		calls: `Doc v, Write`,
+	}, {
+		request: "the first start", in: inDev, empty: true, again: startAgain,
+		calls: `Docs name, Docs host, Docs textkey, Docs unreached, Docs queue, Docs pushes, Docs registry,
+			Doc name, Doc v, Doc nameowner, Doc name 2, Tip log, Doc nameowner 2, Doc name 3, Commit log,
+			Tip act, Doc reg, Rows act, Doc reg 2, Tip evt, Tip log 2, Commit evt, Doc v 2, Doc revoked,
+			Doc textkey, Commit textkey, Tip req, Tip rsp, Commit req > pending, Commit rsp > stored, Write`,
+	}, {
+		request: "a later start", in: inDev, prepare: started, again: startAgain,
+		calls: `Docs name, Docs host, Doc v, Doc reg, Tip log, Commit log, Doc v 2, Doc reg 2, Tip log 2,
+			Commit log 2, Doc v 3, Doc reg 3, Tip log 3, Commit log 3, Docs textkey, Docs unreached,
+			Docs queue, Docs pushes, Docs registry, Doc name, Doc v 4, Doc v 5, Doc revoked, Doc textkey,
+			Tip req, Tip rsp, Commit req > pending, Commit rsp > stored, Write`,
+	}, {
+		request: "create", in: inDev, make: create("novel"), again: createAgain("novel"),
+		calls: `Doc v, Doc nameowner, Doc name, Tip log, Doc nameowner 2, Doc name 2, Commit log > done, Write`,
+	}, {
 		request: "create under another spelling of the name of a deleted vacant", in: inDev,
 		warm: removed, make: create("Echo"), again: createAgain("Echo"),
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc nameowner", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Doc nameowner 2", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc v, Doc nameowner, Doc name, Doc v 2, Tip log, Doc nameowner 2, Doc name 2, Doc v 3,
+			Commit log > done, Write`,
+	}, {
 		request: "release a name that was given up by a rename", in: inDev,
 		warm: givenUp, make: release, again: releaseAgain,
-		points: []point{
-			{before, "Doc nameowner", fresh, inDev},
-			{before, "Doc nameowner 2", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Commit nameowner", fresh, inDev},
-			{after, "Commit nameowner", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc nameowner, Doc nameowner 2, Doc name, Commit nameowner > done, Write`,
+	}, {
 		request: "release the name of a deleted vacant", in: inDev,
 		warm: removed, make: release, again: releaseAgain,
-		points: []point{
-			{before, "Doc nameowner", fresh, inDev},
-			{before, "Doc nameowner 2", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Commit former", fresh, inDev},
-			{after, "Commit former", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "update", in: inDev,
-		make: update, again: updateAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc nameowner", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
-			{before, "Doc nameowner 2", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit name", fresh, inDev},
-			{after, "Commit name", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "update what is published", in: inDev,
-		warm: published, make: update, again: updateAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc nameowner", fresh, inDev},
-			{before, "Doc name 2", fresh, inDev},
-			{before, "Doc nameowner 2", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Rows act", fresh, inDev},
-			{before, "Doc reg 3", fresh, inDev},
-			{before, "Doc v 4", fresh, inDev},
-			{before, "Tip evt", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit name", fresh, inDev},
-			{after, "Commit name", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "delete", in: inDev,
-		warm: ended, make: remove, again: removeAgain,
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Docs v", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", done, inDev},
-			{before, "Doc v 4", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc nameowner, Doc nameowner 2, Doc name, Doc v, Commit former > done, Write`,
+	}, {
+		request: "update", in: inDev, make: update, again: updateAgain,
+		calls: `Doc v, Doc v 2, Doc v 3, Doc name, Doc nameowner, Doc name 2, Doc nameowner 2, Doc reg,
+			Doc reg 2, Tip log, Commit name > done, Write`,
+	}, {
+		request: "update what is published", in: inDev, warm: published, make: update, again: updateAgain,
+		calls: `Doc v, Doc v 2, Doc v 3, Doc name, Doc nameowner, Doc name 2, Doc nameowner 2, Doc reg,
+			Doc reg 2, Rows act, Doc reg 3, Doc v 4, Tip evt, Tip log, Commit name > done, Write`,
+	}, {
+		request: "delete", in: inDev, warm: ended, make: remove, again: removeAgain,
+		calls: `Doc name, Doc v, Doc v 2, Docs v, Doc v 3, Tip log, Commit log > done, Doc v 4, Write`,
+	}, {
 		request: "pause", in: inDev,
 		make: change(admin.PauseVacant), again: changeAgain("LOCAL", "HIBERNATING"),
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc name, Doc v, Doc v 2, Doc reg, Tip log, Commit log > done, Write`,
+	}, {
 		request: "resume", in: inDev,
 		warm: changed(admin.PauseVacant), make: change(admin.ResumeVacant), again: changeAgain("HIBERNATING", "ACTIVE"),
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "sink", in: inDev,
-		make: change(admin.SinkVacant), again: changeAgain("LOCAL", "SUNK"),
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc name, Doc v, Doc v 2, Doc reg, Tip log, Commit log > done, Write`,
+	}, {
+		request: "sink", in: inDev, make: change(admin.SinkVacant), again: changeAgain("LOCAL", "SUNK"),
+		calls: `Doc name, Doc v, Doc v 2, Doc reg, Tip log, Commit log > done, Write`,
+	}, {
 		request: "archive", in: inDev,
 		warm: changed(admin.SinkVacant), make: change(admin.ArchiveVacant), again: changeAgain("SUNK", "ARCHIVED"),
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit log", fresh, inDev},
-			{after, "Commit log", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc name, Doc v, Doc v 2, Doc reg, Tip log, Commit log > done, Write`,
+	}, {
 		request: "publish", in: inDev,
 		make: publish, again: publishAgain(map[fate]uint64{fresh: 1, done: 2}, "", `"visibility":"PUBLIC"`),
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Rows act", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Doc v 4", fresh, inDev},
-			{before, "Tip evt", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit evt", fresh, inDev},
-			{after, "Commit evt", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc name, Doc v, Doc v 2, Doc v 3, Doc reg, Rows act, Doc reg 2, Doc v 4, Tip evt, Tip log,
+			Commit evt > done, Write`,
+	}, {
 		request: "unpublish", in: inDev,
 		warm: published, make: change(admin.UnpublishVacant), again: publishAgain(map[fate]uint64{fresh: 3, done: 3}, `"visibility":"PUBLIC"`, "is NONE-visibility"),
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Rows act", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Doc v 4", fresh, inDev},
-			{before, "Tip evt", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Commit evt", fresh, inDev},
-			{after, "Commit evt", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc name, Doc v, Doc v 2, Doc v 3, Doc reg, Rows act, Doc reg 2, Doc v 4, Tip evt, Tip log,
+			Commit evt > done, Write`,
+	}, {
 		request: "revoke", in: inDev,
 		warm: published, make: revoke, again: publishAgain(map[fate]uint64{fresh: 3, done: 2}, `"status":"active"`, `"status":"revoked"`),
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Tip act", fresh, inDev},
-			{before, "Rows act", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Doc v 4", fresh, inDev},
-			{before, "Tip log", fresh, inDev},
-			{before, "Tip evt", fresh, inDev},
-			{before, "Doc revoked 2", fresh, inDev},
-			{before, "Commit evt", fresh, inDev},
-			{after, "Commit evt", done, inDev},
-			{before, "Doc v 5", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "a graduation", in: inDev,
-		prepare: consented, make: graduate, again: graduateAgain,
-		points: []point{
-			{before, "Doc reg", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Tip grad", fresh, inDev},
-			{before, "Doc host", fresh, inDev},
-			{before, "Doc gradtry", fresh, inDev},
-			{before, "Commit grad", fresh, inDev},
-			{after, "Commit grad", pending, inDev},
-			{before, "Doc reg 2", pending, inDev},
-			{before, "Doc revoked", pending, inDev},
-			{before, "Doc revoked 2", pending, inDev},
-			{before, "Doc gradwin", pending, inDev},
-			{before, "Doc reg 3", pending, inDev},
-			{before, "Docs children", pending, inDev},
-			{before, "Docs kin", pending, inDev},
-			{before, "Doc reg 4", pending, inDev},
-			{before, "Doc reg 5", pending, inDev},
-			{before, "Doc v 3", pending, inDev},
-			{before, "Doc v 4", pending, inDev},
-			{before, "Doc obs", pending, inDev},
-			{before, "Rows rsp", pending, inDev},
-			{before, "Doc obs 2", pending, inDev},
-			{before, "Doc grad", pending, inDev},
-			{before, "Doc gradwin 2", pending, inDev},
-			{before, "Doc reg 6", pending, inDev},
-			{before, "Doc revoked 3", pending, inDev},
-			{before, "Doc v 5", pending, inDev},
-			{before, "Doc v 6", pending, inDev},
-			{before, "Doc reg 7", pending, inDev},
-			{before, "Doc reg 8", pending, inDev},
-			{before, "Rows act", pending, inDev},
-			{before, "Doc reg 9", pending, inDev},
-			{before, "Doc v 7", pending, inDev},
-			{before, "Tip evt", pending, inDev},
-			{before, "Tip log", pending, inDev},
-			{before, "Tip log 2", pending, inDev},
-			{before, "Commit gradwin", pending, inDev},
-			{after, "Commit gradwin", done, inDev},
-			{before, "Rows grad", done, inDev},
-			{before, "Doc grad 2", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "set a secret", in: inDev,
-		make: setSecret, again: setSecretAgain,
-		points: []point{
-			{before, "Doc secret", fresh, inDev},
-			{before, "Commit secret", fresh, inDev},
-			{after, "Commit secret", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "delete a secret", in: inDev,
-		warm: secretIsSet, make: deleteSecret, again: deleteSecretAgain,
-		points: []point{
-			{before, "Doc secret", fresh, inDev},
-			{before, "Commit secret", fresh, inDev},
-			{after, "Commit secret", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "set a tenant's budget", in: inDev,
-		make: setBudget, again: setBudgetAgain,
-		points: []point{
-			{before, "Doc budget", fresh, inDev},
-			{before, "Commit budget", fresh, inDev},
-			{after, "Commit budget", done, inDev},
-			{before, "Doc spend", done, inDev},
-			{before, "Doc budget 2", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "set the table of models", in: inDev,
-		make: setModels, again: setModelsAgain,
-		points: []point{
-			{before, "Doc models", fresh, inDev},
-			{before, "Commit models", fresh, inDev},
-			{after, "Commit models", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "a call with a price", in: inDev,
-		prepare: priced, make: aCall, again: pricedAgain,
-		points: []point{
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc host", fresh, inDev},
-			{before, "Doc link", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
+		calls: `Doc name, Doc v, Doc v 2, Doc revoked, Doc v 3, Tip act, Rows act, Doc reg, Doc v 4, Tip log,
+			Tip evt, Doc revoked 2, Commit evt > done, Doc v 5, Write`,
+	}, {
+		request: "a graduation", in: inDev, prepare: consented, make: graduate, again: graduateAgain,
+		calls: `Doc reg, Doc v, Doc v 2, Tip grad, Doc host, Doc gradtry, Commit grad > pending, Doc reg 2,
+			Doc revoked, Doc revoked 2, Doc gradwin, Doc reg 3, Docs children, Docs kin, Doc reg 4,
+			Doc reg 5, Doc v 3, Doc v 4, Doc obs, Rows rsp, Doc obs 2, Doc grad, Doc gradwin 2, Doc reg 6,
+			Doc revoked 3, Doc v 5, Doc v 6, Doc reg 7, Doc reg 8, Rows act, Doc reg 9, Doc v 7, Tip evt,
+			Tip log, Tip log 2, Commit gradwin > done, Rows grad, Doc grad 2, Write`,
+	}, {
+		request: "set a secret", in: inDev, make: setSecret, again: setSecretAgain,
+		calls: `Doc secret, Commit secret > done, Write`,
+	}, {
+		request: "delete a secret", in: inDev, warm: secretIsSet, make: deleteSecret, again: deleteSecretAgain,
+		calls: `Doc secret, Commit secret > done, Write`,
+	}, {
+		request: "set a tenant's budget", in: inDev, make: setBudget, again: setBudgetAgain,
+		calls: `Doc budget, Commit budget > done, Doc spend, Doc budget 2, Write`,
+	}, {
+		request: "set the table of models", in: inDev, make: setModels, again: setModelsAgain,
+		calls: `Doc models, Commit models > done, Write`,
+	}, {
+		request: "a call with a price", in: inDev, prepare: priced, make: aCall, again: pricedAgain,
+		calls: `Tip rsp, Doc v, Doc host, Doc link, Doc acct, Doc revoked, Tip req, Commit req > pending,
+			Commit rsp > stored, Write`,
+	}, {
 		request: "a call with a price that fails", in: inDev,
 		prepare: priced, make: aFailingCall, again: pricedAgain,
-		points: []point{
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc host", fresh, inDev},
-			{before, "Doc link", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Rows rsp", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", unanswered, inDev},
-			{before, "Write", unanswered, inDev},
-			{after, "Write", unanswered, inDev},
-		},
-	},
-	{
-		request: "an issuer is added", in: inDev,
-		prepare: rich, make: addIssuer, again: addIssuerAgain,
-		points: []point{
-			{before, "Doc tenant", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Docs issuers", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Doc issuers", fresh, inDev},
-			{before, "Commit issuers", fresh, inDev},
-			{after, "Commit issuers", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Tip rsp, Doc v, Doc host, Doc link, Doc acct, Doc revoked, Tip req, Commit req > pending,
+			Rows rsp, Commit rsp > unanswered, Write`,
+	}, {
+		request: "an issuer is added", in: inDev, prepare: rich, make: addIssuer, again: addIssuerAgain,
+		calls: `Doc tenant, Doc acct, Docs issuers, Doc acct 2, Doc issuers, Commit issuers > done, Write`,
+	}, {
 		request: "an issuer is removed", in: inDev,
 		prepare: taken, make: removeIssuer, again: removeIssuerAgain,
-		points: []point{
-			{before, "Doc issuers", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc issuers 2", fresh, inDev},
-			{before, "Commit issuers", fresh, inDev},
-			{after, "Commit issuers", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc issuers, Doc acct, Doc issuers 2, Commit issuers > done, Write`,
+	}, {
 		request: "the first message of a subject, by a token", in: inDev,
 		prepare: subject, make: aSubjectsMessage, again: subjectAgain,
-		points: []point{
-			{before, "Doc v", fresh, inDev},
-			{before, "Docs issuers", fresh, inDev},
-			{before, "Doc subject", fresh, inDev},
-			{before, "Commit subject", fresh, inDev},
-			{after, "Commit subject", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc guest", fresh, inDev},
-			{before, "Doc guest 2", fresh, inDev},
-			{before, "Commit guest", fresh, inDev},
-			{after, "Commit guest", fresh, inDev},
-			{before, "Docs task", fresh, inDev},
-			{before, "Docs task 2", fresh, inDev},
-			{before, "Tip rsp", fresh, inDev},
-			{before, "Doc revoked", fresh, inDev},
-			{before, "Tip req", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc host", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Commit req", fresh, inDev},
-			{after, "Commit req", pending, inDev},
-			{before, "Commit task", pending, inDev},
-			{after, "Commit task", pending, inDev},
-			{before, "Doc task", pending, inDev},
-			{before, "Docs task 3", pending, inDev},
-			{before, "Commit rsp", pending, inDev},
-			{after, "Commit rsp", stored, inDev},
-			{before, "Docs task 4", stored, inDev},
-			{before, "Write", stored, inDev},
-			{after, "Write", stored, inDev},
-		},
-	},
-	{
-		request: "a credit", in: inDev,
-		prepare: rich, make: aCredit, again: creditAgain,
-		points: []point{
-			{before, "Doc tenant", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Doc acct 3", fresh, inDev},
-			{before, "Doc bal", fresh, inDev},
-			{before, "Commit acct", fresh, inDev},
-			{after, "Commit acct", done, inDev},
-			{before, "Doc bal 2", done, inDev},
-			{before, "Doc host", done, inDev},
-			{before, "Rows acct", done, inDev},
-			{before, "Docs use", done, inDev},
-			{before, "Docs acct", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
-		request: "a link", in: inDev,
-		prepare: rich, make: aLink, again: linkAgain,
-		points: []point{
-			{before, "Doc tenant", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc host", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Doc link", fresh, inDev},
-			{before, "Doc acct 3", fresh, inDev},
-			{before, "Docs acct", fresh, inDev},
-			{before, "Commit link", fresh, inDev},
-			{after, "Commit link", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc v, Docs issuers, Doc subject, Commit subject, Doc acct, Doc guest, Doc guest 2,
+			Commit guest, Docs task, Docs task 2, Tip rsp, Doc revoked, Tip req, Doc v 2, Doc host,
+			Doc acct 2, Commit req > pending, Commit task, Doc task, Docs task 3, Commit rsp > stored,
+			Docs task 4, Write`,
+	}, {
+		request: "a credit", in: inDev, prepare: rich, make: aCredit, again: creditAgain,
+		calls: `Doc tenant, Doc acct, Doc acct 2, Doc acct 3, Doc bal, Commit acct > done, Doc bal 2, Doc host,
+			Rows acct, Docs use, Docs acct, Write`,
+	}, {
+		request: "a link", in: inDev, prepare: rich, make: aLink, again: linkAgain,
+		calls: `Doc tenant, Doc acct, Doc host, Doc acct 2, Doc link, Doc acct 3, Docs acct, Commit link > done,
+			Write`,
+	}, {
 		// With a key and a link that it made.
-		request: "a revocation of a key", in: inDev,
-		prepare: withTree, make: revokeKey, again: revokeKeyAgain,
-		points: []point{
-			{before, "Doc tenant", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Doc acct 3", fresh, inDev},
-			{before, "Doc key", fresh, inDev},
-			{before, "Doc endings", fresh, inDev},
-			{before, "Commit key", fresh, inDev},
-			{after, "Commit key", done, inDev},
-			{before, "Doc acct 4", done, inDev},
-			{before, "Docs acct", done, inDev},
-			{before, "Docs acct 2", done, inDev},
-			{before, "Doc acct 5", done, inDev},
-			{before, "Doc acct 6", done, inDev},
-			{before, "Doc key 2", done, inDev},
-			{before, "Commit key 2", done, inDev},
-			{after, "Commit key 2", done, inDev},
-			{before, "Doc acct 7", done, inDev},
-			{before, "Doc link", done, inDev},
-			{before, "Doc acct 8", done, inDev},
-			{before, "Commit acct", done, inDev},
-			{after, "Commit acct", done, inDev},
-			{before, "Doc acct 9", done, inDev},
-			{before, "Doc endings 2", done, inDev},
-			{before, "Commit endings", done, inDev},
-			{after, "Commit endings", done, inDev},
-			{before, "Docs acct 3", done, inDev},
-			{before, "Docs acct 4", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		request: "a revocation of a key", in: inDev, prepare: withTree, make: revokeKey, again: revokeKeyAgain,
+		calls: `Doc tenant, Doc acct, Doc acct 2, Doc acct 3, Doc key, Doc endings, Commit key > done,
+			Doc acct 4, Docs acct, Docs acct 2, Doc acct 5, Doc acct 6, Doc key 2, Commit key 2, Doc acct 7,
+			Doc link, Doc acct 8, Commit acct, Doc acct 9, Doc endings 2, Commit endings, Docs acct 3,
+			Docs acct 4, Write`,
+	}, {
 		request: "the webhook of a payment", in: inDev,
 		prepare: rich, warm: takesPayments, make: aPayment, again: paidAgain,
-		points: []point{
-			{before, "Doc paykey", fresh, inDev},
-			{before, "Doc paykey 2", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc pay", fresh, inDev},
-			{before, "Doc bal", fresh, inDev},
-			{before, "Commit pay", fresh, inDev},
-			{after, "Commit pay", done, inDev},
-			{before, "Doc acct 2", done, inDev},
-			{before, "Doc pay 2", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc paykey, Doc paykey 2, Doc acct, Doc pay, Doc bal, Commit pay > done, Doc acct 2, Doc pay 2,
+			Write`,
+	}, {
 		request: "the webhook of a refund", in: inDev,
 		prepare: rich, warm: isPaid, make: aRefund, again: refundAgain,
-		points: []point{
-			{before, "Doc pay", fresh, inDev},
-			{before, "Commit pay", fresh, inDev},
-			{after, "Commit pay", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc pay 2", fresh, inDev},
-			{before, "Doc bal", fresh, inDev},
-			{before, "Commit pay 2", fresh, inDev},
-			{after, "Commit pay 2", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc pay, Commit pay, Doc acct, Doc pay 2, Doc bal, Commit pay 2 > done, Write`,
+	}, {
 		request: "the webhook of a refund that fails", in: inDev,
 		prepare: rich, warm: isRefunded, make: aFailedRefund, again: paidAgain,
-		points: []point{
-			{before, "Doc pay", fresh, inDev},
-			{before, "Commit pay", fresh, inDev},
-			{after, "Commit pay", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc pay 2", fresh, inDev},
-			{before, "Doc bal", fresh, inDev},
-			{before, "Commit pay 2", fresh, inDev},
-			{after, "Commit pay 2", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc pay, Commit pay, Doc acct, Doc pay 2, Doc bal, Commit pay 2 > done, Write`,
+	}, {
 		request: "a booking", in: inDev,
 		prepare: rich, warm: hires, make: confirm, again: confirmAgain, until: "Commit queue",
-		points: []point{
-			{before, "Doc key", fresh, inDev},
-			{before, "Doc acct", fresh, inDev},
-			{before, "Doc keyuse", fresh, inDev},
-			{before, "Doc bookidem", fresh, inDev},
-			{before, "Doc slug", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Doc breaker", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc acct 2", fresh, inDev},
-			{before, "Commit bkg", fresh, inDev},
-			{after, "Commit bkg", fresh, inDev},
-			{before, "Doc bookidem 2", fresh, inDev},
-			{before, "Doc keyuse 2", fresh, inDev},
-			{before, "Commit keyuse", fresh, inDev},
-			{after, "Commit keyuse", done, inDev},
-			{before, "Commit queue", done, inDev},
-			{after, "Commit queue", done, inDev},
-		},
-	},
-	{
+		calls: `Doc key, Doc acct, Doc keyuse, Doc bookidem, Doc slug, Doc reg, Doc breaker, Doc reg 2, Doc v,
+			Doc acct 2, Commit bkg, Doc bookidem 2, Doc keyuse 2, Commit keyuse > done, Commit queue`,
+	}, {
 		request: "a booking that is cancelled", in: inDev,
 		prepare: rich, warm: isBooked, make: cancel, again: cancelAgain,
-		points: []point{
-			{before, "Doc key", fresh, inDev},
-			{before, "Doc bkg", fresh, inDev},
-			{before, "Doc bkg 2", fresh, inDev},
-			{before, "Commit bkg", fresh, inDev},
-			{after, "Commit bkg", done, inDev},
-			{before, "Doc bkg 3", done, inDev},
-			{before, "Rows bkg", done, inDev},
-			{before, "Write", done, inDev},
-			{after, "Write", done, inDev},
-		},
-	},
-	{
+		calls: `Doc key, Doc bkg, Doc bkg 2, Commit bkg > done, Doc bkg 3, Rows bkg, Write`,
+	}, {
 		// The first of a host, which makes the key that signs it.
-		request: "a receipt", in: inDev,
-		prepare: priced, warm: oneCall, make: aReceipt, again: receiptAgain,
-		points: []point{
-			{before, "Rows rsp", fresh, inDev},
-			{before, "Rows req", fresh, inDev},
-			{before, "Rows rsp 2", fresh, inDev},
-			{before, "Doc price", fresh, inDev},
-			{before, "Doc signkey", fresh, inDev},
-			{before, "Doc signkey 2", fresh, inDev},
-			{before, "Commit signkey", fresh, inDev},
-			{after, "Commit signkey", fresh, inDev},
-			{before, "Write", fresh, inDev},
-			{after, "Write", fresh, inDev},
-		},
-	},
-	{
+		request: "a receipt", in: inDev, prepare: priced, warm: oneCall, make: aReceipt, again: receiptAgain,
+		calls: `Rows rsp, Rows req, Rows rsp 2, Doc price, Doc signkey, Doc signkey 2, Commit signkey, Write`,
+	}, {
 		request: "list", in: inDev,
 		make: func(*stage) request { return request{control: true, path: "/v1/admin/vacants"} }, again: pageAgain,
-		points: []point{
-			{before, "Docs name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Doc v 2", fresh, inDev},
-			{before, "Doc v 3", fresh, inDev},
-			{before, "Doc reg", fresh, inDev},
-			{before, "Doc reg 2", fresh, inDev},
-			{before, "Doc reg 3", fresh, inDev},
-			{before, "Docs use", fresh, inDev},
-			{before, "Write", fresh, inDev},
-			{after, "Write", fresh, inDev},
-		},
-	},
-	{
+		calls: `Docs name, Doc v, Doc v 2, Doc v 3, Doc reg, Doc reg 2, Doc reg 3, Docs use, Write`,
+	}, {
 		request: "a logbook", in: inDev,
 		make: func(*stage) request { return request{control: true, path: "/v1/admin/vacants/echo/logbook"} }, again: pageAgain,
-		points: []point{
-			{before, "Doc name", fresh, inDev},
-			{before, "Doc v", fresh, inDev},
-			{before, "Rows log", fresh, inDev},
-			{before, "Write", fresh, inDev},
-			{after, "Write", fresh, inDev},
-		},
+		calls: `Doc name, Doc v, Rows log, Write`,
 	},
 }
 
@@ -1241,19 +406,22 @@ func revoke(*stage) request {
 func graduate(s *stage) request { return request{path: "/v1/graduations", body: s.body} }
 
 func TestTableNamesEachPlaceOnce(t *testing.T) {
-	places := 0
+	count := 0
 	for _, sc := range table {
 		there := map[place]bool{}
-		for _, p := range sc.points {
-			if there[p.place()] {
-				t.Errorf("%s: %v twice", sc.request, p.place())
+		for _, p := range sc.points() {
+			if there[p.place] {
+				t.Errorf("%s: %v twice", sc.request, p)
 			}
-			there[p.place()] = true
+			if !slices.Contains([]fate{fresh, pending, doubtful, decided, unanswered, stored, done, waits, either}, p.then) {
+				t.Errorf("%s: %v has the unknown fate %q", sc.request, p, p.then)
+			}
+			there[p.place] = true
 		}
-		places += len(there)
+		count += len(there)
 	}
-	t.Logf("%d places", places)
-	if places < 12 {
-		t.Errorf("%d places, want at least 12", places)
+	t.Logf("%d places", count)
+	if count < 12 {
+		t.Errorf("%d places, want at least 12", count)
 	}
 }
