@@ -43,6 +43,10 @@ func TestABackupIsRestoredAndContinued(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(home.dir, oldhost.HostDir)); err != nil {
 				t.Fatal(err)
 			}
+			want := fmt.Sprintf("the data of the backup have format %d, this vacancy reads format", format)
+			if code, _, errs := home.run(t, "restore", backup, "--identity", key, "--no-upgrade"); code != problem.ExitConflict || !strings.Contains(errs, want) {
+				t.Errorf("restore --no-upgrade: exit %d, %s", code, errs)
+			}
 			home.vacancy(t, "restore", backup, "--identity", key)
 			continueHost(t, home, h)
 		})

@@ -35,7 +35,7 @@ type Upgrading struct {
 
 // DataVersion describes the data of a host.
 type DataVersion struct {
-	Format int // layout of the data file
+	Format int // layout of the data file, or -1 if the file is empty
 	// Documents is the version of the documents, for a file of the format that this program writes.
 	Documents int
 }
@@ -43,9 +43,12 @@ type DataVersion struct {
 // CurrentData returns the version of the data that this program writes.
 func CurrentData() DataVersion { return DataVersion{bolt.Format, upgrade.Current} }
 
-// String returns "format 2", or "format 4, documents 1".
+// String returns "no data", "format 2", or "format 4, documents 1".
 func (v DataVersion) String() string {
-	if v.Format < bolt.Format {
+	switch {
+	case v.Format < 0:
+		return "no data"
+	case v.Format < bolt.Format:
 		return fmt.Sprintf("format %d", v.Format)
 	}
 	return fmt.Sprintf("format %d, documents %d", v.Format, v.Documents)
@@ -91,7 +94,12 @@ func (i *DataInfo) IsNewer() bool { return i.Format > bolt.Format || i.Documents
 
 // Inspect describes the data file of a directory over which no host runs. It changes nothing.
 func Inspect(dir string) (DataInfo, error) {
-	info, err := bolt.Inspect(filepath.Join(dir, DataFile))
+	path := filepath.Join(dir, DataFile)
+	info, err := bolt.Inspect(path)
+	if err == nil && info.Format < 0 {
+		c := Config{Dir: dir}
+		err = c.checkFiles(path, filepath.Join(dir, SealFile))
+	}
 	if err != nil {
 		return DataInfo{}, err
 	}

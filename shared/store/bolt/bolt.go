@@ -208,7 +208,7 @@ func (s *Store) openFile(path string, options *bbolt.Options) error {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return problem.Wrap(problem.Unavailable, err, "%s is held by another vacancy process", path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return problem.Wrap(problem.Damaged, err, "%s is not a vacancy data file, or is damaged", path)
+		return problem.Wrap(problem.Damaged, err, "%s is not a data file of Vacancy, or is damaged", path)
 	}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v; expected a file and a folder that this user can write", path, err)

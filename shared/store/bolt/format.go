@@ -268,7 +268,7 @@ func formatOf(db *bbolt.DB) (format int, err error) {
 			format = int(min(parseNumber(b.Get(formatKey)), math.MaxInt32))
 			return nil
 		}
-		return problem.New(problem.Damaged, "%s is not a vacancy data file, or is damaged", db.Path())
+		return problem.New(problem.Damaged, "%s is not a data file of Vacancy, or is damaged", db.Path())
 	})
 	return format, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,11 @@ type dataResult struct {
 }
 
 func (r dataResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n  format     %d\n", kit.Printable(r.Path), r.Format)
+	format := strconv.Itoa(r.Format)
+	if r.Format < 0 {
+		format = "none, the file is empty"
+	}
+	fmt.Fprintf(w, "%s\n  format     %s\n", kit.Printable(r.Path), format)
 	if !r.At.IsZero() {
 		fmt.Fprintf(w, "  documents  version %d, since %s", r.Documents, r.At.Format(time.DateTime))
 		if r.Program != "" {

@@ -145,6 +145,9 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, n
 	if err != nil {
 		return r, err
 	}
+	if info, err := standalone.Inspect(dir); noUpgrade && err == nil && !info.IsCurrent() && !info.IsNewer() {
+		return r, problem.New(problem.Conflict, "the data of the backup have %s, this vacancy reads %s: without --no-upgrade the same command upgrades what it restores, and does not change the backup", info, standalone.CurrentData())
+	}
 	c := kit.CommandConfig(dir)
 	c.NoUpgrade, c.NoCopy = noUpgrade, true // the backup is the copy
 	host, err := a.OpenHostWith(c)
