@@ -98,7 +98,7 @@ func (d *api) public(s op.Server) []op.Route {
 	post := op.Handle(op.Spec{
 		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sending}, Doc: "takes an envelope of AGP, and answers by its intent",
 		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), Errors: reflect.TypeFor[failure](), Gives: []string{"application/json", envelopeType}, Open: true,
-	}, d.post)
+	}, d.own(d.post))
 	slash := post
 	slash.Path += "/{$}"
 	routes := append(d.bookings(s), post, slash,
@@ -129,29 +129,20 @@ func Operations() []op.Spec {
 	return op.Specs(append(none.operator(op.Server{Operator: true}), none.public(op.Server{})...))
 }
 
-// own renders the errors of a route in AGP's form.
+// own gives the requests of a route an id, and renders their errors in AGP's form.
 func (d *api) own(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, err := d.requestID(w)
-		if err == nil {
-			err = h(w, r)
+		var b [8]byte
+		if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
+			return fail(w, "", problem.Wrap(problem.Unavailable, err, "no randomness"))
 		}
-		if err != nil {
+		id := hex.EncodeToString(b[:])
+		w.Header().Set("X-Request-Id", id)
+		if err := h(w, r); err != nil {
 			return fail(w, id, err)
 		}
 		return nil
 	}
-}
-
-// requestID makes the id of a request, and tells it.
-func (d *api) requestID(w http.ResponseWriter) (string, error) {
-	var b [8]byte
-	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
-		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	id := hex.EncodeToString(b[:])
-	w.Header().Set("X-Request-Id", id)
-	return id, nil
 }
 
 // call is one envelope on its way.
@@ -167,19 +158,15 @@ type call struct {
 }
 
 func (d *api) post(w http.ResponseWriter, r *http.Request) error {
-	id, err := d.requestID(w)
-	if err != nil {
-		return fail(w, id, err)
-	}
 	c := &call{api: d, r: r, header: w.Header()}
 	answer, err := c.serve(w)
 	if err != nil {
-		return fail(w, id, err)
+		return err
 	}
 	limits(w, c.left)
 	body, err := c.body(answer)
 	if err != nil {
-		return fail(w, id, err)
+		return err
 	}
 	if c.wrapped() {
 		w.Header().Set("Content-Type", envelopeType)

@@ -194,10 +194,11 @@ func parse(to reflect.Value, name string, given []string) error {
 	return nil
 }
 
-// write makes the path with its query, the header and the body of a request.
-func (f fields) write(path string, from reflect.Value) (target string, header http.Header, body []byte, err error) {
-	query := url.Values{}
-	for _, one := range f {
+// write makes the path with its query, the header and the body of a request, to which in points.
+func (s Spec) write(in any) (path string, header http.Header, body []byte, err error) {
+	path = s.Path
+	from, query := reflect.ValueOf(in).Elem(), url.Values{}
+	for _, one := range s.Fields() {
 		at := from.FieldByIndex(one.at)
 		if one.In == inBody {
 			switch {

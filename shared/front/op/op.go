@@ -464,11 +464,6 @@ func (o Op[In, Out]) At(in In) (string, error) {
 	return path, err
 }
 
-// write makes the path with its query, the header and the body of a request, to which in points.
-func (s Spec) write(in any) (path string, header http.Header, body []byte, err error) {
-	return fieldsOf(s.In, s.Path).write(s.Path, reflect.ValueOf(in).Elem())
-}
-
 // Call asks a host to do o.
 func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err error) {
 	if err := (*anyOp)(&o).call(ctx, c, reflect.TypeFor[In](), reflect.TypeFor[Out](), &in, &out); err != nil {

@@ -236,7 +236,10 @@ func Table() []Setting {
 		{
 			Flag: "allow-origin", Commands: "serve, dev",
 			Help: "the origin of another site, or of a desktop program, whose pages may send requests and read the answers, such as https://chat.example.com or app://client; several are parted by commas",
-			Kind: list("origins such as https://chat.example.com or app://client, parted by commas", isOrigin, func(v *Values) *[]string { return &v.AllowedOrigins }),
+			Kind: list("origins such as https://chat.example.com or app://client, parted by commas", func(s string) bool {
+				parsed, ok := origin.Parse(s)
+				return ok && parsed == s // as browsers spell it
+			}, func(v *Values) *[]string { return &v.AllowedOrigins }),
 		},
 		{
 			Context: "keep", Default: "true",
@@ -291,11 +294,6 @@ func Table() []Setting {
 
 func isStage(s string) bool {
 	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, letters+"0123456789-") == "" && strings.ContainsAny(s[:1], letters)
-}
-
-func isOrigin(s string) bool {
-	parsed, ok := origin.Parse(s)
-	return ok && parsed == s // as browsers spell it
 }
 
 func isKeyPrefix(s string) bool { return billing.CheckKeyPrefix(s) == nil }
