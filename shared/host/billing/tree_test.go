@@ -227,6 +227,15 @@ func TestWithoutARecordedMakerAKeyEndsByItsID(t *testing.T) {
 	if len(r.Ended.Keys)+len(r.Links) != 0 || r.KeysWithoutMaker != 1 || r.LinksWithoutMaker != 1 {
 		t.Errorf("RevokeKey() = %+v, want that one key and one link have no recorded maker", r)
 	}
+	// A test key is not told of live keys and links.
+	options := billing.KeyOptions{Test: true, Scopes: every}
+	tester, _, err := w.billing.MakeKey(t.Context(), a.ID, options)
+	w.must(err)
+	tested, _, err := w.billing.MakeKeyBy(t.Context(), &tester, a.ID, options)
+	w.must(err)
+	if r, err := w.billing.RevokeKey(t.Context(), &tester, a.ID, tested.ID); err != nil || r.KeysWithoutMaker != 0 || r.LinksWithoutMaker != 0 {
+		t.Errorf("RevokeKey() by a test key = %+v, %v, want no count of live keys and links", r, err)
+	}
 	w.wantUsable("the old key", old, true)
 	w.wantPays("the old link", c, true)
 	old.Maker = billing.Maker{}
