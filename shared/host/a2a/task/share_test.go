@@ -66,6 +66,14 @@ func (w *world) noon() {
 	w.clock.advance(now.Truncate(24 * time.Hour).Add(36 * time.Hour).Sub(now))
 }
 
+// refused returns the error of Work for a message that has no room, while other turns run.
+func (w *world) refused(e *task.Engine, message string) error {
+	w.t.Helper()
+	refusal := make(chan error, 1)
+	go func() { refusal <- e.Work(context.Background(), message) }()
+	return await.Receive(w.t, "a message without room is refused", refusal)
+}
+
 // Workers that meet at a vacant run as many turns as its share has. Turns that wait run once there is
 // room.
 func TestWorkersCountTheTurnsThatRun(t *testing.T) {
@@ -147,7 +155,7 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 		})
 	}
 	await.Until(t, "two turns run", func() bool { return w.ran.Load() == 2 })
-	if err := e.Work(t.Context(), messages[2]); !errors.Is(err, task.ErrFull) {
+	if err := w.refused(e, messages[2]); !errors.Is(err, task.ErrFull) {
 		t.Errorf("Work() = %v, want the share full", err)
 	}
 	for _, share := range []string{"vacant " + w.vacant.ID().String(), "strangers"} {
@@ -176,7 +184,7 @@ func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.clock.advance(call.MaxQueued - 10*time.Second)
-	if err := e.Work(t.Context(), message); !errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrAccountFull) {
+	if err := w.refused(e, message); !errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrAccountFull) {
 		t.Errorf("Work() = %v, want the share full for a guest", err)
 	}
 	w.clock.advance(20 * time.Second)
@@ -244,7 +252,7 @@ func TestATurnCountsBeyondMidnight(t *testing.T) {
 	await.Until(t, "the first turn runs", func() bool { return w.ran.Load() == 1 })
 	w.clock.advance(40 * time.Second)
 	next := start()
-	if err := e.Work(t.Context(), next); !errors.Is(err, task.ErrFull) {
+	if err := w.refused(e, next); !errors.Is(err, task.ErrFull) {
 		t.Errorf("Work() = %v, want the share full", err)
 	}
 	close(release)
