@@ -62,6 +62,11 @@ type Keys struct {
 	Keys []billing.Key `json:"keys"`
 }
 
+// Issuers is the list of the issuers whose tokens count.
+type Issuers struct {
+	Issuers []billing.Issuer `json:"issuers"`
+}
+
 // Made is a new key. Secret is shown this once.
 type Made struct {
 	billing.Key
@@ -104,11 +109,22 @@ func (d *api) operator(s op.Server) []op.Route {
 		op.On(s, ResumeAccount, change(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
 			return d.Suspend(ctx, id, false, b.Note)
 		})),
-		op.On(s, AddIssuer, d.addIssuer),
-		op.On(s, ListIssuers, d.issuers),
+		op.On(s, AddIssuer, func(ctx context.Context, in op.Body[NewIssuer]) (i billing.Issuer, err error) {
+			a, err := d.Find(ctx, in.Body.Tenant)
+			if err != nil {
+				return i, err
+			}
+			return d.AddIssuer(ctx, a.ID, in.Body.Issuer, in.Body.IssuerOptions)
+		}),
+		op.On(s, ListIssuers, func(ctx context.Context, _ op.None) (Issuers, error) {
+			all, err := d.Issuers(ctx)
+			return Issuers{append([]billing.Issuer{}, all...)}, err
+		}),
 		op.On(s, ShowIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.Issuer(ctx, in.ID) }),
 		op.On(s, RemoveIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.RemoveIssuer(ctx, in.ID) }),
-		op.On(s, ForgetSubject, d.forgetSubject),
+		op.On(s, ForgetSubject, onAccount(d, func(ctx context.Context, a *billing.Account, in OneSubject) (billing.NamedSubject, error) {
+			return d.ForgetSubject(ctx, a.ID, in.Subject)
+		})),
 		op.On(s, GetOperatorUsage, d.operatorUsage))
 }
 

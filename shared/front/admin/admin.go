@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -31,6 +32,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -196,11 +198,23 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, AgentSecrets.Delete, agents.delete)),
 		op.If(c.Vacants.Resources.Spend != nil, "this host has no paid models",
 			op.On(s, GetModels, asked[op.None](c.Vacants.Resources.Models.Current)),
-			op.On(s, SetModels, d.setModels),
+			op.On(s, SetModels, func(ctx context.Context, in op.Body[op.Raw[models.Shape]]) (models.Table, error) {
+				t, err := models.Parse(in.Body)
+				if err != nil {
+					return t, err
+				}
+				return c.Vacants.Resources.Models.Set(ctx, t)
+			}),
 			op.On(s, GetBudget, func(ctx context.Context, in OfTenant) (spend.Budget, error) {
 				return c.Vacants.Resources.Spend.Budget(ctx, in.Tenant)
 			}),
-			op.On(s, SetBudget, d.setBudget)),
+			op.On(s, SetBudget, func(ctx context.Context, in TenantWith[DailyBudget]) (spend.Budget, error) {
+				daily := in.Body.Daily
+				if daily < 0 {
+					return spend.Budget{}, problem.Invalid("daily", "0 or more micro-dollars", strconv.FormatInt(int64(daily), 10))
+				}
+				return c.Vacants.Resources.Spend.SetBudget(ctx, in.Tenant, daily)
+			})),
 		op.If(c.Vacants.Registry != nil, "this host keeps no registry", op.On(s, SetListing, d.setListing)),
 		op.If(c.ChildReport != nil, "this host does not list children", op.On(s, ListChildren, onVacant(d, d.children))),
 		op.If(c.Recount != nil, "this host does not recount usage", op.On(s, RecountUsage, asked[op.None](c.Recount))),

@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
@@ -143,6 +144,11 @@ func ForTenant[Body any](tenant string, body Body) TenantWith[Body] {
 type TenantWith[Body any] struct {
 	OfTenant
 	Body Body `body:"json"`
+}
+
+// DailyBudget is a daily budget in micro-dollars.
+type DailyBudget struct {
+	Daily money.Amount `json:"daily" canon:"required"`
 }
 
 // Other requests.

@@ -44,18 +44,15 @@ func Pages(c Config) http.Handler {
 type pages struct{ Config }
 
 func (p *pages) about(r *http.Request) (any, error) {
-	if _, err := queryOf(r, op.None{}); err != nil {
-		return nil, err
+	if q := queryOf(r, op.None{}); q.err != nil {
+		return nil, q.err
 	}
 	kept := max(p.Retention, textkeys.MinRetention)
 	return About{Format: ExportFormat, RetentionSeconds: int64(kept / time.Second)}, nil
 }
 
 func (p *pages) streams(r *http.Request) (any, error) {
-	q, err := queryOf(r, StreamList{})
-	if err != nil {
-		return nil, err
-	}
+	q := queryOf(r, StreamList{})
 	prefix, limit := q.stream("prefix"), q.number("limit")
 	if q.err != nil {
 		return nil, q.err
@@ -75,10 +72,7 @@ func (p *pages) streams(r *http.Request) (any, error) {
 }
 
 func (p *pages) rows(r *http.Request) (any, error) {
-	q, err := queryOf(r, RowList{})
-	if err != nil {
-		return nil, err
-	}
+	q := queryOf(r, RowList{})
 	name := q.stream("stream")
 	if name == "" {
 		q.refuse("stream", "the name of a stream", "none")
@@ -132,9 +126,9 @@ func damage(err error) (string, error) {
 }
 
 func (p *pages) doc(r *http.Request) (any, error) {
-	q, err := queryOf(r, OneDoc{})
-	if err != nil {
-		return nil, err
+	q := queryOf(r, OneDoc{})
+	if q.err != nil {
+		return nil, q.err
 	}
 	k := store.Key{Partition: q.values["partition"], Sort: q.values["sort"]}
 	for name, part := range map[string]string{"partition": k.Partition, "sort": k.Sort} {
@@ -156,15 +150,8 @@ func (p *pages) doc(r *http.Request) (any, error) {
 }
 
 func (p *pages) docs(r *http.Request) (any, error) {
-	q, err := queryOf(r, DocList{})
-	if err != nil {
-		return nil, err
-	}
-	list, err := q.list()
-	if err != nil {
-		return nil, err
-	}
-	limit := q.number("limit")
+	q := queryOf(r, DocList{})
+	list, limit := q.list(), q.number("limit")
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -197,8 +184,8 @@ const maxOpen = 32 << 10
 // open decrypts the sealed key of a day's texts. A seed cannot be decrypted as
 // a text key, because the vault binds its box to the vacant.
 func (p *pages) open(r *http.Request) (any, error) {
-	if _, err := queryOf(r, op.None{}); err != nil {
-		return nil, err
+	if q := queryOf(r, op.None{}); q.err != nil {
+		return nil, q.err
 	}
 	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
 		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", clip(ct))
@@ -246,8 +233,8 @@ func (q *query) refuse(name, want, got string) {
 
 // queryOf parses the query of a request and refuses parameters that its type lacks: ignoring a
 // misspelt one would return a different page.
-func queryOf(r *http.Request, request any) (query, error) {
-	q := query{values: map[string]string{}}
+func queryOf(r *http.Request, request any) *query {
+	q := &query{values: map[string]string{}}
 	if of, ok := request.(op.Ranged); ok {
 		q.ranges = of.Ranges()
 	}
@@ -257,20 +244,20 @@ func queryOf(r *http.Request, request any) (query, error) {
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return q, problem.Invalid("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
+		q.refuse("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
 	}
 	for name, given := range values {
 		switch {
 		case !slices.Contains(known, name) && len(known) == 0:
-			return q, problem.Invalid(clip(name), "no query", "one")
+			q.refuse(clip(name), "no query", "one")
 		case !slices.Contains(known, name):
-			return q, problem.Invalid(clip(name), strings.Join(known, ", "), "another member of the query")
+			q.refuse(clip(name), strings.Join(known, ", "), "another member of the query")
 		case len(given) != 1 || given[0] == "":
-			return q, problem.Invalid(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
+			q.refuse(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
 		}
 		q.values[name] = given[0]
 	}
-	return q, nil
+	return q
 }
 
 // number parses a number in the range of a parameter. A missing one is the default, or 0.
@@ -288,21 +275,21 @@ func (q *query) number(name string) uint64 {
 	return uint64(n)
 }
 
-func (q *query) list() (store.Range, error) {
+func (q *query) list() store.Range {
 	r := store.Range{Partition: q.values["partition"], First: q.values["first"], Last: q.values["last"]}
-	if q.values["index"] != "" {
+	if index := q.values["index"]; index != "" {
 		if r != (store.Range{}) {
-			return r, problem.Invalid("index", "none beside partition, first or last", clip(q.values["index"]))
+			q.refuse("index", "none beside partition, first or last", clip(index))
 		}
-		r = store.Range{Partition: q.values["index"], Index: true}
+		r = store.Range{Partition: index, Index: true}
 	}
 	if r.Partition == "" {
-		return r, problem.Invalid("partition", "one, or an index", "none")
+		q.refuse("partition", "one, or an index", "none")
 	}
-	if !documents.Listed(r) {
-		return r, problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.First, r.Last)
+	if q.err == nil && !documents.Listed(r) {
+		q.err = problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.First, r.Last)
 	}
-	return r, nil
+	return r
 }
 
 func (q *query) stream(name string) store.Stream {
