@@ -19,6 +19,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
@@ -33,6 +34,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -133,6 +135,17 @@ func (h *Env) warm(ctx context.Context) {
 	if err := h.Store.Warm(ctx, warmKey); err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.Of(err).Text()))
 	}
+}
+
+// RegistryHandler is the handler of the registry, with its transparency log.
+func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
+
+func (h *Env) log() *translog.Log {
+	l, err := h.Server.OpenLog(nil)
+	if err != nil {
+		panic(err) // only a witness's key can be wrong, and none is configured
+	}
+	return l
 }
 
 // wall is the wall clock without its monotonic reading. The monotonic clock may

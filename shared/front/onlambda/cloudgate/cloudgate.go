@@ -9,11 +9,13 @@ package cloudgate
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -21,7 +23,9 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
@@ -39,10 +43,30 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
 	}
-	h.Direct = upgrades(h)
+	h.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) { // functions.UpgradeEvent
+		var asked struct{ Upgrade bool }
+		if json.Unmarshal(event, &asked) != nil || !asked.Upgrade {
+			return nil, false, nil
+		}
+		now := func() time.Time { return time.Now().Round(0) }
+		v, err := upgrade.Run(ctx, upgrade.Data{
+			Store: h.Store, Vault: h.Vault, Texts: h.Server.Texts, Program: h.Server.Version(), Log: h.Log, Now: now, Rand: rand.Reader,
+			Until: now().Add(upgradeTime),
+		})
+		if err != nil {
+			h.Log.LogAttrs(ctx, slog.LevelError, "the documents were not upgraded", slog.String("cause", err.Error()))
+			return nil, true, err
+		}
+		h.Log.LogAttrs(ctx, slog.LevelInfo, "documents upgraded", slog.Int("version", v.Version), slog.Int("current", upgrade.Current))
+		return functions.Upgraded{Version: v.Version, Current: upgrade.Current}, true, nil
+	}
 	h.Server.OperateAGP(h.Server.OpenBookings(nil, nil))
 	return h.Server.Admin()
 }
+
+// upgradeTime limits the steps of one invocation. In the rest of the time-out, the invocation completes the
+// page of documents that it has begun.
+const upgradeTime = functions.HandlerSeconds * time.Second / 2
 
 // cloud is the gate with a state machine that runs its attempts.
 type cloud struct {
