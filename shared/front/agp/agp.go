@@ -157,15 +157,43 @@ type call struct {
 	replay  bool
 }
 
+// post makes the checks of AGP in their order, and answers an envelope.
 func (d *api) post(w http.ResponseWriter, r *http.Request) error {
-	c := &call{api: d, r: r, header: w.Header()}
-	answer, err := c.serve(w)
+	ctx, c := r.Context(), &call{api: d, r: r, header: w.Header()}
+	key, err := d.Bookings.Billing.Admit(ctx, r, sending)
+	if err != nil {
+		return err
+	}
+	c.key = *key
+	if c.left, err = d.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
+		return err
+	}
+	// The type of the content is only judged if there is one.
+	ct := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(ct); ct == "" || err == nil && strings.HasSuffix(media, "+json") {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	body, err := httpapi.Body(w, r, MaxBody)
+	if err == nil {
+		c.env, err = parseEnvelope(body)
+	}
+	if err != nil {
+		return c.finish(ctx, "rejected", err)
+	}
+	answer, err := c.dispatch(ctx)
+	switch {
+	case err != nil:
+		err = c.finish(ctx, "error", err)
+	case c.replay:
+		err = c.finish(ctx, "replay", nil)
+	case !c.counted:
+		err = c.finish(ctx, "ok", nil)
+	}
 	if err != nil {
 		return err
 	}
 	limits(w, c.left)
-	body, err := c.body(answer)
-	if err != nil {
+	if body, err = c.body(answer); err != nil {
 		return err
 	}
 	if c.wrapped() {
@@ -174,42 +202,6 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	httpapi.Send(w, http.StatusOK, body)
 	return nil
-}
-
-// serve makes the checks of AGP in their order, and answers.
-func (c *call) serve(w http.ResponseWriter) (answer any, err error) {
-	ctx := c.r.Context()
-	key, err := c.Bookings.Billing.Admit(ctx, c.r, sending)
-	if err != nil {
-		return nil, err
-	}
-	c.key = *key
-	if c.left, err = c.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
-		return nil, err
-	}
-	// The type of the content is only judged if there is one.
-	ct := c.r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(ct); ct == "" || err == nil && strings.HasSuffix(media, "+json") {
-		c.r.Header.Set("Content-Type", "application/json")
-	}
-	body, err := httpapi.Body(w, c.r, MaxBody)
-	if err == nil {
-		c.env, err = parseEnvelope(body)
-	}
-	if err != nil {
-		return nil, c.finish(ctx, "rejected", err)
-	}
-	answer, err = c.dispatch(ctx)
-	status := "ok"
-	switch {
-	case err != nil:
-		status = "error"
-	case c.replay:
-		status = "replay"
-	case c.counted:
-		return answer, nil
-	}
-	return answer, c.finish(ctx, status, err)
 }
 
 // finish counts the request, in one commit. It returns err, or why it could not be
