@@ -156,13 +156,31 @@ func (d *api) twins(s op.Server) []op.Route {
 	}
 	return []op.Route{
 		op.Handle(GetReceipt.For(s.Operator).Spec(), d.receipt(mayRead)),
-		op.OnTwin(s, ShowAccount.Twin, onAccount(d, d.show)),
+		op.OnTwin(s, ShowAccount.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, _ One) (Account, error) {
+			all, err := d.whole(ctx, *a, nil)
+			all.Key = op.CallerOf(ctx).Key
+			return all, err
+		})),
 		op.OnTwin(s, ListChanges.Twin, onAccount(d, d.changes)),
 		op.OnTwin(s, GetUsage.Twin, d.usage),
 		op.OnTwin(s, GetStatement.Twin, d.statement),
-		op.OnTwin(s, ListKeys.Twin, onAccount(d, d.keys)),
-		op.OnTwin(s, MakeKey.Twin, onAccount(d, d.makeKey)),
-		op.OnTwin(s, RevokeKey.Twin, onAccount(d, d.revokeKey)),
+		op.OnTwin(s, ListKeys.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, _ One) (Keys, error) {
+			all, err := d.Keys(ctx, a.ID)
+			by := op.CallerOf(ctx).Key
+			all = slices.DeleteFunc(all, func(other billing.Key) bool { return !by.CanSee(&other) })
+			return Keys{append([]billing.Key{}, all...)}, err
+		})),
+		op.OnTwin(s, MakeKey.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in With[billing.KeyOptions]) (m Made, err error) {
+			m.Key, m.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
+			return m, err
+		})),
+		op.OnTwin(s, RevokeKey.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in RevokedKey) (r billing.Revocation, err error) {
+			if in.Only {
+				r.Key, err = d.RevokeOnly(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
+				return r, err
+			}
+			return d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
+		})),
 		op.OnTwin(s, LinkCaller.Twin, d.link),
 		op.OnTwin(s, UnlinkCaller.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in OneCaller) (op.None, error) {
 			return op.None{}, d.Unlink(ctx, op.CallerOf(ctx).Key, a.ID, in.Caller)
@@ -261,12 +279,6 @@ func (d *api) list(ctx context.Context, in List) (page Page, err error) {
 	return page, nil
 }
 
-func (d *api) show(ctx context.Context, a *billing.Account, _ One) (Account, error) {
-	all, err := d.whole(ctx, *a, nil)
-	all.Key = op.CallerOf(ctx).Key
-	return all, err
-}
-
 // Moved is an account after money was moved.
 type Moved struct {
 	Account
@@ -298,26 +310,6 @@ func (d *api) changes(ctx context.Context, a *billing.Account, in ChangeList) (C
 		page.Changes[i] = Change{from + uint64(i), c}
 	}
 	return page, err
-}
-
-func (d *api) keys(ctx context.Context, a *billing.Account, _ One) (Keys, error) {
-	all, err := d.Keys(ctx, a.ID)
-	by := op.CallerOf(ctx).Key
-	all = slices.DeleteFunc(all, func(other billing.Key) bool { return !by.CanSee(&other) })
-	return Keys{append([]billing.Key{}, all...)}, err
-}
-
-func (d *api) makeKey(ctx context.Context, a *billing.Account, in With[billing.KeyOptions]) (m Made, err error) {
-	m.Key, m.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
-	return m, err
-}
-
-func (d *api) revokeKey(ctx context.Context, a *billing.Account, in RevokedKey) (r billing.Revocation, err error) {
-	if in.Only {
-		r.Key, err = d.RevokeOnly(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
-		return r, err
-	}
-	return d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 }
 
 // Linked is the link of a caller, or nil after it was ended.

@@ -153,7 +153,10 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, ResumeVacant, d.change(c.Vacants.Resume)),
 			op.On(s, SinkVacant, d.change(c.Vacants.Sink)),
 			op.On(s, ArchiveVacant, d.change(c.Vacants.Archive)),
-			op.On(s, ForgetThread, onVacant(d, d.forget)),
+			op.On(s, ForgetThread, onVacant(d, func(ctx context.Context, rec *vacants.Record, in With[Forgetting]) (Vacant, error) {
+				changed, err := c.Vacants.ForgetThread(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
+				return vacantOf(&changed), err
+			})),
 			op.On(s, ExportVacant, onVacant(d, d.export)),
 			op.On(s, PublishVacant, d.publish),
 			op.On(s, UnpublishVacant, onVacant(d, func(ctx context.Context, rec *vacants.Record, _ One) (Published, error) {

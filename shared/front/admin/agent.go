@@ -100,8 +100,3 @@ type Forgetting struct {
 	Caller    *identity.ID `json:"caller,omitempty"`
 	ContextID *string      `json:"context_id,omitempty"`
 }
-
-func (d *api) forget(ctx context.Context, rec *vacants.Record, in With[Forgetting]) (Vacant, error) {
-	changed, err := d.Vacants.ForgetThread(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
-	return vacantOf(&changed), err
-}

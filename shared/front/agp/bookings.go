@@ -190,11 +190,6 @@ func (d *api) owns(ctx context.Context, k *billing.Key, venue identity.ID) (bool
 	return owner != "" && owner == k.Tenant, err
 }
 
-func (d *api) show(ctx context.Context, in OneBooking) (Booking, error) {
-	b, err := d.find(ctx, in.ID, partyOf(ctx))
-	return d.whole(ctx, b, err)
-}
-
 // whole is a booking with its details and its history.
 func (d *api) whole(ctx context.Context, b bookings.Booking, err error) (Booking, error) {
 	if err != nil {
@@ -334,7 +329,10 @@ func (d *api) cancel(ctx context.Context, in Cancelling) (Booking, error) {
 func (d *api) bookings(s op.Server) []op.Route {
 	routes := []op.Route{
 		op.OnTwin(s, ListBookings, d.list),
-		op.OnTwin(s, GetBooking, d.show),
+		op.OnTwin(s, GetBooking, func(ctx context.Context, in OneBooking) (Booking, error) {
+			b, err := d.find(ctx, in.ID, partyOf(ctx))
+			return d.whole(ctx, b, err)
+		}),
 		op.OnTwin(s, MoveBooking, d.move),
 	}
 	if !s.Operator {
