@@ -368,7 +368,12 @@ func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Cha
 			next := *old
 			next.holds = holds
 			spanned := *c
-			spanned.Plan, spanned.Shard = &next, shardOf(old.account.ID, holds[0].Key)
+			spanned.Plan, spanned.Shard = &next, 0
+			for n := range 16 {
+				if BalanceKey(old.account.ID, n) == holds[0].Key {
+					spanned.Shard = uint8(n)
+				}
+			}
 			return spanned, nil
 		}
 		if slices.EqualFunc(before, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
@@ -377,15 +382,6 @@ func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Cha
 		}
 		before = shards
 	}
-}
-
-func shardOf(account string, k store.Key) uint8 {
-	for n := range 16 {
-		if BalanceKey(account, n) == k {
-			return uint8(n)
-		}
-	}
-	return 0
 }
 
 // take plans how shards give an amount, the fullest first, and returns what they lack.

@@ -127,26 +127,18 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 	if c.Booking, err = s.Get(ctx, id); err != nil {
 		return c, err
 	}
-	if c.Venue, err = s.venueOf(ctx, &c.Booking); err != nil {
+	if c.Booking.Test {
+		c.Venue = TestVenue()
+	} else if c.Venue, err = s.Find(ctx, c.Booking.Venue.String()); problem.Is(err, problem.NotFound) {
+		c.Venue, err = Venue{ID: c.Booking.Venue}, nil // as the booking recorded it
+		c.Venue.Slug, c.Venue.Name = c.Booking.Slug, c.Booking.Name
+	}
+	if err != nil {
 		return c, err
 	}
 	all, err := s.Details(ctx, id)
 	c.Result = all.Result
 	return c, err
-}
-
-// venueOf returns the venue of a booking as it is now, or as the booking recorded
-// it.
-func (s *Service) venueOf(ctx context.Context, b *Booking) (Venue, error) {
-	if b.Test {
-		return TestVenue(), nil
-	}
-	v, err := s.Find(ctx, b.Venue.String())
-	if problem.Is(err, problem.NotFound) {
-		v, err = Venue{ID: b.Venue}, nil
-		v.Slug, v.Name = b.Slug, b.Name
-	}
-	return v, err
 }
 
 // bookable finds the venue of a confirm, and checks that it can be booked.

@@ -49,7 +49,15 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 		return h.appendRequest(ctx, r, v)
 	}
 	checked := make(chan error, 1)
-	go func() { checked <- h.checkRevokedWithRetry(ctx, r) }()
+	go func() {
+		for try := 1; ; try++ { // the call may already be accepted
+			err := h.checkRevoked(ctx, r)
+			if err == nil || try == maxTries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
+				checked <- err
+				return
+			}
+		}
+	}()
 	row, err := h.appendRequest(ctx, r, v)
 	unknown := <-checked
 	defer h.invalidate(r)
@@ -81,15 +89,4 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 		return nil, checkState(r.state())
 	}
 	return nil, err // another writer took the position, or the store is unavailable
-}
-
-// checkRevokedWithRetry is checkRevoked with retries, for a call that may
-// already be accepted.
-func (h *Host) checkRevokedWithRetry(ctx context.Context, r *request) error {
-	for try := 1; ; try++ {
-		err := h.checkRevoked(ctx, r)
-		if err == nil || try == maxTries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
-			return err
-		}
-	}
 }

@@ -64,11 +64,15 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		list, err := r.listRevoked(ctx, l.Actor, writeID)
+		list, doc, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		writes = append(writes, put, list)
+		data, err := RevokedListDocs.Encode(list.with(l.Actor))
+		if err != nil {
+			return nil, Receipt{}, err
+		}
+		writes = append(writes, put, store.Put{Key: doc.Key, If: doc.Version, WriteID: writeID, Data: data})
 	}
 	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaitsProbe()}, nil
 }

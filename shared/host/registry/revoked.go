@@ -103,16 +103,6 @@ func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, 
 	return out, nil
 }
 
-// listRevoked is the write that adds id to the list of all revocations.
-func (r *Registry) listRevoked(ctx context.Context, id identity.ID, writeID store.WriteID) (store.Put, error) {
-	list, d, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
-	if err != nil {
-		return store.Put{}, err
-	}
-	data, err := RevokedListDocs.Encode(list.with(id))
-	return store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data}, err
-}
-
 // with returns l with id added.
 func (l RevokedList) with(id identity.ID) RevokedList {
 	if l == nil {

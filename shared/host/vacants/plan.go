@@ -160,9 +160,15 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	if slices.ContainsFunc(path, func(above *Record) bool { return above.ID == r.ID }) {
 		return problem.New(problem.Malformed, "plan: it would ask itself: %s", t.names(append(path, r)))
 	}
-	p, ok, err := t.planOf(ctx, r)
-	if err != nil || !ok {
-		return err
+	p, ok := *t.plan, r.ID == t.of.ID
+	if !ok && r.Substrate == plan.Kind {
+		var err error
+		if p, ok, err = t.vacants.Plan(ctx, r.ID); err != nil {
+			return err
+		}
+	}
+	if !ok {
+		return nil
 	}
 	path = append(slices.Clone(path), r)
 	if len(path) > plan.MaxDepth {
@@ -188,17 +194,6 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 		}
 	}
 	return nil
-}
-
-// planOf is r's plan, or the new plan if r is the changed vacant.
-func (t *tree) planOf(ctx context.Context, r *Record) (plan.Plan, bool, error) {
-	if r.ID == t.of.ID {
-		return *t.plan, true, nil
-	}
-	if r.Substrate != plan.Kind {
-		return plan.Plan{}, false, nil
-	}
-	return t.vacants.Plan(ctx, r.ID)
 }
 
 // names joins the names of a path, from the top.

@@ -97,7 +97,17 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	if err := r.walk.spend(); err != nil {
 		return res, err
 	}
-	if err := r.callable(ctx, child); err != nil {
+	// A child that cannot answer is refused before anything is written. The pipeline would refuse, too,
+	// but a terminal vacant signs no logbook entry.
+	c, err := r.inTime(ctx, child)
+	switch {
+	case err != nil:
+	case c.Parent == nil || *c.Parent != r.question.Vacant:
+		err = problem.New(problem.Forbidden, "it is not a child of vacant %s", r.question.Vacant.Short())
+	case !c.State.CanBeCalled():
+		err = problem.New(problem.NotAccepting, "it is %s", c.State)
+	}
+	if err != nil {
 		return res, about(child, err)
 	}
 	parent := r.question.Vacant
@@ -110,21 +120,6 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	}
 	res.text, res.cut, err = r.ask(ctx, child, task)
 	return res, about(child, err)
-}
-
-// callable refuses a child that cannot answer, before anything is written. The
-// pipeline would refuse too, but a terminal vacant signs no logbook entry.
-func (r *run) callable(ctx context.Context, child identity.ID) error {
-	c, err := r.inTime(ctx, child)
-	switch {
-	case err != nil:
-		return err
-	case c.Parent == nil || *c.Parent != r.question.Vacant:
-		return problem.New(problem.Forbidden, "it is not a child of vacant %s", r.question.Vacant.Short())
-	case !c.State.CanBeCalled():
-		return problem.New(problem.NotAccepting, "it is %s", c.State)
-	}
-	return nil
 }
 
 // inTime returns the record of a vacant, if there is time to ask it: as much as a slow vacant

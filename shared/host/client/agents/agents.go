@@ -151,8 +151,13 @@ type Agent struct {
 func Open(h HTTP, c *Card) (*Agent, error) {
 	at, d, err := c.choose()
 	if err != nil {
-		if rest, ok := c.chooseREST(); ok {
-			return &Agent{Card: c, http: h, url: rest, isREST: true}, nil
+		for _, i := range c.Interfaces {
+			if !strings.EqualFold(i.Binding, bindingREST) {
+				continue
+			}
+			if rest, d, err := c.use(i); err == nil && d == a2awire.V1 {
+				return &Agent{Card: c, http: h, url: rest, isREST: true}, nil
+			}
 		}
 	}
 	return &Agent{Card: c, http: h, url: at, dialect: d}, err

@@ -140,20 +140,6 @@ func (p *Peers) CardLifetime(at string) time.Duration {
 	return 0
 }
 
-// offered says what the peers can do, for an error about something else.
-func (p *Peers) offered() string {
-	var skills []string
-	for _, one := range p.All() {
-		skills = append(skills, one.Skills...)
-	}
-	slices.Sort(skills)
-	skills = slices.Compact(skills)
-	if len(skills) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; they can do: %.200s", strings.Join(skills, ", "))
-}
-
 // Resolve returns the peers that can do something, best first; "" for all. A skill
 // counts by its id. A tag keeps a peer in the list, as naming no skills at all does. The
 // error is of kind NotFound if no peer is left.
@@ -166,7 +152,15 @@ func (p *Peers) Resolve(capability string) ([]Resolved, error) {
 		}
 	}
 	if len(fit) == 0 {
-		return nil, problem.New(problem.NotFound, "no peer can do %.80q%s; vacancy peers add URL admits one", capability, p.offered())
+		var skills []string
+		for _, one := range p.All() {
+			skills = append(skills, one.Skills...)
+		}
+		offered := ""
+		if slices.Sort(skills); len(skills) > 0 {
+			offered = fmt.Sprintf("; they can do: %.200s", strings.Join(slices.Compact(skills), ", "))
+		}
+		return nil, problem.New(problem.NotFound, "no peer can do %.80q%s; vacancy peers add URL admits one", capability, offered)
 	}
 	slices.SortStableFunc(fit, func(a, b Resolved) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.LatencyMS, b.LatencyMS), cmp.Compare(a.URL, b.URL))

@@ -15,19 +15,6 @@ import (
 // bindingREST is the name of HTTP+JSON in cards. This client speaks it in version 1.x.
 const bindingREST = "HTTP+JSON"
 
-// chooseREST returns the first address for HTTP+JSON that this client may use.
-func (c *Card) chooseREST() (at string, ok bool) {
-	for _, i := range c.Interfaces {
-		if !strings.EqualFold(i.Binding, bindingREST) {
-			continue
-		}
-		if at, d, err := c.use(i); err == nil && d == a2awire.V1 {
-			return at, true
-		}
-	}
-	return "", false
-}
-
 // restRoutes are the method and the path of each operation. A POST has the parameters as its body, other
 // requests have them in the query. Ids are in the path.
 var restRoutes = map[a2awire.Operation]struct{ method, path string }{

@@ -236,19 +236,6 @@ func (a *Agent) checkMoney(spec substrate.Spec) error {
 	return nil
 }
 
-// checkTier checks an agent with a tier instead of a model.
-func (a *Agent) checkTier() error {
-	switch {
-	case a.Model != "" || a.BaseURL != "":
-		return problem.Invalid("tier", "none beside a model or base_url", string(a.Tier))
-	case !(substrate.Spec{Kind: a.Provider}).IsPaid():
-		return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai beside a tier", clip(a.Provider))
-	case !a.Tier.IsValid():
-		return problem.Invalid("tier", "HIGH, MEDIUM or LOW", clip(string(a.Tier)))
-	}
-	return nil
-}
-
 // Choose sets the model of an agent with a tier to the table's model of that tier.
 func (a *Agent) Choose(t *models.Table) error {
 	if a.Tier == "" {
@@ -284,7 +271,15 @@ func (a *Agent) Check() error {
 		if err := a.checkInput(substrate.Spec{Kind: a.Provider}); err != nil {
 			return err
 		}
-		return a.checkTier()
+		switch {
+		case a.Model != "" || a.BaseURL != "":
+			return problem.Invalid("tier", "none beside a model or base_url", string(a.Tier))
+		case !(substrate.Spec{Kind: a.Provider}).IsPaid():
+			return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai beside a tier", clip(a.Provider))
+		case !a.Tier.IsValid():
+			return problem.Invalid("tier", "HIGH, MEDIUM or LOW", clip(string(a.Tier)))
+		}
+		return nil
 	}
 	spec, err := a.Spec()
 	if err != nil {
