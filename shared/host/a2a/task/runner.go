@@ -259,7 +259,7 @@ func (r *runner) cancel() {
 }
 
 // take is the call's Sink. Pieces of text are joined, and stored by the first of
-// them, by size, or by tend.
+// them, by size, or by the ticker of run.
 func (r *runner) take(p call.Progress) {
 	piece, ok := p.(call.Provisional)
 	if !ok {

@@ -11,7 +11,7 @@
 //
 // # The life of a delegation
 //
-//  1. The child's record is read; a paused, terminal, deleted or foreign child is not called (callable).
+//  1. The child's record is read; a paused, terminal, deleted or foreign child is not called (delegate).
 //  2. COMPOSITE_DELEGATE and COMPOSITE_EXECUTE are written in one transaction (delegate).
 //  3. The tip of the pair's requests is read, and the parent signs the task for the next position (ask).
 //  4. It is sent through call.Host.Send. Overtaken, it is signed for the position that the refusal names; of unknown outcome, the same bytes are sent again (send).
