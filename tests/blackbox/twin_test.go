@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/web"
@@ -89,12 +89,12 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 		}
 	})
 	found := h.OpenSearch(index)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished})
-	handlers := serve.Handlers{Message: h.MessageHandler(), A2A: agents, MCP: servers, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
+	agents.Find = found.Find
+	parts := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}
-	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: h.Clock.Now(0)})
-	h.Public = handlers.Public()
+	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: h.Clock.Now(0)})
+	h.Public = parts.Public()
 	h.key = h.Key(h.Account("guests", 1_000_000), billing.KeyOptions{Tier: billing.Enterprise, Scopes: []billing.Scope{billing.ScopeAGP, billing.ScopeRead, billing.ScopeVacants}})
 	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		_, _, err := h.Vacants.Publish(t.Context(), h.Create(spec).ID, vacants.PublishOptions{})

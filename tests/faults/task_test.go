@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	waits "github.com/vacancy-host/vacancy/shared/host/queue"
@@ -24,7 +25,12 @@ import (
 // a2a is the handler of plain callers of another host over a store.
 func (h *fixture) a2a(s store.Store) http.Handler {
 	h.t.Helper()
-	return h.Open(h.t, s, time.Now, h.kinds()).OpenA2A()
+	return web(h.Open(h.t, s, time.Now, h.kinds()).OpenA2A())
+}
+
+// web returns the public handler of a process that serves only protocols.
+func web(a *serve.A2A) http.Handler {
+	return serve.Handlers{Agents: a.Agents, Protocols: handlers.Open(a)}.Public()
 }
 
 // plain sends a message without a key and returns the answer's body.
@@ -88,13 +94,13 @@ func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
 	h.answered("the first of the day")
 	counter, queue := &roundtrips.Counter{}, &messages{}
 	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
-	h.plain(agents, "SendMessage", "makes the secret of guests")
+	h.plain(web(agents), "SendMessage", "makes the secret of guests")
 	counter.Reset()
 	in := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
 		`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`))
 	in.Header.Set("Content-Type", "application/json")
 	out := httptest.NewRecorder()
-	agents.ServeHTTP(out, in)
+	web(agents).ServeHTTP(out, in)
 	if out.Code != http.StatusOK || len(*queue) != 1 {
 		t.Fatalf("%d %s, queued %v", out.Code, out.Body, *queue)
 	}
@@ -162,13 +168,13 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		return r
 	}
-	h.plain(agents, "SendMessage", "makes the secret of guests")
+	h.plain(web(agents), "SendMessage", "makes the secret of guests")
 	room := store.Put{Key: task.RunningDocs.Key("vacant "+h.vacant.String(), now.UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
 	if err := h.Store(h.Endpoint).Commit(t.Context(), room); err != nil {
 		t.Fatal(err)
 	}
 	counter.Reset()
-	agents.ServeHTTP(httptest.NewRecorder(), in())
+	web(agents).ServeHTTP(httptest.NewRecorder(), in())
 	received := 0
 	for ; received < 2*waits.MaxRoomWaits; received++ {
 		err := agents.Tasks.Work(t.Context(), (*queue)[0])

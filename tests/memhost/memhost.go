@@ -28,7 +28,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
@@ -87,8 +87,8 @@ func (h *Host) Serve() {
 	found := h.OpenSearch(index)
 	h.Agents = h.OpenA2A()
 	h.AGP = h.OpenAGP(h.Agents, found.Find, true)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: h.Agents.Agents, Search: h.SearchHandler(found.Find), Published: h.IsPublished})
-	h.Public = serve.Handlers{Message: h.MessageHandler(), A2A: h.Agents, MCP: servers, AGP: h.AGP, Account: h.AccountHandler(nil), Metrics: true}.Public()
+	h.Agents.Find = found.Find
+	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Metrics: true}.Public()
 }
 
 // Work runs the background work until the test ends or stop is called.

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -302,7 +303,7 @@ func openEndings(t testing.TB, of reader, turns [][]string) *endings {
 	agents := w.Server.OpenA2A()
 	t.Cleanup(agents.Tasks.Wait)
 	w.tasks = agents.Tasks
-	w.Public = serve.Handlers{Message: w.Server.MessageHandler(), A2A: agents}.Public()
+	w.Public = serve.Handlers{Message: w.Server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
 
 	ctx := t.Context()
 	w.buyer = w.Account("buyer", 100*money.Dollar)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -185,7 +186,8 @@ func TestStrangersHandAgentsLinksToPublicHostsOnly(t *testing.T) {
 			a := &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "https://agent.example/", Input: []string{"image/png"}}
 			_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "looks", Agent: a, By: vacants.Operator()})
 			h.Must(err)
-			handler := serve.Handlers{Message: h.MessageHandler(), A2A: h.OpenA2A()}.Public()
+			agents := h.OpenA2A()
+			handler := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
 			ask := func(link string) (said string, dialled int) {
 				quoted, err := json.Marshal(link)
 				h.Must(err)
@@ -407,7 +409,7 @@ func pushes(h *reaching, _ outbound.Chooser, url string) {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("A2A-Version", "1.0")
 	w := httptest.NewRecorder()
-	serve.Handlers{Message: h.MessageHandler(), A2A: a}.Public().ServeHTTP(w, r)
+	serve.Handlers{Message: h.MessageHandler(), Agents: a.Agents, Protocols: handlers.Open(a)}.Public().ServeHTTP(w, r)
 	if w.Code != http.StatusOK || len(notices.messages) == 0 {
 		h.Fatalf("a message = %d %s, with %d notices", w.Code, w.Body, len(notices.messages))
 	}

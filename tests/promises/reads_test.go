@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/operations"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
@@ -123,13 +123,12 @@ func openCrowd(t *testing.T) *crowd {
 	found := server.OpenSearch(index)
 	for kind, agents := range map[string]*serve.A2A{"local": server.OpenA2A(), "queued": server.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: &queue{}})} {
 		agents.Find = found.Find
-		handlers := serve.Handlers{
-			Message: server.MessageHandler(), A2A: agents, Registry: server.RegistryHandler(log), Search: found.Endpoint(), Gate: server.GateHandler(nil),
+		parts := serve.Handlers{
+			Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log), Search: found.Endpoint(), Gate: server.GateHandler(nil),
 			Account: server.AccountHandler(nil), AGP: server.OpenAGP(agents, found.Find, false), Metrics: true, Resource: server.ResourceHandler(), Login: server.Login(), Pages: server.Pages(),
-			MCP: mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Search: server.SearchHandler(found.Find), Published: server.IsPublished}),
 		}
-		handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: slog.New(slog.DiscardHandler), Now: c.clock.Now(0)})
-		c.pages[kind] = handlers.Public()
+		parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: c.clock.Now(0)})
+		c.pages[kind] = parts.Public()
 	}
 	_ = c.get("local", "/v1/search") // brings the index up to date
 	return c

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -59,7 +60,7 @@ func tampering(t *testing.T, with func([]byte) []byte) string {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
-	public := serve.Handlers{Message: host.MessageHandler(), A2A: agents}.Public()
+	public := serve.Handlers{Message: host.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && !strings.Contains(r.URL.Path, "/a2a/") {
 			w = tampered{w, with}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/web"
@@ -43,7 +44,8 @@ func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := serve.Handlers{Message: server.MessageHandler(), A2A: server.OpenA2A(), Registry: server.RegistryHandler(log)}.Public()
+	agents := server.OpenA2A()
+	api := serve.Handlers{Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log)}.Public()
 	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		read = append(read, functions.Route(r.URL.Path).To.Name)
 		api.ServeHTTP(w, r)

@@ -82,20 +82,16 @@ func (r *request) setOperation(op a2awire.Operation, name string) {
 	r.op, r.Line.What, r.Line.IsCall = op, name, op == a2awire.Send || op == a2awire.Stream
 }
 
-// ServeHTTP serves one request.
-func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	d.Serve(w, hr, func(x *plain.Exchange) error { return d.route(&request{Exchange: x}) })
-}
-
-// route finds the vacant and serves the rest of the path.
-func (d *api) route(r *request) error {
+// Handle finds the vacant of a request and serves the rest of the path.
+func (s Server) Handle(x *plain.Exchange) error {
+	d, r := s.api, &request{Exchange: x}
 	if r.URL.Path == "/" && r.Method == http.MethodPost {
 		own, err := d.isOwnForm(r)
 		if err != nil {
 			return err
 		}
 		if own {
-			d.Signed.ServeHTTP(r.ResponseWriter, r.Request)
+			r.HandOver(d.Signed)
 			return nil
 		}
 	}
@@ -104,7 +100,7 @@ func (d *api) route(r *request) error {
 	}
 	route, isREST := restRouteOf(r.Rest)
 	if isREST || r.Rest == "" && r.Method == http.MethodPost {
-		r.HasTasks, r.Amend = true, r.alsoA2A
+		r.HasTasks, r.Refuse = true, r.refuse
 	}
 	if err := r.Find(); err != nil {
 		return err

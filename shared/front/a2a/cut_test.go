@@ -214,19 +214,19 @@ func (c *cutting) next() (id string, r task.Ref) {
 }
 
 // post calls a method at a process.
-func (c *cutting) post(h http.Handler, method, params string) string {
+func (c *cutting) post(a *serve.A2A, method, params string) string {
 	c.t.Helper()
 	in := httptest.NewRequest(http.MethodPost, "/v/"+c.vacant.String(), strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)))
 	in.Header.Set("Content-Type", "application/json")
 	name, value, _ := strings.Cut(c.acme, ": ")
 	in.Header.Set(name, value)
 	out := httptest.NewRecorder()
-	h.ServeHTTP(out, in)
+	web(a).ServeHTTP(out, in)
 	return out.Body.String()
 }
 
-func (c *cutting) stream(h http.Handler, id string) string {
-	return c.post(h, "SendStreamingMessage", withID(id, "count to three", "}"))
+func (c *cutting) stream(a *serve.A2A, id string) string {
+	return c.post(a, "SendStreamingMessage", withID(id, "count to three", "}"))
 }
 
 func (c *cutting) balance() money.Amount {
@@ -680,7 +680,7 @@ func TestAResendSaysThatItsAnswerWasCut(t *testing.T) {
 	}, false)
 	in := httptest.NewRequest(http.MethodPost, "/v/pieces", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":`+params1(e, "")+`}`))
 	in.Header.Set("Content-Type", "application/json")
-	runner.ServeHTTP(httptest.NewRecorder(), in)
+	web(runner).ServeHTTP(httptest.NewRecorder(), in)
 	runner.Tasks.Wait()
 	for path, status := range map[string]int{frontmessage.AskPath: 200, frontmessage.SendPath: 409} {
 		in := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(envelope.AppendRequest(nil, []byte("1"), e)))

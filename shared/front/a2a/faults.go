@@ -136,9 +136,9 @@ func membersOf(o *call.Outcome) map[string]string {
 	return m
 }
 
-// alsoA2A adds the member error of the client's binding to an HTTP error, so that A2A
-// clients can read it.
-func (r *request) alsoA2A(err error) error {
+// refuse answers with an HTTP error that has the member error of the client's binding, so that A2A clients
+// can read it.
+func (r *request) refuse(w http.ResponseWriter, err error) {
 	p := problem.Of(err)
 	status := p.Kind.Row().Status
 	reason, code := strings.ToUpper(p.Kind.String()), httpapi.RPCCode(p.Kind)
@@ -152,11 +152,12 @@ func (r *request) alsoA2A(err error) error {
 	}
 	info := details(reason, members)
 	if r.isREST() {
-		return withMembers{p, map[string]any{"error": restError{status, statusName(status), p.Text(), info}}}
+		httpapi.Fail(w, withMembers{p, map[string]any{"error": restError{status, statusName(status), p.Text(), info}}})
+		return
 	}
 	m := httpapi.RPCRefusalOf(r.id, p)
 	m.Error.Code, m.Error.Data = code, info
-	return withMembers{p, m}
+	httpapi.Fail(w, withMembers{p, m})
 }
 
 // withMembers adds members to the body of an error of HTTP.

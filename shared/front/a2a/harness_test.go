@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -143,10 +144,15 @@ func (w *world) runs() *world {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents, Account: w.server.AccountHandler(nil), Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Account: w.server.AccountHandler(nil), Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
 	first := w.http
 	w.t.Cleanup(func() { end(); <-ended; first.Close() })
 	return w
+}
+
+// web returns the public handler of a process that serves only protocols.
+func web(a *serve.A2A) http.Handler {
+	return serve.Handlers{Agents: a.Agents, Protocols: handlers.Open(a)}.Public()
 }
 
 // another is another process of the same host.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -508,7 +509,7 @@ func TestModelsAreThePublishedVacants(t *testing.T) {
 		defer w.skip.Add(int64(time.Minute))
 		return found.Find(ctx, r)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
 	if got := w.do("GET", "/v1/models", ""); got.status != 200 || got.body != `{"object":"list","data":[]}`+"\n" {
 		t.Errorf("nothing is published: %d %s", got.status, got.body)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
-	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -87,14 +87,9 @@ func identified(t *testing.T) *world {
 		Service: callers, Push: agents.Push,
 		Callers: caller.Verifier{URL: w.server.Vacants.Base, Revoked: w.server.Registry.IsRevoked, Now: w.now},
 	})
-	models := openai.Handler(callers, nil)
-	w.http.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, openaiwire.Completions) {
-			models.ServeHTTP(rw, r)
-			return
-		}
-		tasks.ServeHTTP(rw, r)
-	})
+	w.http.Config.Handler = serve.Handlers{Agents: callers, Protocols: []plain.Protocol{
+		{Protocol: &protocol.OpenAI, Serve: openai.Handler(callers, nil)}, {Protocol: &protocol.A2A, Serve: tasks.Handle},
+	}}.Public()
 	return w
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -91,7 +92,7 @@ func newQueuedWith(t *testing.T, with serve.Queues, changes ...func(*serve.Confi
 	q := &queued{world: openWorld(t, true, changes...)}
 	with.Tasks, with.Notices = taskQueue{q}, noticeQueue{q}
 	q.agents = q.server.OpenQueuedA2A(with)
-	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), A2A: q.agents}.Public()
+	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), Agents: q.agents.Agents, Protocols: handlers.Open(q.agents)}.Public()
 	return q
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	signedpath "github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -516,7 +517,7 @@ func TestASlowTurnThatWaitsOutlivesItsProcess(t *testing.T) {
 	w := openWorld(t, true, s.with)
 	slow := w.slow("slow", 5*time.Minute)
 	agents := w.server.OpenA2A() // which ends before it runs anything
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: agents}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
 	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
 	if got := w.send(e); at(t, got.body, "state") != "pending" {
 		t.Fatalf("%d %s", got.status, got.body)

@@ -59,7 +59,7 @@ func asks(t *testing.T, agent time.Duration, method string) (body string, took t
 	q := httptest.NewRequest(http.MethodPost, "/v/sleeper", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+message("hi", "")+`}`))
 	q.Header.Set("Content-Type", "application/json")
 	out, began := httptest.NewRecorder(), time.Now()
-	server.OpenA2A().ServeHTTP(out, q)
+	web(server.OpenA2A()).ServeHTTP(out, q)
 	return out.Body.String(), time.Since(began)
 }
 

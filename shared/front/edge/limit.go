@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -142,7 +143,7 @@ func bodySize(r *http.Request) int64 {
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, wait time.Duration, why string) {
-	message.Refuse(w, r, tooMany(w.Header(), wait, why))
+	protocol.Refuse(w, r, tooMany(w.Header(), wait, why))
 }
 
 // tooMany returns a refusal, and sets Retry-After.

@@ -32,7 +32,7 @@ type agent struct {
 // Ask implements mcptool.Agent.
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
 	a.r.asked.Store(true)
-	l := plain.Line{Protocol: "mcp", What: "ask", IsCall: true, Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
+	l := plain.Line{Protocol: a.r.Line.Protocol, What: "ask", IsCall: true, Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
 	t, err := a.ask(ctx, q, piece, &l)
 	if err != nil && !l.Accepted {
 		p := problem.Of(err)
@@ -193,7 +193,7 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	if refusal != nil {
 		p := problem.Of(refusal)
-		l := plain.Line{Protocol: "mcp", What: "call", Pair: e.From.Short() + ">" + e.To.Short(), Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
+		l := plain.Line{Protocol: a.r.Line.Protocol, What: "call", Pair: e.From.Short() + ">" + e.To.Short(), Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
 		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, refusal)
 	}
 	if err != nil {

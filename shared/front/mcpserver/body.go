@@ -12,15 +12,15 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Limits of a body.
-const (
-	maxBody  = 512 << 10
-	maxBatch = 8
-)
+// maxBody limits a body in bytes, and maxBatch the requests in one.
+var maxBody = protocol.MCP.MaxBody
+
+const maxBatch = 8
 
 // Codes of JSON-RPC and of MCP.
 const (

@@ -18,7 +18,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -136,11 +139,16 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	t.Cleanup(func() { index.Close() })
 	w.agents = w.server.OpenA2A()
 	accounts := w.server.AccountHandler(nil)
-	servers := mcpserver.Handler(mcpserver.Config{
-		Agents: w.agents.Agents, Card: w.agents.Cards.Card, Search: w.server.SearchHandler(w.server.OpenSearch(index).Find), Published: w.server.IsPublished, Receipts: accounts,
-		AnswerTime: w.answerTime,
-	})
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), A2A: w.agents, MCP: servers, Account: accounts, Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
+	w.agents.Find, w.agents.Receipts = w.server.OpenSearch(index).Find, accounts
+	protocols := handlers.Open(w.agents)
+	if w.answerTime != 0 {
+		servers := mcpserver.Config{
+			Agents: w.agents.Agents, Card: w.agents.Cards.Card, Search: w.server.SearchHandler(w.agents.Find), Published: w.server.IsPublished, Receipts: accounts,
+			AnswerTime: w.answerTime,
+		}
+		protocols = append([]plain.Protocol{{Protocol: &protocol.MCP, Serve: mcpserver.Handler(servers)}}, protocols...)
+	}
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: w.agents.Agents, Protocols: protocols, Account: accounts, Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
 	w.http.Start()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)

@@ -45,7 +45,7 @@ func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
 
 // published returns a vacant that is published here, asleep or not.
 func (h *host) published(ctx context.Context, name string) (*agent, error) {
-	c, err := h.Agents.Open(h.r.Context(), h.r.sender, name)
+	c, err := h.Agents.Open(h.r.Context(), h.r.Sender, name)
 	if err == nil {
 		var there bool
 		if there, err = h.Published(ctx, c.Vacant.ID); err == nil && !there {

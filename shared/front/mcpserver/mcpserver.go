@@ -13,12 +13,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,14 +22,11 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
-	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -57,20 +50,20 @@ type Config struct {
 	AnswerTime time.Duration
 }
 
-// Handler returns the handler of all paths of MCP (message.IsMCP).
-func Handler(c Config) http.Handler {
+// Handler serves all paths of MCP.
+func Handler(c Config) func(*plain.Exchange) error {
 	c.AnswerTime = cmp.Or(c.AnswerTime, mcptool.AnswerTime)
 	d := &api{Config: c, servers: map[mcptool.About]*sdk.Server{}}
 	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: int64(maxBody),
 		// A proxy on this machine forwards other names. A host for its own machine checks Host itself.
 		DisableLocalhostProtection: true,
 	}
 	d.whole = sdk.NewStreamableHTTPHandler(serverOf, &options)
 	options.JSONResponse = false
 	d.streams = sdk.NewStreamableHTTPHandler(serverOf, &options)
-	return d
+	return d.route
 }
 
 type api struct {
@@ -84,10 +77,7 @@ type api struct {
 
 // request is one request of HTTP.
 type request struct {
-	http.ResponseWriter
-	*http.Request
-	began  time.Time
-	sender plain.Sender
+	*plain.Exchange
 	posted posted
 
 	server *sdk.Server
@@ -106,47 +96,34 @@ func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*
 // serverOf returns the server that ServeHTTP has found. The library asks twice for each request.
 func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).server }
 
-// ServeHTTP serves one request.
-func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{ResponseWriter: w, Request: hr, began: d.Agents.Now()}
-	defer func() {
-		if cause := recover(); cause != nil {
-			d.refuse(r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
-		}
-	}()
-	if err := d.route(r); err != nil {
-		d.refuse(r, err)
-	}
-}
-
 // notFound is the answer for everything that this host does not serve by MCP.
 func notFound() error {
 	return problem.New(problem.NotFound, "no such server; an agent's is /v/NAME%s, the host's is %s", message.MCPPath, message.MCPPath)
 }
 
 // route finds the server of a path, and serves the request.
-func (d *api) route(r *request) error {
-	name, rest, below := message.Split(r.URL.Path)
-	rest = strings.TrimSuffix(rest, "/")
-	isCard := rest == message.MCPPath+cardPath
-	if rest != message.MCPPath && !isCard || !below && d.Search == nil {
+func (d *api) route(x *plain.Exchange) error {
+	r := &request{Exchange: x}
+	x.Refuse = func(w http.ResponseWriter, err error) {
+		x.Line.IsAside = r.asked.Load()
+		httpapi.FailRPC(w, r.posted.id(), err)
+	}
+	name, _, below := message.Split(r.URL.Path)
+	isCard := r.Rest == message.MCPPath+cardPath
+	if r.Rest != message.MCPPath && !isCard || !below && d.Search == nil {
 		return notFound()
 	}
-	payer, err := d.Agents.Payer(r.Request)
-	if err != nil {
+	if err := r.Identify(); err != nil {
 		return err
 	}
-	r.sender = plain.Sender{Address: caller.Origin(r.RemoteAddr), Payer: payer}
 	var about mcptool.About
 	if below {
-		c, err := d.Agents.Open(r.Context(), r.sender, name)
-		if problem.Is(err, problem.NotFound) {
+		if err := r.Open(name); problem.Is(err, problem.NotFound) {
 			return notFound()
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
-		about, r.agent = d.aboutVacant(c), &agent{c, d, r}
+		about, r.agent = d.aboutVacant(&r.Caller), &agent{&r.Caller, d, r}
 	} else {
 		about, r.host = d.aboutHost(), &host{api: d, r: r}
 	}
@@ -164,7 +141,6 @@ func (d *api) serve(r *request, about mcptool.About) error {
 		// No header lets a page of another site go on.
 		r.Header().Set("Allow", "OPTIONS, POST")
 		r.WriteHeader(http.StatusNoContent)
-		d.log(r, "ok", http.StatusNoContent, nil)
 		return nil
 	default:
 		r.Header().Set("Allow", "OPTIONS, POST")
@@ -174,8 +150,9 @@ func (d *api) serve(r *request, about mcptool.About) error {
 	if err != nil {
 		return err
 	}
-	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Time{}) // an answer may take longer
-	if r.posted, err = parse(r.Request.Header, body); err != nil {
+	r.EndReadDeadline()
+	r.posted, err = parse(r.Request.Header, body)
+	if r.Line.What = r.posted.what(); err != nil {
 		return err
 	}
 	if err := httpapi.TakeTokens(r.ResponseWriter, r.Request, len(r.posted.messages)-1); err != nil {
@@ -196,12 +173,7 @@ func (d *api) serve(r *request, about mcptool.About) error {
 		return d.served(w)
 	}
 	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r), r.posted.token())
-	// A request at the host's server has no vacant.
-	of := &plain.Caller{Sender: r.sender}
-	if a, ok := r.agent.(*agent); ok {
-		of = a.Caller
-	}
-	err = d.Agents.Streams.Hold(of, func() error {
+	err = d.Agents.Streams.Hold(&r.Caller, func() error {
 		c := http.NewResponseController(r.ResponseWriter)
 		_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
 		d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
@@ -221,7 +193,10 @@ func (d *api) served(w *writer) error {
 		return w.lack
 	}
 	w.end()
-	d.logServed(w.request, w.status)
+	w.Line.IsAside = w.asked.Load()
+	if p := cmp.Or(w.fault.Load(), w.verdict.Load()); p != nil {
+		w.Log(p.Kind.String(), w.status, p)
+	}
 	return nil
 }
 
@@ -247,18 +222,6 @@ func (d *api) server(about mcptool.About) *sdk.Server {
 // maxServers bounds the servers that are kept. One takes 20 KB.
 const maxServers = 256
 
-// refuse answers a request that reaches no tool.
-func (d *api) refuse(r *request, err error) {
-	p := problem.Of(err)
-	httpapi.Challenge(r.ResponseWriter, r.Request, err, string(billing.ScopeCall))
-	if p.Kind == problem.BudgetSpent {
-		r.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Agents.Now())))
-	}
-	plain.SetRetryAfter(r.Header(), err)
-	httpapi.FailRPC(r.ResponseWriter, r.posted.id(), err)
-	d.log(r, p.Kind.String(), p.Kind.Row().Status, p)
-}
-
 // Header returns the headers of the answer.
 func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
 
@@ -267,7 +230,6 @@ func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
 func (d *api) withoutLibrary(r *request, unknown []httpapi.RPCRefusal) error {
 	if unknown == nil {
 		r.WriteHeader(http.StatusAccepted)
-		d.log(r, "ok", http.StatusAccepted, nil)
 		return nil
 	}
 	status := http.StatusOK
@@ -278,56 +240,8 @@ func (d *api) withoutLibrary(r *request, unknown []httpapi.RPCRefusal) error {
 		r.Header().Set("Content-Type", mediaEvents)
 	}
 	httpapi.Send(r.ResponseWriter, status, r.posted.encode(unknown))
-	d.log(r, "method_not_found", status, nil)
+	r.Log("method_not_found", status, nil)
 	return nil
-}
-
-// logServed writes the line of a request that the library answered.
-func (d *api) logServed(r *request, status int) {
-	verdict := "ok"
-	p := r.verdict.Load()
-	switch {
-	case p != nil:
-		verdict = p.Kind.String()
-	case status >= http.StatusBadRequest:
-		verdict = "refused"
-	}
-	if f := r.fault.Load(); f != nil {
-		p = f
-		verdict = f.Kind.String()
-	}
-	d.log(r, verdict, status, p)
-}
-
-// Limits for texts in log lines, in bytes of JSON.
-const (
-	maxPath  = 90
-	maxCause = 180
-)
-
-// log writes the line of a request.
-func (d *api) log(r *request, verdict string, status int, cause *problem.Error) {
-	ctx := context.WithoutCancel(r.Context())
-	level := slog.LevelInfo
-	switch {
-	case r.asked.Load():
-		level, cause = obs.QuietLevel(ctx), nil
-	case r.Method != http.MethodPost && cause == nil:
-		level = slog.LevelDebug
-	}
-	if !d.Agents.Log.Enabled(ctx, level) {
-		return
-	}
-	attrs := []slog.Attr{slog.String("path", obs.Clip(r.URL.Path, maxPath))}
-	if what := r.posted.what(); what != "" {
-		attrs = append(attrs, slog.String(obs.Operation, what))
-	}
-	if status >= http.StatusInternalServerError && cause != nil {
-		level = slog.LevelError
-		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
-	}
-	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(d.Agents.Now().Sub(r.began)))
-	d.Agents.Log.LogAttrs(ctx, level, "mcp", attrs...)
 }
 
 // writer gives answers of the library the form of this package's: errors in text get the body of

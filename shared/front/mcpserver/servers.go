@@ -164,7 +164,6 @@ func (d *api) serverCard(r *request, about mcptool.About) error {
 	}
 	h.Set("Content-Type", mediaCard)
 	httpapi.Send(r.ResponseWriter, http.StatusOK, body)
-	d.log(r, "ok", http.StatusOK, nil)
 	return nil
 }
 

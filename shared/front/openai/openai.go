@@ -29,11 +29,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Handler returns the handler of all paths of openaiwire.IsPath. published returns vacants that search
-// shows, by name. Each request for the host's models calls it, so it caches.
-func Handler(s *plain.Service, published func(context.Context) ([]vacants.Record, error)) http.Handler {
-	d := &api{s, published}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r, d.serve) })
+// Handler serves all paths of openaiwire.IsPath. published returns vacants that search shows, by name. Each
+// request for the host's models calls it, so it caches.
+func Handler(s *plain.Service, published func(context.Context) ([]vacants.Record, error)) func(*plain.Exchange) error {
+	return (&api{s, published}).serve
 }
 
 type api struct {

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -11,10 +12,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
+
+// Protocol is a protocol with its handler. If Serve returns an error, it has sent nothing.
+type Protocol struct {
+	*protocol.Protocol
+	Serve func(*Exchange) error
+}
 
 // Exchange is an HTTP request and its answer. The caller has no vacant until Find returns, or the
 // handler sets the caller.
@@ -27,26 +35,71 @@ type Exchange struct {
 
 	// Signed says that the message has an envelope of the client's, so a login would not help.
 	Signed bool
-	// Amend completes a refusal in the form of the protocol. It may be nil.
-	Amend func(error) error
+	// Refuse answers with an error. The default is the form of the protocol.
+	Refuse func(http.ResponseWriter, error)
+
+	answer *answer
+	logged bool
 }
 
-// Serve serves a request by route, and refuses it if route returns an error or panics.
-func (s *Service) Serve(w http.ResponseWriter, r *http.Request, route func(*Exchange) error) {
-	_, rest, _ := message.Split(r.URL.Path)
-	x := &Exchange{
-		ResponseWriter: w, Request: r, Rest: strings.TrimSuffix(rest, "/"),
-		Caller: Caller{s: s, Sender: Sender{Address: caller.Origin(r.RemoteAddr)}},
-		Line:   Line{Method: r.Method, Path: r.URL.Path, Began: s.Now()},
-	}
-	defer func() {
-		if cause := recover(); cause != nil {
-			x.Fail(problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
+// Handler returns the handler of a protocol. The handler limits the body, tells a client without a
+// credential how to log in, refuses a request whose code panics, and writes a line of the log, so that no
+// protocol can forget these.
+func (s *Service) Handler(p Protocol) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, rest, _ := message.Split(r.URL.Path)
+		a := &answer{ResponseWriter: w, request: r}
+		x := &Exchange{
+			ResponseWriter: a, answer: a, Request: r.WithContext(r.Context()), Rest: strings.TrimSuffix(rest, "/"), Refuse: p.Refuse,
+			Caller: Caller{s: s, Sender: Sender{Address: caller.Origin(r.RemoteAddr)}},
+			Line:   Line{Protocol: p.Line, Method: r.Method, Path: r.URL.Path, Began: s.Now()},
 		}
-	}()
-	if err := route(x); err != nil {
-		x.Fail(err)
+		// With w, and not with its wrapper, a body that is too large closes the connection.
+		x.Body = http.MaxBytesReader(w, r.Body, int64(p.MaxBody))
+		defer func() {
+			if cause := recover(); cause != nil {
+				x.Fail(problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
+			}
+			verdict := problem.VerdictOK
+			if a.status >= http.StatusBadRequest {
+				verdict = "refused"
+			}
+			if !x.logged {
+				x.Log(verdict, cmp.Or(a.status, http.StatusOK), nil)
+			}
+		}()
+		if err := p.Serve(x); err != nil {
+			x.Fail(err)
+		}
+	})
+}
+
+// answer is a response writer that adds the challenge that a refusal lacks.
+type answer struct {
+	http.ResponseWriter
+	request *http.Request
+	status  int // 0 until the answer begins
+}
+
+// Unwrap lets handlers flush their streams.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status = status; status == http.StatusUnauthorized && a.Header().Get("WWW-Authenticate") == "" {
+		httpapi.Challenge(a.ResponseWriter, a.request, problem.New(problem.Unauthorized, ""), string(billing.ScopeCall))
 	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.status = cmp.Or(a.status, http.StatusOK)
+	return a.ResponseWriter.Write(b)
+}
+
+// HandOver lets a handler that writes its own line serve the request.
+func (x *Exchange) HandOver(next http.Handler) {
+	x.logged = true
+	next.ServeHTTP(x.answer.ResponseWriter, x.Request)
 }
 
 // Find sets the caller at the vacant at whose address the request is.
@@ -120,24 +173,23 @@ func (x *Exchange) EndReadDeadline() {
 
 // Log writes the line of the request.
 func (x *Exchange) Log(verdict string, status int, cause error) {
+	x.logged = true
 	x.Caller.Log(x.Context(), &x.Line, verdict, status, cause)
 }
 
-// Fail answers with an error: its HTTP status, with a body in the form of the request's address.
+// Fail answers with an error, unless an answer has begun.
 func (x *Exchange) Fail(err error) {
 	if !x.Signed {
 		err = x.OrLogin(x.Context(), err)
 	}
 	p := problem.Of(err)
-	h := x.ResponseWriter.Header()
-	httpapi.Challenge(x.ResponseWriter, x.Request, err, string(billing.ScopeCall))
-	if p.Kind == problem.BudgetSpent {
-		h.Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(x.s.Now())))
+	if a := x.answer; a.status == 0 {
+		httpapi.Challenge(a, x.Request, err, string(billing.ScopeCall))
+		if p.Kind == problem.BudgetSpent {
+			a.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(x.s.Now())))
+		}
+		setRetryAfter(a.Header(), err)
+		x.Refuse(a, err)
 	}
-	SetRetryAfter(h, err)
-	if x.Amend != nil {
-		err = x.Amend(err)
-	}
-	message.Refuse(x.ResponseWriter, x.Request, err)
 	x.Log(p.Kind.String(), p.Kind.Row().Status, p)
 }

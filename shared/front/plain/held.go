@@ -112,8 +112,8 @@ type retryable struct {
 // Unwrap returns the refusal.
 func (r *retryable) Unwrap() error { return r.error }
 
-// SetRetryAfter sets Retry-After if err is a refusal of this package that may be retried.
-func SetRetryAfter(h http.Header, err error) {
+// setRetryAfter sets Retry-After if err is a refusal of this package that may be retried.
+func setRetryAfter(h http.Header, err error) {
 	var r *retryable
 	if errors.As(err, &r) {
 		h.Set("Retry-After", r.after)

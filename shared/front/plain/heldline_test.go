@@ -72,7 +72,7 @@ func TestALineHasAnEnd(t *testing.T) {
 		t.Helper()
 		header := http.Header{}
 		err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
-		SetRetryAfter(header, err)
+		setRetryAfter(header, err)
 		if !problem.Is(err, problem.TooMany) || header.Get("Retry-After") != "1" || !strings.Contains(problem.Of(err).Text(), "1 of your requests are under way") {
 			t.Errorf("%s: %v, Retry-After %q", what, err, header.Get("Retry-After"))
 		}

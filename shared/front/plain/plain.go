@@ -195,13 +195,14 @@ func (c *Caller) OrLogin(ctx context.Context, err error) error {
 
 // Line has the attributes of a request's line in the log.
 type Line struct {
-	Protocol     string // message of the line; the default is "a2a"
+	Protocol     string // message of the line
 	Method, Path string
 	Began        time.Time
 	What         string // operation, in the protocol's words
 	IsCall       bool   // the request is a call, even if it is refused before its message is read
 	Pair         string // pair of the message
 	Accepted     bool   // the call was accepted, now or before, so the pipeline logs it
+	IsAside      bool   // calls of the request have lines of their own
 	Cut          call.Cut
 }
 
@@ -217,6 +218,8 @@ func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, c
 	ctx = context.WithoutCancel(ctx)
 	level, outcome := slog.LevelInfo, problem.Answered
 	switch {
+	case l.IsAside:
+		level, cause = obs.QuietLevel(ctx), nil
 	case l.Accepted:
 		level = obs.QuietLevel(ctx)
 		if cause != nil {
@@ -226,7 +229,7 @@ func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, c
 		if outcome = problem.OutcomeOf(verdict, max(status, http.StatusBadRequest)); outcome == problem.Failed {
 			level = slog.LevelError
 		}
-	case l.Method == http.MethodGet:
+	case l.Method == http.MethodGet, l.Method == http.MethodHead, l.Method == http.MethodOptions:
 		level = slog.LevelDebug
 	}
 	isCall := l.Pair != "" || !c.Vacant.ID.IsZero() && l.Method == http.MethodPost && l.IsCall
@@ -255,5 +258,5 @@ func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, c
 		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
 	}
 	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(c.s.Now().Sub(l.Began)))
-	c.s.Log.LogAttrs(ctx, level, cmp.Or(l.Protocol, "a2a"), attrs...)
+	c.s.Log.LogAttrs(ctx, level, l.Protocol, attrs...)
 }

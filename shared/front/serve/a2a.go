@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
-	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
-	"github.com/vacancy-host/vacancy/shared/front/text"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
@@ -31,24 +26,27 @@ const localChunk = 50 * time.Millisecond
 // request at a time. The client resumes it by Last-Event-ID.
 const followQueued = 60 * time.Second
 
-// A2A serves vacants to A2A clients.
+// A2A has the tasks of vacants and the dependencies of protocol handlers.
 type A2A struct {
-	http.Handler
-	Agents *plain.Service // asks vacants for the handlers of other protocols
-	Cards  a2a.Server     // signs the cards of vacants
+	Agents *plain.Service // serves callers that sign nothing
+	Cards  a2a.Server     // signs the cards of vacants, and serves A2A
 	Tasks  *task.Engine
 	Push   *push.Pusher
 
 	// Bookings are dispatched by Work, too, unless nil.
 	Bookings *booking.Service
 
-	// Find finds the published vacants that OpenAI's clients list as models. If Find is nil, the
-	// list is empty. It is set before the first request.
+	// Find finds the published vacants that OpenAI's clients list as models and MCP's search. If Find is
+	// nil, the list is empty, and the host has no MCP server. It is set before the handlers are opened.
 	Find Find
+	// Receipts serves the receipts of accounts to MCP. It may be nil.
+	Receipts http.Handler
+
+	Server *Server
 
 	queue  *local.Queue // nil if Queues are used
 	tasks  task.Queue
-	server *Server
+	models *modelList
 }
 
 // Queues carry the work of A2A to processes that run only while they handle a message.
@@ -61,7 +59,7 @@ type Queues struct {
 	Turns int
 }
 
-// OpenA2A makes the handler of A2A, and the worker of its tasks in this process: Run.
+// OpenA2A opens the tasks of vacants. Run works on them in this process.
 func (h *Server) OpenA2A() *A2A {
 	queue := local.New(h.updater(), h.config.Now)
 	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk}, 0)
@@ -69,7 +67,7 @@ func (h *Server) OpenA2A() *A2A {
 	return a
 }
 
-// OpenQueuedA2A makes the handler of A2A. Its Tasks.Work and Push.Handle handle the
+// OpenQueuedA2A opens the tasks of vacants. Tasks.Work and Push.Handle handle the
 // messages of the queues.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
 	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, Turns: q.Turns}, cmp.Or(q.Hold, call.DefaultWork))
@@ -109,7 +107,7 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	if t.Notices != nil {
 		follow, limits = followQueued, queuedModels
 	}
-	a, listed := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}, &modelList{server: h, limits: limits, turn: make(chan struct{}, 1)}
+	a := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, Server: h, models: &modelList{server: h, limits: limits, turn: make(chan struct{}, 1)}}
 	a.Agents = plain.New(plain.Config{
 		Tasks: tasks, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, Hold: hold,
 	})
@@ -117,20 +115,12 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 		Service: a.Agents, Push: pusher, Sign: h.Vacants.Sign, Signed: h.MessageHandler(), Follow: follow,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})
-	texts := text.Handler(a.Agents)
-	models := openai.Handler(a.Agents, func(ctx context.Context) ([]vacants.Record, error) { return listed.list(ctx, a.Find) })
-	a.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, rest, _ := message.Split(r.URL.Path)
-		switch rest = strings.TrimSuffix(rest, "/"); {
-		case rest == message.TextPath:
-			texts.ServeHTTP(w, r)
-		case openaiwire.IsPath(rest):
-			models.ServeHTTP(w, r)
-		default:
-			a.Cards.ServeHTTP(w, r)
-		}
-	})
 	return a
+}
+
+// Models returns the published vacants, by name.
+func (a *A2A) Models(ctx context.Context) ([]vacants.Record, error) {
+	return a.models.list(ctx, a.Find)
 }
 
 // Run runs turns in the background until ctx ends, and then until they have ended.
@@ -138,7 +128,7 @@ func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
 	go func() { defer close(pushed); a.Push.Run(ctx) }()
 	defer func() { <-pushed }()
-	a.queue.Run(ctx, a.server.config.Log, a.localShares, a.Work)
+	a.queue.Run(ctx, a.Server.config.Log, a.localShares, a.Work)
 	a.Tasks.Wait()
 }
 
@@ -158,7 +148,7 @@ func (a *A2A) localShares(message string, sender task.Sender) []task.Share {
 	if err != nil {
 		return all // Work logs the error
 	}
-	stranger := !sender.IsAccount() && !a.server.config.OwnMachine
+	stranger := !sender.IsAccount() && !a.Server.config.OwnMachine
 	return append(all, task.Shares(ref, sender, stranger, localTurns)...)
 }
 

@@ -3,8 +3,8 @@ package serve
 import (
 	"net/http"
 
-	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/origin"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -19,7 +19,7 @@ func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 			err = pages.Check(r)
 		}
 		if err != nil {
-			message.Refuse(w, r, err)
+			protocol.Refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -48,7 +48,7 @@ func ofPages(pages *origin.Judge, next http.Handler) http.Handler {
 		case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions:
 		default:
 			if err := pages.Check(r); err != nil {
-				message.Refuse(w, r, err)
+				protocol.Refuse(w, r, err)
 				return
 			}
 		}

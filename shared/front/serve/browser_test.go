@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/origin"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/front/serve/browsertest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -81,7 +81,7 @@ func TestPagesOfAllowedOriginsReadAnswers(t *testing.T) {
 	public := Handlers{Pages: pages, Message: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reached = r.Method
 		if r.URL.Path == "/refused" {
-			message.Refuse(w, r, problem.New(problem.Unauthorized, "no"))
+			protocol.Refuse(w, r, problem.New(problem.Unauthorized, "no"))
 		}
 	})}.Public()
 	for _, tt := range []struct {

@@ -26,7 +26,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -548,9 +548,8 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices, Turns: 64})
 	h.agents.Find = found.Find
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: h.agents.Agents, Card: h.agents.Cards.Card, Search: h.server.SearchHandler(found.Find), Published: h.server.IsPublished})
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
-		MCP: servers, AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), A2A: h.agents, Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
+		Agents: h.agents.Agents, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(),
 		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
 	}.Public())}

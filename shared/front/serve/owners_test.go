@@ -18,7 +18,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/front/operations"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -266,9 +266,9 @@ func openModes(t *testing.T) *modes {
 	t.Cleanup(func() { index.Close() })
 	found, agents, accounts := h.server.OpenSearch(index), h.server.OpenA2A(), h.server.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	t.Cleanup(agents.Tasks.Wait)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Card: agents.Cards.Card, Search: h.server.SearchHandler(found.Find), Published: h.server.IsPublished, Receipts: accounts})
+	agents.Find, agents.Receipts = found.Find, accounts
 	h.web = serve.Handlers{
-		MCP: servers, AGP: h.server.OpenAGP(agents, found.Find, false), Message: h.server.MessageHandler(), A2A: agents, Account: accounts, Tenants: h.server.TenantsHandler(),
+		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: h.server.OpenAGP(agents, found.Find, false), Message: h.server.MessageHandler(), Account: accounts, Tenants: h.server.TenantsHandler(),
 	}.Public()
 
 	open := func(tenant string, tests bool) (billing.Account, string) {

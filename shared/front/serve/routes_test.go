@@ -6,7 +6,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
@@ -16,8 +19,12 @@ func named(name string) http.Handler {
 }
 
 func TestThePublicListenerLeadsEachPathToItsHandler(t *testing.T) {
+	servers := plain.Protocol{Protocol: &protocol.MCP, Serve: func(x *plain.Exchange) error {
+		x.HandOver(named("mcp"))
+		return nil
+	}}
 	all := serve.Handlers{Message: named("message"), Registry: named("registry"), Search: named("search"),
-		Gate: named("gate"), Children: named("children"), Account: named("account"), MCP: named("mcp")}.Public()
+		Gate: named("gate"), Children: named("children"), Account: named("account"), Agents: plain.New(plain.Config{Now: time.Now}), Protocols: []plain.Protocol{servers}}.Public()
 	calls := serve.Public(named("message"))
 	for path, want := range map[string]struct{ all, calls string }{
 		"/":                              {"message", "message"},

@@ -9,7 +9,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -25,8 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/origin"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
@@ -49,11 +48,13 @@ const (
 // handler's routes do not exist.
 type Handlers struct {
 	Message, Registry, Search http.Handler
-	A2A                       http.Handler // all paths below vacants that Message and MCP do not have
-	MCP                       http.Handler
-	Gate                      http.Handler // of graduations
-	Account                   http.Handler // of tenants
-	AGP                       http.Handler
+	// Protocols are the protocols for callers that sign nothing, whom Agents serves. A path that Message does not have
+	// belongs to the first that has it.
+	Protocols []plain.Protocol
+	Agents    *plain.Service
+	Gate      http.Handler // of graduations
+	Account   http.Handler // of tenants
+	AGP       http.Handler
 	// Web serves the pages. It redirects a browser at the address of a vacant to the vacant's page, and answers a browser
 	// at an unknown path with a 404 page.
 	Web http.Handler
@@ -68,7 +69,8 @@ type Handlers struct {
 	// that a request calls, for clients that lack a credential.
 	Resource http.Handler
 	Login    func(*http.Request) string
-	// Pages judges the web pages that send requests. If Pages is nil, pages of all sites may.
+	// Pages judges the web pages that send requests. If Pages is nil, pages of all sites may send them to a
+	// host without Protocols, and only its own pages to another host.
 	Pages *origin.Judge
 }
 
@@ -86,6 +88,9 @@ func (d Handlers) Public() http.Handler {
 	var public http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r).ServeHTTP(w, r)
 	})
+	if d.Pages == nil && d.Protocols != nil {
+		d.Pages = &origin.Judge{}
+	}
 	if d.Pages != nil {
 		public = ofPages(d.Pages, public)
 	}
@@ -112,16 +117,21 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.Web
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):
 		return d.AGP
-	case d.MCP != nil && message.IsMCP(path):
-		return d.MCP
 	case d.Resource != nil && resource.IsPath(path):
 		return d.Resource
-	case !strings.HasPrefix(path, "/v1/") || d.A2A != nil && openaiwire.IsPath(path):
-		next := cmp.Or(d.A2A, d.Message)
-		if d.Web != nil && webpath.IsRead(r) {
-			next = webpath.ServePages(next, d.Web)
+	}
+	for _, p := range d.Protocols {
+		switch {
+		case !p.Has(r):
+			continue
+		case p.NoPages:
+			return d.Agents.Handler(p)
 		}
-		return next
+		return d.withPages(r, d.Agents.Handler(p))
+	}
+	switch {
+	case !strings.HasPrefix(path, "/v1/"):
+		return d.withPages(r, d.Message)
 	case d.Account != nil && account.IsPath(path):
 		return d.Account
 	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):
@@ -132,6 +142,14 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.Registry
 	}
 	return d.Message
+}
+
+// withPages returns next, whose answers to a browser may be pages.
+func (d Handlers) withPages(r *http.Request, next http.Handler) http.Handler {
+	if d.Web == nil || !webpath.IsRead(r) {
+		return next
+	}
+	return webpath.ServePages(next, d.Web)
 }
 
 // adminRoute reports whether path has the operator's prefix.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
@@ -61,7 +62,7 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 	worked := make(chan struct{})
 	go func() { defer close(worked); agents.Run(ctx) }()
 	served := make(chan error, 1)
-	public := serve.LoopbackOnly(&origin.Judge{}, serve.Handlers{Message: server.MessageHandler(), A2A: agents, Pages: server.Pages()}.Public())
+	public := serve.LoopbackOnly(&origin.Judge{}, serve.Handlers{Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Pages: server.Pages()}.Public())
 	go func() {
 		served <- serve.Run(ctx, s.Log, call.Grace, serve.Endpoint{Listener: s.Listener, Handler: public})
 		end()

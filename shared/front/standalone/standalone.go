@@ -27,8 +27,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/web"
@@ -326,19 +326,17 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	h.LogGateWarnings(ctx, h.config.Log)
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
-	agents := h.OpenA2A()
-	agents.Find = found.Find
+	agents, accounts := h.OpenA2A(), h.AccountHandler(stripe.New)
+	agents.Find, agents.Receipts = found.Find, accounts
 	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
-	accounts := h.AccountHandler(stripe.New)
-	servers := mcpserver.Handler(mcpserver.Config{Agents: agents.Agents, Card: agents.Cards.Card, Search: h.SearchHandler(found.Find), Published: h.IsPublished, Receipts: accounts, Version: h.Version()})
-	handlers := serve.Handlers{
-		MCP: servers, AGP: network, Metrics: h.config.OwnMachine,
-		Message: h.MessageHandler(), A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
+	parts := serve.Handlers{
+		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
+		Message: h.MessageHandler(), Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
 		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
 	}
-	handlers.Web = web.Handler(web.Config{API: handlers.Public(), Log: h.config.Log, Now: h.config.Now})
-	public := h.checked(handlers.Public())
+	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})
+	public := h.checked(parts.Public())
 	if !h.config.OwnMachine {
 		public = h.room.spare(WithSender(public))
 	}

@@ -49,11 +49,9 @@ const (
 // paramContext is the query parameter that continues a conversation.
 const paramContext = "context"
 
-// Handler returns the handler of message.TextPath. The sender is an account, or a guest.
-func Handler(s *plain.Service) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.Serve(w, r, func(x *plain.Exchange) error { return answer(s, x) })
-	})
+// Handler serves a text. The sender is an account, or a guest.
+func Handler(s *plain.Service) func(*plain.Exchange) error {
+	return func(r *plain.Exchange) error { return answer(s, r) }
 }
 
 func answer(s *plain.Service, r *plain.Exchange) error {

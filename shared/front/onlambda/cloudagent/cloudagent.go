@@ -6,7 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudtask"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/finder"
@@ -21,15 +21,13 @@ import (
 func Serve() {
 	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
 		agents := cloudtask.Open(env)
-		servers := mcpserver.Config{Agents: agents.Agents, Card: agents.Cards.Card, Published: env.Server.IsPublished, Version: env.Server.Version()}
 		if env.Searcher != "" {
 			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
-			servers.Search = env.Server.SearchHandler(agents.Find)
 		}
-		handlers := serve.Handlers{Message: env.Server.MessageHandler(), A2A: agents, MCP: mcpserver.Handler(servers), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
+		parts := serve.Handlers{Message: env.Server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
 		if len(env.Secrets) > 0 { // the edge leads pages to functions/web
-			handlers.Web = webpath.Root
+			parts.Web = webpath.Root
 		}
-		return handlers.Public(), agents.Tasks.Wait
+		return parts.Public(), agents.Tasks.Wait
 	}, thinkclient.Part, func(_ *onlambda.Env, c *serve.Config) { c.Tokens = tokens.ForBilling })
 }

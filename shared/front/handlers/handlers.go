@@ -1,0 +1,51 @@
+// Package handlers lists the protocols for callers that sign nothing, with their handlers and operations.
+package handlers
+
+import (
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/front/a2a"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/text"
+)
+
+// Row is a protocol with its code.
+type Row struct {
+	*protocol.Protocol
+	Open       func(*serve.A2A) func(*plain.Exchange) error
+	Operations func() []op.Spec
+}
+
+// Rows returns a row for each of protocol.All.
+func Rows() []Row {
+	return []Row{
+		{&protocol.MCP, openMCP, mcpserver.Operations},
+		{&protocol.OpenAI, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Agents, a.Models) }, openai.Operations},
+		{&protocol.Text, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Agents) }, text.Operations},
+		{&protocol.A2A, func(a *serve.A2A) func(*plain.Exchange) error { return a.Cards.Handle }, a2a.Operations},
+	}
+}
+
+func openMCP(a *serve.A2A) func(*plain.Exchange) error {
+	var search http.Handler
+	if a.Find != nil {
+		search = a.Server.SearchHandler(a.Find)
+	}
+	return mcpserver.Handler(mcpserver.Config{
+		Agents: a.Agents, Card: a.Cards.Card, Search: search, Published: a.Server.IsPublished, Receipts: a.Receipts, Version: a.Server.Version(),
+	})
+}
+
+// Open returns the protocols with their handlers, for serve.Handlers.
+func Open(a *serve.A2A) []plain.Protocol {
+	var all []plain.Protocol
+	for _, row := range Rows() {
+		all = append(all, plain.Protocol{Protocol: row.Protocol, Serve: row.Open(a)})
+	}
+	return all
+}
