@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
@@ -120,18 +122,28 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 // agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
 // and that for a second. It is a cache policy because CloudFront passes Authorization of a
 // GET to an origin only if it is part of a cache key, which only a policy that caches has.
-// The card depends on the next three, because a browser is led to a page. The headers of MCP and the extensions of A2A,
-// on which nothing depends that is kept, are here because agentRequests has no room for them.
+// The card depends on Accept, because a browser is led to a page, and on the headers after it. No answer that is kept
+// depends on the last headers, which are here because agentRequests has no room for them.
 func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1,
-		"Authorization", "Accept", "A2A-Version", "User-Agent", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "A2A-Extensions", "X-A2A-Extensions")
+		slices.Concat([]string{"Authorization", "Accept"}, ofProtocols(varies), ofProtocols(func(p *protocol.Protocol) []string { return p.KeyHeaders }))...)
 }
 
 // cardCache caches agent cards and their keys as long as they allow, a minute at most. The
 // card has several forms.
 func cardCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, "A2A-Version", "User-Agent")
+	return cachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, ofProtocols(varies)...)
 }
+
+// ofProtocols returns the headers of a kind of all protocols.
+func ofProtocols(kind func(*protocol.Protocol) []string) (all []string) {
+	for _, p := range protocol.All {
+		all = append(all, kind(p)...)
+	}
+	return all
+}
+
+func varies(p *protocol.Protocol) []string { return p.Varies }
 
 // publicCache caches what everybody may see, as long as its Cache-Control allows; answers without Cache-Control are not
 // cached. The whole query is part of the cache key: ?vacant= selects the card. A file of the pages has its hash in its
@@ -171,10 +183,10 @@ func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolic
 		openaiwire.IdempotencyHeader, "Prefer", paykeys.SignatureHeader)
 }
 
-// agentRequests passes agent further headers of A2A and of OpenAI's clients, beside the headers in its cache keys.
+// agentRequests passes agent further headers of protocols, beside the headers in its cache keys.
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "tasks", "headers of requests to vacants", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader, openaiwire.IdempotencyHeader, openaiwire.RetryCountHeader)
+	return someHeaders(s, in, "tasks", "headers of requests to vacants", append([]string{"Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
+		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader}, ofProtocols(func(p *protocol.Protocol) []string { return p.Headers })...)...)
 }
 
 // someHeaders forwards some headers and the whole query.

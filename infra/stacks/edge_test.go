@@ -205,3 +205,13 @@ func TestFiveStagesHaveRoomForTheirPolicies(t *testing.T) {
 		}
 	}
 }
+
+// CloudFront allows ten headers in a policy. Protocols add theirs (protocol.All).
+func TestThePoliciesOfAgentHaveAtMostTenHeaders(t *testing.T) {
+	edge := synth(t, standard).template(t, "edge")
+	passed := at(edge.Resources["Tasks"].Properties, "OriginRequestPolicyConfig", "HeadersConfig", "Headers").([]any)
+	keys := at(edge.Resources["Agents"].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "HeadersConfig", "Headers").([]any)
+	if len(passed) > 10 || len(keys) > 10 {
+		t.Errorf("the edge passes %d headers, and %d in its cache key: %v, %v", len(passed), len(keys), passed, keys)
+	}
+}

@@ -295,7 +295,15 @@ func TestNoHandlerImportsTheAdminAPI(t *testing.T) {
 
 // Protocols have what they share in front/plain, so that a protocol can be added and removed by itself.
 func TestNoProtocolImportsAnother(t *testing.T) {
-	protocols := []string{"a2a", "agp", "mcpserver", "openai", "text"}
+	protocols := []string{"agp"}
+	for _, f := range source(t) {
+		for _, im := range f.imports {
+			name, ok := strings.CutPrefix(im, module+"shared/front/")
+			if ok && !f.test && f.pkg == module+"shared/front/handlers" && !slices.Contains([]string{"op", "openapi", "plain", "protocol", "serve"}, name) {
+				protocols = append(protocols, name)
+			}
+		}
+	}
 	protocol := func(pkg string) string {
 		name, _, _ := strings.Cut(strings.TrimPrefix(pkg, module+"shared/front/"), "/")
 		if !slices.Contains(protocols, name) {

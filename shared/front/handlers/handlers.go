@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/openai"
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -17,17 +18,19 @@ import (
 // Row is a protocol with its code.
 type Row struct {
 	*protocol.Protocol
+	openapi.Group
 	Open       func(*serve.A2A) func(*plain.Exchange) error
 	Operations func() []op.Spec
 }
 
 // Rows returns a row for each of protocol.All.
 func Rows() []Row {
+	tasks := openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}
 	return []Row{
-		{&protocol.MCP, openMCP, mcpserver.Operations},
-		{&protocol.OpenAI, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Agents, a.Models) }, openai.Operations},
-		{&protocol.Text, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Agents) }, text.Operations},
-		{&protocol.A2A, func(a *serve.A2A) func(*plain.Exchange) error { return a.Cards.Handle }, a2a.Operations},
+		{&protocol.MCP, openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, openMCP, mcpserver.Operations},
+		{&protocol.OpenAI, openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Agents, a.Models) }, openai.Operations},
+		{&protocol.Text, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Agents) }, text.Operations},
+		{&protocol.A2A, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return a.Cards.Handle }, a2a.Operations},
 	}
 }
 

@@ -3,34 +3,39 @@
 package operations
 
 import (
-	"github.com/vacancy-host/vacancy/shared/front/a2a"
+	"slices"
+
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/export"
-	"github.com/vacancy-host/vacancy/shared/front/mcpserver"
+	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/front/openai"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
-	"github.com/vacancy-host/vacancy/shared/front/text"
 )
 
-// groups are the operations of a host that has all parts, by group.
-var groups = []struct {
+type group struct {
 	openapi.Group
 	operations func() []op.Spec
-}{
-	{openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}, func() []op.Spec { return append(a2a.Operations(), text.Operations()...) }},
-	{openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, openai.Operations},
-	{openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, mcpserver.Operations},
+}
+
+// groups are the operations of a host that has all parts, by group. Protocols come first.
+var groups = append(protocols(), []group{
 	{openapi.Group{Name: "Registry", Description: "Search, cards and the transparency log."}, registryapi.Operations},
 	{openapi.Group{Name: "Accounts", Description: "Accounts, keys, usage, payments and receipts."}, account.Operations},
 	{openapi.Group{Name: "Bookings", Description: "Bookings of venues by AGP, and metrics."}, agp.Operations},
 	{openapi.Group{Name: "Logins", Description: "Issuers whose tokens the host accepts."}, resource.Operations},
 	{openapi.Group{Name: "Administration", Description: "Vacants and settings, for the operator and for tenants."}, admin.Operations},
 	{openapi.Group{Name: "Export", Description: "Stored data, for the operator."}, export.Operations},
+}...)
+
+func protocols() (all []group) {
+	for _, row := range slices.Backward(handlers.Rows()) {
+		all = append(all, group{row.Group, row.Operations})
+	}
+	return all
 }
 
 // All returns the operations of a host that has all parts.
@@ -51,5 +56,5 @@ func Groups() []openapi.Group {
 	for i, g := range groups {
 		all[i] = g.Group
 	}
-	return all
+	return slices.Compact(all) // two protocols may have one
 }

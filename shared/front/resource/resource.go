@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/front/openai/openaiwire"
 	"github.com/vacancy-host/vacancy/shared/front/origin"
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -49,15 +49,25 @@ type Config struct {
 	Named   func(context.Context, string) (vacants.Record, bool, error)
 }
 
-// forms are the paths of a resource's addresses.
-var forms = []string{"", message.MCPPath, openaiwire.Base}
+// forms are the paths of a resource's addresses, with the names of those that protocols have.
+var forms = func() []form {
+	all := []form{{}}
+	for _, p := range protocol.All {
+		if p.Resource != "" {
+			all = append(all, form{p.Resource, "'s " + p.Title})
+		}
+	}
+	return all
+}()
 
-// split divides the path of a resource into the name of a vacant, "" for the host, and one of forms. ok is
-// false for another path.
-func split(path string) (name, form string, ok bool) {
-	name, form, below := message.Split(path)
-	form = strings.TrimSuffix(form, "/")
-	return name, form, slices.Contains(forms, form) && below == (name != "")
+type form struct{ path, title string }
+
+// split divides the path of a resource into the name of a vacant, "" for the host, and the path of one of
+// forms. ok is false for another path.
+func split(path string) (name, rest string, ok bool) {
+	name, rest, below := message.Split(path)
+	rest = strings.TrimSuffix(rest, "/")
+	return name, rest, slices.ContainsFunc(forms, func(f form) bool { return f.path == rest }) && below == (name != "")
 }
 
 // find returns the vacant that a name or an id names, if it is shown and takes callers without a
@@ -121,8 +131,13 @@ func called(base string, names ...string) (all []string) {
 	for _, name := range names {
 		all = append(all, base+"/v/"+name+"/")
 	}
-	if len(names) == 0 {
-		all = []string{base, base + message.MCPPath + "/", base + openaiwire.Base + "/"}
+	if len(names) > 0 {
+		return all
+	}
+	for i, f := range forms {
+		if all = append(all, base+f.path); i > 0 {
+			all[i] += "/"
+		}
 	}
 	return all
 }
@@ -181,8 +196,8 @@ func (c *Config) MetadataURL(r *http.Request) string {
 	name, rest, below := message.Split(r.URL.Path)
 	path := ""
 	// Clients of MCP compare the metadata with the URL that they were given.
-	if strings.TrimSuffix(rest, "/") == message.MCPPath {
-		path = message.MCPPath
+	if strings.TrimSuffix(rest, "/") == protocol.MCP.Resource {
+		path = protocol.MCP.Resource
 	}
 	if below {
 		path = "/v/" + name + path
@@ -209,18 +224,9 @@ type OfVacant struct {
 	Vacant string `path:"vacant"`
 }
 
-// The operations: the metadata of a resource is at Path, followed by the path of the resource.
-var (
-	GetHost         = get[op.None]("", "the host")
-	GetMCP          = get[op.None](message.MCPPath, "the host's MCP server")
-	GetOpenAI       = get[op.None](openaiwire.Base, "the host's OpenAI API")
-	GetVacant       = get[OfVacant](vacantPath, "a vacant")
-	GetVacantMCP    = get[OfVacant](vacantPath+message.MCPPath, "a vacant's MCP server")
-	GetVacantOpenAI = get[OfVacant](vacantPath+openaiwire.Base, "a vacant's OpenAI API")
-)
-
 const vacantPath = "/v/{vacant}"
 
+// get is the operation for the metadata of a resource, which is at Path, followed by the path of the resource.
 func get[In any](path, of string) op.Op[In, Metadata] {
 	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "tells which issuers' tokens count at " + of + "; 404 if none does"}
 }
@@ -251,16 +257,16 @@ func Handler(c Config, a httpapi.API) http.Handler {
 
 func (d *api) routes() []op.Route {
 	var s op.Server
-	ofHost := func(form string) func(context.Context, op.None) (Metadata, error) {
-		return func(ctx context.Context, _ op.None) (Metadata, error) { return d.need(ctx, form) }
+	var ofHost, ofVacants []op.Route
+	for _, f := range forms {
+		ofHost = append(ofHost, op.On(s, get[op.None](f.path, "the host"+f.title), func(ctx context.Context, _ op.None) (Metadata, error) {
+			return d.need(ctx, f.path)
+		}))
+		ofVacants = append(ofVacants, op.On(s, get[OfVacant](vacantPath+f.path, "a vacant"+f.title), func(ctx context.Context, in OfVacant) (Metadata, error) {
+			return d.need(ctx, "/v/"+in.Vacant+f.path)
+		}))
 	}
-	ofVacant := func(form string) func(context.Context, OfVacant) (Metadata, error) {
-		return func(ctx context.Context, in OfVacant) (Metadata, error) { return d.need(ctx, "/v/"+in.Vacant+form) }
-	}
-	return []op.Route{
-		op.On(s, GetHost, ofHost("")), op.On(s, GetMCP, ofHost(message.MCPPath)), op.On(s, GetOpenAI, ofHost(openaiwire.Base)),
-		op.On(s, GetVacant, ofVacant("")), op.On(s, GetVacantMCP, ofVacant(message.MCPPath)), op.On(s, GetVacantOpenAI, ofVacant(openaiwire.Base)),
-	}
+	return append(ofHost, ofVacants...)
 }
 
 func (d *api) need(ctx context.Context, path string) (Metadata, error) {

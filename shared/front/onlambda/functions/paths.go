@@ -1,6 +1,10 @@
 package functions
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/protocol"
+)
 
 // Path is a pattern of paths that CloudFront leads to a function.
 type Path struct {
@@ -22,22 +26,23 @@ var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 // Paths lists the patterns. CloudFront takes the first that matches:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first; no admin route ends with them.
 //   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may depend on the reader's proof, so only the log is kept. Registry serves every other path below /v1/.
-//   - OpenAI's clients append their paths to a vacant's or to the host's base URL. Some of their base URLs have /v1 twice, which Agent explains.
+//   - Protocols whose clients append their paths to a vacant's or to the host's base URL have patterns of their own (protocol.All).
 //   - Public pages come last, because a vacant may be named card. CloudFront allows 75 patterns; answers that are cheap
 //     to make have none: health, and the epoch roots for the reference's tools. Both are Agent's, like all other paths of
 //     vacants.
 func Paths() []Path {
-	return []Path{
+	all := []Path{
 		{"*/a2a/message/*", Message, "calls", ""},
 		{"*/a2a/chain/*", Message, "calls", ""},
 		{"/v1/admin/export*", Export, "admin", ""},
 		{"/v1/admin/*", Admin, "admin", ""},
-		{"/v/*/v1/chat/completions", Agent, "tasks", Keyed},
-		{"/v/*/v1/responses", Agent, "tasks", Keyed},
-		{"/v1/chat/*", Agent, "tasks", Keyed},
-		{"/v1/models*", Agent, "tasks", Keyed},
-		{"/v1/responses*", Agent, "tasks", Keyed},
-		{"/v1/v1/*", Agent, "tasks", Keyed},
+	}
+	for _, p := range protocol.All {
+		for _, pattern := range p.Patterns {
+			all = append(all, Path{pattern, Default.To, Default.Sees, Default.Kept})
+		}
+	}
+	return append(all, []Path{
 		{"/a2a/v1*", Gateway, "reads", Keyed},
 		{"/v1/account*", Gateway, "reads", Keyed},
 		{"/v1/keys*", Gateway, "reads", Keyed},
@@ -53,7 +58,7 @@ func Paths() []Path {
 		{"/v1/*", Registry, "reads", ""},
 		{"*/card", Message, "calls", Public},
 		{"*/.well-known/*", Agent, "calls", "cards"},
-	}
+	}...)
 }
 
 // Route returns how CloudFront serves a path.
