@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/jws"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -33,15 +32,13 @@ const (
 	snake                // 1.0 in snake case, for a client that reads only snake case
 )
 
-// profile picks the form for a client. The test kit of 1.0 refuses members of 0.3 and
-// sends no version.
+// profile picks the form for a client.
 func (r *request) profile() profile {
 	v := r.asked()
-	test, of03 := conformance.Is(r.Vacant.Substrate)
 	switch {
 	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
 		return snake
-	case test && !of03, v == version1 || strings.HasPrefix(v, version1+"."):
+	case r.Options.PureCard, v == version1 || strings.HasPrefix(v, version1+"."):
 		return pure
 	}
 	return union

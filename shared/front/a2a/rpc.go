@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -171,7 +170,7 @@ func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
 		// Nobody means such a request as a notification: the client has forgotten the id.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
-		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC && !plain.IsTest(&r.Vacant) {
+		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC && !r.Options.OldErrors {
 			// Clients of a stream read only events, so the error is sent as an event. The kit that
 			// tests agents wants JSON.
 			r.Stream(&events{r: r}).End(f)
@@ -183,7 +182,7 @@ func (d *api) fail(r *request, f *fault) {
 	}
 	// 1.0.0 had other statuses for some errors. The kit that tests agents is older than 1.0.1.
 	older := map[int]int{taskNotCancelable.code: http.StatusConflict, contentType.code: http.StatusUnsupportedMediaType}
-	if status := older[f.kind.code]; status != 0 && plain.IsTest(&r.Vacant) {
+	if status := older[f.kind.code]; status != 0 && r.Options.OldErrors {
 		g := *f
 		g.kind.http, f = status, &g
 	}

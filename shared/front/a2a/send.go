@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -23,7 +22,7 @@ func (d *api) sendMessage(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	bare := r.wantsBare(&q.Message)
+	bare := r.Options.IsBare(&q.Message)
 	var t task.Task
 	if q.Immediately && !bare {
 		t, err = d.Tasks.Start(r.Context(), *turn)
@@ -40,12 +39,6 @@ func (d *api) sendMessage(r *request, params []byte) error {
 	}
 	d.answer(r, a2awire.SendResult(r.dialect, r.view(&t, q.HistoryLength)))
 	return nil
-}
-
-// wantsBare reports whether the client gets a message instead of a task, which only an
-// agent under test answers. The task is stored all the same.
-func (r *request) wantsBare(m *task.Message) bool {
-	return plain.IsTest(&r.Vacant) && conformance.IsBare(m)
 }
 
 // bareMessage returns the answer of a task as a message without the task.
@@ -75,7 +68,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, o *task.Tu
 	if q, err = a2awire.DecodeSend(r.dialect, params); err != nil {
 		return q, nil, err
 	}
-	unfit := checkSend(r.dialect, &q, &r.Vacant)
+	unfit := checkSend(r, &q)
 	e, err := a2awire.Signed(&q.Message)
 	switch {
 	case unfit != nil && (e != nil || err != nil):
@@ -100,10 +93,10 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, o *task.Tu
 }
 
 // checkSend refuses a message that the vacant cannot answer.
-func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, v *vacants.Record) error {
-	m, modes := &q.Message, plain.OutputModes(v)
+func checkSend(r *request, q *a2awire.SendRequest) error {
+	m, modes := &q.Message, plain.OutputModes(&r.Vacant)
 	switch {
-	case d == a2awire.V03 && m.ID == "": // 1.0 requires it, too, but its clients leave it out
+	case r.dialect == a2awire.V03 && m.ID == "": // 1.0 requires it, too, but its clients leave it out
 		return problem.Invalid("messageId", "an id that the client makes", "none")
 	case m.Role != task.User:
 		return problem.Invalid("role", "a user's", string(m.Role))
@@ -111,10 +104,10 @@ func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, v *vacants.Record) err
 		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(modes, ", "), strings.Join(q.OutputModes, ", ")))
 	}
 	return plain.CheckParts(m, func(i int, p *task.Part) error {
-		if plain.Takes(v, p) {
+		if r.Takes(p) {
 			return nil
 		}
-		return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, plain.Readable(v), plain.Describe(p)))
+		return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, plain.Readable(&r.Vacant), plain.Describe(p)))
 	})
 }
 

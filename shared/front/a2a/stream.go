@@ -16,7 +16,7 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	if r.wantsBare(&q.Message) {
+	if r.Options.IsBare(&q.Message) {
 		t, err := d.Tasks.Run(r.Context(), *turn)
 		if err != nil {
 			return d.busy(r, turn, err)

@@ -276,7 +276,7 @@ func (d *api) completionTurn(r *plain.Exchange, q *openaiwire.Request, ref task.
 	m := task.Message{ID: "m-" + ref.ID, Context: "c-" + ref.ID, Role: task.User, Parts: partsOf(&q.Asked), Metadata: metadata}
 	t := &task.Turn{Ref: ref, Opens: true, Told: []task.Told{}, Once: once}
 	t.Unfit = plain.CheckParts(&m, func(_ int, p *task.Part) error {
-		if plain.Takes(&r.Vacant, p) {
+		if r.Takes(p) {
 			return nil
 		}
 		return problem.Invalid("messages", "content that this agent reads, which is "+plain.Readable(&r.Vacant), plain.Describe(p))

@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -108,22 +109,21 @@ func storedSize(m *task.Message, size int) (int, error) {
 }
 
 // Takes reports whether the vacant's agent takes a part that is not text. An agent that reads only text
-// gets no files, even files with text. An agent under test takes values in JSON.
-func Takes(v *vacants.Record, p *task.Part) bool {
+// gets no files, even files with text.
+func (c *Caller) Takes(p *task.Part) bool {
 	f := substrate.File{MediaType: p.Media()}
 	if p.Kind == task.URL {
 		f.URL = p.Text
 	}
-	return v.Takes(&f) || IsTest(v) && (p.MediaType == "" || f.MediaType == mediaJSON)
+	return c.Vacant.Takes(&f) || c.Options.HasJSON && (p.MediaType == "" || f.MediaType == mediaJSON)
 }
 
 const mediaJSON = "application/json"
 
-// OutputModes returns the media types that a vacant writes: text. An agent under test also takes and
-// answers JSON, because the test kits send messages with data.
+// OutputModes returns the media types that a vacant writes.
 func OutputModes(v *vacants.Record) []string {
 	modes := []string{"text/plain", "text"}
-	if IsTest(v) {
+	if conformance.OptionsOf(v.Substrate).HasJSON {
 		modes = append(modes, mediaJSON)
 	}
 	return modes

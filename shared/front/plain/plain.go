@@ -80,6 +80,8 @@ type Sender struct {
 type Caller struct {
 	Sender
 	Vacant vacants.Record
+	// Options come from the vacant's substrate.
+	Options conformance.Options
 
 	s *Service
 }
@@ -100,6 +102,7 @@ func (s *Service) Open(ctx context.Context, sender Sender, name string) (*Caller
 	if err == nil && (!ok || c.Vacant.Closed || c.Vacant.IsDeleted()) {
 		err = NotFound()
 	}
+	c.Options = conformance.OptionsOf(c.Vacant.Substrate)
 	return c, err
 }
 
@@ -139,16 +142,9 @@ func (s *Service) TakesKeys(v *vacants.Record) bool {
 	return s.Identify != nil && v.Plain != vacants.PlainOff
 }
 
-// IsTest reports whether a vacant is an agent under test.
-func IsTest(v *vacants.Record) bool {
-	is, _ := conformance.Is(v.Substrate)
-	return is
-}
-
-// Plain returns the vacant's setting for callers that sign nothing. Callers of an agent under test share
-// their tasks.
+// Plain returns the vacant's setting for callers that sign nothing.
 func (c *Caller) Plain() vacants.Plain {
-	if IsTest(&c.Vacant) && c.Vacant.Plain == vacants.PlainOpen {
+	if c.Options.SharesTasks && c.Vacant.Plain == vacants.PlainOpen {
 		return vacants.PlainShared
 	}
 	return c.Vacant.Plain

@@ -32,15 +32,15 @@ func TestACarelessProtocolIsProtected(t *testing.T) {
 			case "panic":
 				panic("careless")
 			case "late":
-				_, _ = io.WriteString(x, "begun")
+				_, _ = io.WriteString(x.ResponseWriter, "begun")
 				panic("careless")
 			case "lock":
 				x.WriteHeader(http.StatusUnauthorized)
 			case "fail":
-				http.Error(x, "no", http.StatusTeapot)
+				http.Error(x.ResponseWriter, "no", http.StatusTeapot)
 			default:
 				if err != nil {
-					http.Error(x, err.Error(), http.StatusRequestEntityTooLarge)
+					http.Error(x.ResponseWriter, err.Error(), http.StatusRequestEntityTooLarge)
 				}
 			}
 			return nil

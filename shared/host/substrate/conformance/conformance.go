@@ -33,15 +33,26 @@ func New(argument string) (substrate.Substrate, error) {
 	return agent{parks: argument == parking}, nil
 }
 
-// Is reports whether a record's substrate is of this kind, and whether it is the one for
-// the kit of 0.3.
-func Is(text string) (is, of03 bool) {
-	spec, err := substrate.Parse(text)
-	return err == nil && spec.Kind == Kind, err == nil && spec.Argument == parking
+// Options tell handlers how the kits expect a vacant to answer. Other vacants have the zero Options.
+type Options struct {
+	SharesTasks bool // callers without a key share their tasks
+	HasJSON     bool // the vacant takes and answers JSON, because the kits send messages with data
+	OldErrors   bool // errors have the statuses of A2A 1.0.0, and the errors of streams are JSON, not events
+	PureCard    bool // the kit refuses a card with members of 0.3, and asks for no version
+	HasBare     bool // some messages are answered by a message instead of a task
 }
 
-// IsBare reports whether a message is answered by a message instead of a task.
-func IsBare(m *task.Message) bool { return behaviourOf(m).bare }
+// OptionsOf returns the options of a record's substrate.
+func OptionsOf(text string) Options {
+	spec, err := substrate.Parse(text)
+	if err != nil || spec.Kind != Kind {
+		return Options{}
+	}
+	return Options{SharesTasks: true, HasJSON: true, OldErrors: true, PureCard: spec.Argument != parking, HasBare: true}
+}
+
+// IsBare reports whether a message is answered by a message instead of a task. The task is stored all the same.
+func (o Options) IsBare(m *task.Message) bool { return o.HasBare && behaviourOf(m).bare }
 
 // behaviour is the agent's reaction to a message.
 type behaviour struct {
