@@ -10,6 +10,7 @@ package a2a
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -46,7 +47,7 @@ func New(c Config) Server {
 	if c.Follow == 0 {
 		c.Follow = 120 * time.Second
 	}
-	return Server{&api{Config: c, cards: newCardCache()}}
+	return Server{&api{Config: c, cards: &cardCache{m: map[cardKey]*page{}}}}
 }
 
 // Card returns the signed agent card of a vacant of the host with a base URL.
@@ -82,9 +83,20 @@ func (r *request) setOperation(op a2awire.Operation, name string) {
 	r.op, r.Line.What, r.Line.IsCall = op, name, op == a2awire.Send || op == a2awire.Stream
 }
 
-// Handle finds the vacant of a request and serves the rest of the path.
+// Handle serves one request.
 func (s Server) Handle(x *plain.Exchange) error {
-	d, r := s.api, &request{Exchange: x}
+	r := &request{Exchange: x}
+	err := s.route(r)
+	var f *fault
+	if errors.As(err, &f) {
+		s.fail(r, f)
+		return nil
+	}
+	return err
+}
+
+// route finds the vacant and serves the rest of the path. The error is a *fault if A2A has a form for it.
+func (d *api) route(r *request) error {
 	if r.URL.Path == "/" && r.Method == http.MethodPost {
 		own, err := d.isOwnForm(r)
 		if err != nil {
@@ -165,7 +177,7 @@ func (r *request) asked() string {
 
 // version returns the major and minor version that a client asks for, or "" without
 // one.
-func (r *request) version() (string, *fault) {
+func (r *request) version() (string, error) {
 	v := r.asked()
 	parts := strings.SplitN(v, ".", 3)
 	if v == "" {

@@ -112,8 +112,6 @@ type cardKey struct {
 // maxCards bounds the cache.
 const maxCards = 1024
 
-func newCardCache() *cardCache { return &cardCache{m: map[cardKey]*page{}} }
-
 func (c *cardCache) get(ctx context.Context, d *api, v *vacants.Record, base string, p profile) (*page, error) {
 	var issuers []string
 	if d.Issuers != nil && d.TakesKeys(v) {
@@ -416,23 +414,18 @@ func (b *cardBuilder) union() []canon.Member {
 		case at < 0:
 			all = append(all, m)
 		case m.Key == "capabilities":
-			all[at].Value = merged(m.Value, all[at].Value)
+			members := m.Value.Members()
+			for _, other := range all[at].Value.Members() {
+				if _, ok := m.Value.Get(other.Key); !ok {
+					members = append(members, other)
+				}
+			}
+			all[at].Value = canon.NewObject(members...)
 		case m.Key == "securitySchemes":
 			all[at] = b.schemes(formBoth)
 		}
 	}
 	return all
-}
-
-// merged returns the members of two objects.
-func merged(a, b canon.Value) canon.Value {
-	members := a.Members()
-	for _, m := range b.Members() {
-		if _, ok := a.Get(m.Key); !ok {
-			members = append(members, m)
-		}
-	}
-	return canon.NewObject(members...)
 }
 
 // sign returns a JWS over a payload, without the payload.

@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -152,7 +153,7 @@ func (r *request) refuse(w http.ResponseWriter, err error) {
 	}
 	info := details(reason, members)
 	if r.isREST() {
-		httpapi.Fail(w, withMembers{p, map[string]any{"error": restError{status, statusName(status), p.Text(), info}}})
+		httpapi.Fail(w, withMembers{p, map[string]any{"error": restError{status, cmp.Or(statusNames[status], "INVALID_ARGUMENT"), p.Text(), info}}})
 		return
 	}
 	m := httpapi.RPCRefusalOf(r.id, p)
@@ -176,29 +177,11 @@ type restError struct {
 	Details []errorInfo `json:"details"`
 }
 
-// statusName returns gRPC's name for an HTTP status.
-func statusName(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case http.StatusNotFound:
-		return "NOT_FOUND"
-	case http.StatusMethodNotAllowed:
-		return "UNIMPLEMENTED"
-	case http.StatusConflict:
-		return "ABORTED"
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case http.StatusInternalServerError:
-		return "INTERNAL"
-	case http.StatusServiceUnavailable:
-		return "UNAVAILABLE"
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED"
-	}
-	return "INVALID_ARGUMENT"
+// statusNames are gRPC's names for HTTP statuses. The others are INVALID_ARGUMENT.
+var statusNames = map[int]string{
+	http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
+	http.StatusMethodNotAllowed: "UNIMPLEMENTED", http.StatusConflict: "ABORTED", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
+	http.StatusInternalServerError: "INTERNAL", http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusGatewayTimeout: "DEADLINE_EXCEEDED",
 }
 
 // errorInfo is the detail of an error.

@@ -21,17 +21,6 @@ type restRoute struct {
 	config  string // id of the push configuration in the path
 }
 
-// operation is the operation by the request's method.
-func (t restRoute) operation(method string) a2awire.Operation {
-	switch {
-	case method == http.MethodPost && t.op == a2awire.ListPushConfigs:
-		return a2awire.CreatePushConfig
-	case method == http.MethodDelete:
-		return a2awire.DeletePushConfig
-	}
-	return t.op
-}
-
 // restRouteOf finds the operation of a path, with or without a tenant before it.
 func restRouteOf(path string) (route restRoute, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -78,49 +67,47 @@ func restRouteAt(parts []string) (restRoute, bool) {
 }
 
 // rest serves the HTTP+JSON binding, which exists only in version 1.0.
-func (d *api) rest(r *request, route restRoute) (err error) {
+func (d *api) rest(r *request, route restRoute) error {
 	if !slices.Contains(route.methods, r.Method) {
 		return r.NotAllowed(strings.Join(route.methods, ", "))
 	}
-	route.op = route.operation(r.Method)
-	r.withoutRPC = true
-	r.setOperation(route.op, restName(route.op))
-	r.noteExtension()
-	v, f := r.version()
-	if f == nil && v == version03 {
-		f = faultf(versionNotSupported, "A2A 0.3 is served only by JSON-RPC")
-	}
-	var params []byte
-	if f == nil {
-		params, f, err = r.params(route)
-	}
 	switch {
-	case err != nil:
+	case r.Method == http.MethodPost && route.op == a2awire.ListPushConfigs:
+		route.op = a2awire.CreatePushConfig
+	case r.Method == http.MethodDelete:
+		route.op = a2awire.DeletePushConfig
+	}
+	r.withoutRPC = true
+	r.setOperation(route.op, restNames[route.op])
+	r.noteExtension()
+	v, err := r.version()
+	if err == nil && v == version03 {
+		err = faultf(versionNotSupported, "A2A 0.3 is served only by JSON-RPC")
+	}
+	if err != nil {
 		return err
-	case f != nil:
-		d.fail(r, f)
-	default:
+	}
+	params, err := r.params(route)
+	if err == nil {
 		d.operate(r, route.op, params)
 	}
-	return nil
+	return err
 }
 
-// restName is the operation for the log.
-func restName(op a2awire.Operation) string {
-	return map[a2awire.Operation]string{
-		a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
-		a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",
-		a2awire.GetPushConfig: "push get", a2awire.ListPushConfigs: "push list", a2awire.DeletePushConfig: "push delete",
-	}[op]
+// restNames are the names of operations in the log.
+var restNames = map[a2awire.Operation]string{
+	a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
+	a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",
+	a2awire.GetPushConfig: "push get", a2awire.ListPushConfigs: "push list", a2awire.DeletePushConfig: "push delete",
 }
 
 // params returns the parameters of an operation in JSON-RPC's form. A POST has them in
 // its body, which may be missing only if the path names a task. Other requests have
 // them in path and query.
-func (r *request) params(route restRoute) ([]byte, *fault, error) {
+func (r *request) params(route restRoute) ([]byte, error) {
 	if r.Method == http.MethodPost && (route.id == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.read(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		d := canon.NewDecoder(r.body, a2awire.Limits())
 		isObject := d.Kind() == canon.Object
@@ -130,21 +117,21 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 		}
 		switch err := errors.Join(d.Skip(), d.End()); {
 		case err != nil:
-			return nil, faultf(parseError, "the body does not decode: "+textOf(err)), nil
+			return nil, faultf(parseError, "the body does not decode: "+textOf(err))
 		case route.id == "":
-			return r.body, nil, nil
+			return r.body, nil
 		case !isObject:
-			return nil, faultf(invalidParams, "the body: expected an object"), nil
+			return nil, faultf(invalidParams, "the body: expected an object")
 		}
 		b, err := withTask(r.body, key, route.id)
 		if err != nil {
-			return nil, faultf(invalidParams, textOf(err)), nil
+			return nil, faultf(invalidParams, textOf(err))
 		}
-		return b, nil, nil
+		return b, nil
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, faultf(invalidParams, "the query does not decode"), nil
+		return nil, faultf(invalidParams, "the query does not decode")
 	}
 	p := map[string]any{}
 	switch {
@@ -164,19 +151,18 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 		}
 		n, err := strconv.ParseInt(q.Get(name), 10, 64)
 		if err != nil {
-			return nil, faultf(invalidParams, name+": expected a whole number"), nil
+			return nil, faultf(invalidParams, name+": expected a whole number")
 		}
 		p[name] = n
 	}
 	if q.Has("includeArtifacts") {
 		on, err := strconv.ParseBool(q.Get("includeArtifacts"))
 		if err != nil {
-			return nil, faultf(invalidParams, "includeArtifacts: expected true or false"), nil
+			return nil, faultf(invalidParams, "includeArtifacts: expected true or false")
 		}
 		p["includeArtifacts"] = on
 	}
-	b, err := json.Marshal(p)
-	return b, nil, err
+	return json.Marshal(p)
 }
 
 // withTask returns a body, an object, with the id of the task that is in the path.

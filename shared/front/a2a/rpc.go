@@ -74,17 +74,17 @@ func (d *api) rpc(r *request) error {
 		return err
 	}
 	r.noteExtension()
-	q, f := r.parse()
-	var op a2awire.Operation
-	if f == nil {
-		op, f = r.operation(q.method)
+	q, err := r.parse()
+	if err != nil {
+		return err
 	}
-	if f == nil {
-		_, f = r.version()
+	op, dialect, ok := a2awire.Method(q.method)
+	if r.dialect = dialect; !ok {
+		return faultf(methodNotFound, "method "+httpapi.Clip(q.method)+" does not exist")
 	}
-	if f != nil {
-		d.fail(r, f)
-		return nil
+	r.setOperation(op, q.method)
+	if _, err := r.version(); err != nil {
+		return err
 	}
 	if strings.HasPrefix(r.UserAgent(), "harbor-a2a/") && r.dialect == a2awire.V03 {
 		r.dialect, r.withoutRPC = a2awire.V1Snake, true
@@ -94,7 +94,7 @@ func (d *api) rpc(r *request) error {
 }
 
 // parse reads the envelope of JSON-RPC 2.0.
-func (r *request) parse() (q rpcCall, f *fault) {
+func (r *request) parse() (q rpcCall, err error) {
 	whole := canon.NewDecoder(r.body, a2awire.Limits())
 	if err := errors.Join(whole.Skip(), whole.End()); err != nil {
 		return q, faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
@@ -106,7 +106,7 @@ func (r *request) parse() (q rpcCall, f *fault) {
 	q.params = []byte("{}")
 	version, versioned, methodIsText := "", false, true
 	seen, named := false, false
-	err := d.Object(func(key string) (err error) {
+	err = d.Object(func(key string) (err error) {
 		switch key {
 		case "jsonrpc":
 			versioned = true
@@ -153,16 +153,6 @@ func (r *request) parse() (q rpcCall, f *fault) {
 		return q, faultf(invalidRequest, "method: expected a string, got none")
 	}
 	return q, nil
-}
-
-func (r *request) operation(method string) (a2awire.Operation, *fault) {
-	op, dialect, ok := a2awire.Method(method)
-	r.dialect = dialect
-	if !ok {
-		return op, faultf(methodNotFound, "method "+httpapi.Clip(method)+" does not exist")
-	}
-	r.setOperation(op, method)
-	return op, nil
 }
 
 // fail answers with an A2A error.

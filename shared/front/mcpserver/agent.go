@@ -150,10 +150,15 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 
 // Describe implements mcptool.Agent.
 func (a *agent) Describe(context.Context) (mcptool.Description, error) {
+	d, err := a.describe()
+	return d, a.r.note(err)
+}
+
+func (a *agent) describe() (mcptool.Description, error) {
 	d := mcptool.Description{ID: a.Vacant.ID.String()}
 	c, err := card.Parse(a.Vacant.Card)
 	if err != nil {
-		return d, a.r.note(problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", a.Vacant.ID.Short()))
+		return d, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", a.Vacant.ID.Short())
 	}
 	d.Capability, d.Halo = &c.CapabilityText, &c.HaloVersion
 	if c.Endpoint != "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -339,9 +338,3 @@ func (r refusal) Unwrap() error { return r.error }
 
 // RPC implements httpapi.FailRPC's interface.
 func (r refusal) RPC() (code int, data any) { return r.code, r.data }
-
-// setBody makes the body readable again.
-func (r *request) setBody(body []byte) {
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.ContentLength = int64(len(body))
-}

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func Handler(c Config) func(*plain.Exchange) error {
 type api struct {
 	Config
 	whole, streams http.Handler // answers in JSON, and as server-sent events
-	registry       *registry
+	registry       registry
 
 	mu      sync.Mutex
 	servers map[mcptool.About]*sdk.Server
@@ -164,7 +165,7 @@ func (d *api) serve(r *request, about mcptool.About) error {
 	}
 	r.server = d.server(about)
 	body, r.posted.ids = mcptool.ReplaceIDs(body)
-	r.setBody(body)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.Request.Header.Set("Accept", mediaJSON+", "+mediaEvents) // the library answers no other Accept
 	w := &writer{request: r, unknown: unknown}
 	if !r.posted.streams() {

@@ -3,10 +3,12 @@ package mcpserver
 import (
 	"bytes"
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
@@ -16,16 +18,16 @@ import (
 )
 
 // registry searches the registry that this process serves, and verifies its answers as a stranger's.
-type registry struct{ client discovery.Client }
+type registry struct{ discovery.Client }
 
-func newRegistry(search http.Handler) *registry {
-	return &registry{discovery.Client{Registries: []*registryclient.Client{{Transport: local{search}, URL: localURL}}}}
+func newRegistry(search http.Handler) registry {
+	return registry{discovery.Client{Registries: []*registryclient.Client{{Transport: local{search}, URL: localURL}}}}
 }
 
 // found searches. It leaves out agents that run elsewhere, which the other tools do not reach.
 func (h *host) found(ctx context.Context, q registryclient.Query) (mcptool.Found, error) {
 	out := mcptool.Found{}
-	found, err := h.registry.client.Search(ctx, q)
+	found, err := h.registry.Search(ctx, q)
 	if problem.Is(err, problem.Usage) {
 		err = problem.New(problem.Malformed, "%s", problem.Of(err).Text())
 	}
@@ -75,18 +77,7 @@ func (l local) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 	}
 	q.Header = r.Header.Clone()
 	q.RequestURI, q.RemoteAddr = strings.TrimPrefix(q.URL.String(), q.URL.Scheme+"://"+q.URL.Host), "in process"
-	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	w := httpapi.NewRecorder(math.MaxInt64)
 	l.handler.ServeHTTP(w, q)
-	return outbound.Reply{Status: w.status, Header: w.header, Body: w.body.Bytes()}, nil
+	return outbound.Reply{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
-
-// recorder keeps an answer.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }

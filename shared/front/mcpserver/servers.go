@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -90,21 +90,17 @@ func contents(b []byte) *sdk.ReadResourceResult {
 
 // halo returns the page of the vacant's own card, as message serves it.
 func halo(a *agent) ([]byte, error) {
-	c, err := card.Parse(a.Vacant.Card)
+	d, err := a.describe()
 	if err != nil {
-		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", a.Vacant.ID.Short())
-	}
-	var endpoint *string
-	if c.Endpoint != "" {
-		endpoint = &c.Endpoint
+		return nil, err
 	}
 	return httpapi.Encode(struct {
 		ID         string  `json:"vacant_id"`
-		Capability string  `json:"capability_text"`
+		Capability *string `json:"capability_text"`
 		Endpoint   *string `json:"endpoint"`
-		Version    int64   `json:"halo_version"`
+		Version    *int64  `json:"halo_version"`
 		Blob       string  `json:"capability_card_blob_hex"`
-	}{a.Vacant.ID.String(), c.CapabilityText, endpoint, c.HaloVersion, hex.EncodeToString(a.Vacant.Card)})
+	}{d.ID, d.Capability, d.Endpoint, d.Halo, hex.EncodeToString(a.Vacant.Card)})
 }
 
 // receipt reads the receipt of a call, by the key of its payer.
@@ -118,12 +114,12 @@ func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.Rea
 		return nil, sdk.ResourceNotFoundError(q.Params.URI)
 	}
 	read.RemoteAddr, read.Header = r.RemoteAddr, http.Header{"Authorization": r.Request.Header.Values("Authorization")}
-	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	w := httpapi.NewRecorder(math.MaxInt64)
 	d.Receipts.ServeHTTP(w, read)
 	switch {
-	case w.status == http.StatusOK:
-		return contents(w.body.Bytes()), nil
-	case w.status >= http.StatusInternalServerError:
+	case w.Status == http.StatusOK:
+		return contents(w.Body.Bytes()), nil
+	case w.Status >= http.StatusInternalServerError:
 		return nil, r.note(problem.New(problem.Unavailable, "the receipt cannot be read now; send the request again"))
 	}
 	return nil, sdk.ResourceNotFoundError(q.Params.URI)

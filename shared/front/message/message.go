@@ -191,7 +191,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		w.Header().Set(caller.ReceiptHeader, call.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
 	}
 	if o.Problem == nil {
-		write(w, http.StatusOK, answer(req.ID, &o))
+		httpapi.Send(w, http.StatusOK, answer(req.ID, &o))
 	} else {
 		if o.Problem.Kind == problem.BudgetSpent {
 			w.Header().Set("Retry-After", strconv.Itoa(SecondsUntilMidnightUTC(d.Now())))
@@ -237,7 +237,7 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		if p.Kind == problem.Malformed || p.Kind == problem.NotJSON {
 			p = problem.Wrap(problem.Malformed, p.Err, "bad_envelope: %s", p.Text())
 		}
-		write(w, p.Kind.Row().Status, append(appendResetError(nil, p), '}'))
+		httpapi.Send(w, p.Kind.Row().Status, append(appendResetError(nil, p), '}'))
 		d.line(r, "reset", began, p.Kind.Row().Status, p)
 		return
 	}
@@ -246,7 +246,7 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		b := append([]byte(`{"ok":true,"reset_for_peer":"`), req.Envelope.From.String()...)
 		b = append(b, `","reset_at":"`...)
 		b = append(canon.AppendTime(b, o.ResetAt), `"}`...)
-		write(w, http.StatusOK, b)
+		httpapi.Send(w, http.StatusOK, b)
 	} else {
 		outcome(w, &o, appendResetError(nil, o.Problem))
 	}

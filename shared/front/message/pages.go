@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -135,7 +136,7 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	write(w, http.StatusOK, append(m.b, '}'))
+	httpapi.Send(w, http.StatusOK, append(m.b, '}'))
 }
 
 func matches(header, etag string) bool {
@@ -153,5 +154,5 @@ func (d *api) health(w http.ResponseWriter, _ *http.Request, s vacants.Record) {
 	m.text("state", string(s.State))
 	m.text("name", s.Name)
 	w.Header().Set("Cache-Control", "no-store")
-	write(w, http.StatusOK, append(m.b, '}'))
+	httpapi.Send(w, http.StatusOK, append(m.b, '}'))
 }

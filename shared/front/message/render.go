@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -25,18 +26,9 @@ func SecondsUntilMidnightUTC(now time.Time) int {
 	return int(now.UTC().Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
 }
 
-func write(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller may be gone; the row is stored, and a resend finds it
-}
-
 // fail renders a refusal of a request without a decoded envelope.
 func fail(w http.ResponseWriter, p *problem.Error) {
-	write(w, p.Kind.Row().Status, append(appendDetail(nil, p), '}'))
+	httpapi.Send(w, p.Kind.Row().Status, append(appendDetail(nil, p), '}'))
 }
 
 func appendDetail(b []byte, p *problem.Error) []byte {
@@ -119,7 +111,7 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 		m.raw("reply_seq", strconv.AppendInt(nil, o.ReplySeq, 10))
 		m.text("reply_hash", o.ReplyHash.String())
 	}
-	write(w, status, append(m.b, '}'))
+	httpapi.Send(w, status, append(m.b, '}'))
 }
 
 // members appends members to the JSON object in b, and opens the object if b is

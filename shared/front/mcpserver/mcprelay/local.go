@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"net/http"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -41,24 +43,13 @@ func (l local) Open(ctx context.Context, r outbound.Request) (*http.Response, er
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
 	q.Header = r.Header
-	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	w := httpapi.NewRecorder(math.MaxInt64)
 	served := make(chan struct{})
 	go func() { defer close(served); l.handler.ServeHTTP(w, q) }()
 	select {
 	case <-served:
-		return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(bytes.NewReader(mcptool.RestoreIDs(w.body.Bytes(), ids)))}, nil
+		return &http.Response{StatusCode: w.Status, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(mcptool.RestoreIDs(w.Body.Bytes(), ids)))}, nil
 	case <-canceled:
 		return nil, problem.New(problem.Canceled, "the request was canceled")
 	}
 }
-
-// recorder keeps an answer.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
