@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
@@ -78,6 +80,16 @@ func (a *App) WithAdmin(w Where, create bool, f func(*AdminAPI) error) (err erro
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	return keyHint(c.Remote, f(c))
+}
+
+// AdminCommand returns cmd, which calls run with the admin API of the host that its flags choose.
+func (a *App) AdminCommand(cmd *cobra.Command, run func(ctx context.Context, c *AdminAPI, args []string) error) *cobra.Command {
+	var w Where
+	HostFlags(cmd.Flags(), &w)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.WithAdmin(w, false, func(c *AdminAPI) error { return run(cmd.Context(), c, args) })
+	}
+	return cmd
 }
 
 // keyHint adds a hint to the error of a wrong key.

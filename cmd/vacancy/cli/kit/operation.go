@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Operation declares a command that is one operation of a host: its request is In, its
@@ -25,7 +27,11 @@ type Operation[In, Out any] struct {
 	Request func(Asked) (In, error)
 	// Next collects the pages of a list: it adds page to all, makes in ask for the page after, and
 	// returns false after the last page. Without Next, the answer is one page.
-	Next   func(in *In, all *Out, page Out) (more bool)
+	Next  func(in *In, all *Out, page Out) (more bool)
+	Print func(io.Writer, Out) // writes the answer for people
+	// Object makes the object of --json. Without Object, it is the answer.
+	Object func(Out) any
+	// Result takes the place of Print and Object.
 	Result func(Out) Result
 	// Explain adds a hint to an error of the operation.
 	Explain func(Asked, error) error
@@ -34,6 +40,14 @@ type Operation[In, Out any] struct {
 // Caller is op.Op, or an operation that operators and keys have in two routes.
 type Caller[In, Out any] interface {
 	Call(context.Context, op.Client, In) (Out, error)
+}
+
+// CallerFunc is a Caller of several operations.
+type CallerFunc[In, Out any] func(context.Context, op.Client, In) (Out, error)
+
+// Call implements Caller.
+func (f CallerFunc[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
+	return f(ctx, c, in)
 }
 
 // Asked holds the arguments and flags that a person gave.
@@ -84,7 +98,14 @@ func (o Operation[In, Out]) Command(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(o.Result(out))
+			if o.Result != nil {
+				return a.Show(o.Result(out))
+			}
+			object := any(out)
+			if o.Object != nil {
+				object = o.Object(out)
+			}
+			return a.Print(object, func(w io.Writer) { o.Print(w, out) })
 		})
 	}}
 	if o.Flags != nil {
@@ -127,18 +148,20 @@ func TenantAPI(usage string) API { return &tenantAPI{usage: usage} }
 
 type tenantAPI struct {
 	HostAPI
-	usage string
-	flags TenantFlags
+	usage, tenant string
 }
 
-func (t *tenantAPI) Flags(cmd *cobra.Command) { t.flags.Add(cmd, t.usage) }
+func (t *tenantAPI) Flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.tenant, "tenant", "", t.usage)
+	t.HostAPI.Flags(cmd)
+}
 
 func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
 	q, err := t.HostAPI.Read(cmd, args)
-	if err == nil {
-		err = t.flags.Check(cmd)
+	if q.Tenant = t.tenant; err == nil && q.Changed("tenant") && t.tenant == "" {
+		// A script with an empty variable would change the settings of the host.
+		err = problem.New(problem.Usage, "--tenant: expected a tenant, got none; without the flag the command is about the host")
 	}
-	t.Where, q.Tenant = t.flags.Where, t.flags.Tenant
 	return q, err
 }
 

@@ -21,14 +21,17 @@ type Result interface {
 	Print(w io.Writer)
 }
 
-// Show prints r as JSON or text.
-func (a *App) Show(r Result) error {
-	if !a.JSON {
-		r.Print(a.Terminal(a.Out))
-		return nil
+// Print prints value as JSON, or the text that print writes.
+func (a *App) Print(value any, print func(io.Writer)) error {
+	if a.JSON {
+		return WriteJSON(a.Out, value)
 	}
-	return WriteJSON(a.Out, r)
+	print(a.Terminal(a.Out))
+	return nil
 }
+
+// Show prints r as JSON or text.
+func (a *App) Show(r Result) error { return a.Print(r, r.Print) }
 
 // Note prints a remark for people on standard error, its commands as a person types
 // them. It is suppressed with --json, so a program must find the same fact in the result.

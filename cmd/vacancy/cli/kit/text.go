@@ -1,0 +1,110 @@
+package kit
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Painted is a text that Paint, State or Verdict returned. Its escapes stay.
+type Painted string
+
+// textOf formats a value of a member or a cell. Control characters are escaped.
+func textOf(value any) string {
+	if p, ok := value.(Painted); ok {
+		return string(p)
+	}
+	return Printable(fmt.Sprint(value))
+}
+
+// FormatIf formats a text, or returns "" unless it is wanted.
+func FormatIf(wanted bool, format string, args ...any) string {
+	if !wanted {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// Join joins the texts that are not empty.
+func Join(separator string, texts ...string) string {
+	isEmpty := func(text string) bool { return text == "" }
+	return strings.Join(slices.DeleteFunc(slices.Clone(texts), isEmpty), separator)
+}
+
+// Members writes a line for each pair of a label and a value. An empty value has no line, and a
+// []string has one for each element.
+func Members(w io.Writer, labelsAndValues ...any) {
+	for i := 0; i < len(labelsAndValues); i += 2 {
+		values, isList := labelsAndValues[i+1].([]string)
+		if !isList {
+			values = []string{textOf(labelsAndValues[i+1])}
+		}
+		for _, value := range values {
+			if isList {
+				value = Printable(value)
+			}
+			if value != "" {
+				fmt.Fprintf(w, "  %-11s %s\n", labelsAndValues[i], value)
+			}
+		}
+	}
+}
+
+// Table writes a line for each row of items, in columns, or none if there are no items.
+func Table[T any](w io.Writer, none string, items []T, row func(T) []any) {
+	rows := make([][]any, len(items))
+	for i, item := range items {
+		rows[i] = row(item)
+	}
+	for _, line := range Columns(rows...) {
+		fmt.Fprintln(w, line)
+	}
+	if len(items) == 0 {
+		fmt.Fprintln(w, none)
+	}
+}
+
+// Columns formats rows of cells in columns, with numbers and amounts of money aligned right.
+func Columns(rows ...[]any) []string {
+	var widths []int
+	var isRight []bool
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths, isRight = append(widths, 0), append(isRight, false)
+			}
+			widths[i] = max(widths[i], columnsIn(textOf(cell)))
+			isRight[i] = isRight[i] || reflect.TypeOf(cell).ConvertibleTo(reflect.TypeFor[int64]())
+		}
+	}
+	lines := make([]string, len(rows))
+	for n, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			text := textOf(cell)
+			padding := strings.Repeat(" ", widths[i]-columnsIn(text))
+			if isRight[i] {
+				text, padding = padding+text, ""
+			}
+			line.WriteString(text + padding + "  ")
+		}
+		lines[n] = strings.TrimRight(line.String(), " ")
+	}
+	return lines
+}
+
+// columnsIn returns how many columns of a terminal a text takes.
+func columnsIn(text string) (n int) {
+	for len(text) > 0 {
+		at := escapeAt(text)
+		if at == 0 {
+			_, at = utf8.DecodeRuneInString(text)
+			n++
+		}
+		text = text[at:]
+	}
+	return n
+}

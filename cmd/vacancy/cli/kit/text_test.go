@@ -1,0 +1,54 @@
+package kit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/money"
+)
+
+func TestMembersHaveALineForEachValue(t *testing.T) {
+	var b strings.Builder
+	Members(&b, "id", "a\x1bb", "cap", FormatIf(false, "%d a day", 5), "line", FormatIf(true, "%d a day", 5), "held", money.Amount(0), "audience", []string{"x\n", "y"}, "scopes", []string(nil), "state", Painted(Good+"on"+normal))
+	want := "  id          a\\u001bb\n  line        5 a day\n  held        $0\n  audience    x\\u000a\n  audience    y\n  state       \x1b[32mon\x1b[0m\n"
+	if d := gocmp.Diff(want, b.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestColumnsAreAsWideAsTheirWidestCell(t *testing.T) {
+	got := Columns(
+		[]any{"name", "state", "calls", "note"},
+		[]any{"änn", Painted(Good + "on" + normal), 7, "a\x1bb"},
+		[]any{"bo", Painted("asleep"), uint64(1234), ""},
+		[]any{"total", "", money.Amount(1_000_000)},
+	)
+	want := []string{
+		"name   state   calls  note",
+		"änn    \x1b[32mon\x1b[0m          7  a\\u001bb",
+		"bo     asleep   1234",
+		"total             $1",
+	}
+	if !slices.Equal(got, want) {
+		t.Error(gocmp.Diff(want, got))
+	}
+}
+
+func TestATableWithoutItemsSaysSo(t *testing.T) {
+	var b strings.Builder
+	row := func(n int) []any { return []any{n, "x"} }
+	Table(&b, "no numbers", nil, row)
+	Table(&b, "no numbers", []int{5, 10}, row)
+	if got, want := b.String(), "no numbers\n 5  x\n10  x\n"; got != want {
+		t.Errorf("Table() = %q, want %q", got, want)
+	}
+}
+
+func TestJoinLeavesOutEmptyTexts(t *testing.T) {
+	if got, want := Join(", ", "", "a", "", "b"), "a, b"; got != want {
+		t.Errorf("Join() = %q, want %q", got, want)
+	}
+}
