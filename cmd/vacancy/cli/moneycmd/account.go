@@ -43,47 +43,34 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 	)
 }
 
-type accountResult struct {
-	account.Account
-	names kit.Names
-}
-
-func (r accountResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n  account     %s\n  balance     %s\n", kit.Printable(r.Tenant), kit.Printable(r.ID), r.Balance)
+func printAccount(w io.Writer, r account.Account, names kit.Names) {
+	fmt.Fprintln(w, kit.Printable(r.Tenant))
+	held := ""
 	if r.Held != nil && *r.Held > 0 {
-		fmt.Fprintf(w, "  held        %s, taken from the balance for calls that run, and for calls and bookings that usage counts soon\n", *r.Held)
+		held = r.Held.String() + ", taken from the balance for calls that run, and for calls and bookings that usage counts soon"
 	}
-	if r.Line > 0 {
-		fmt.Fprintf(w, "  line        %s\n", r.Line)
-	}
-	if r.Cap > 0 {
-		fmt.Fprintf(w, "  cap         %s a day\n", r.Cap)
-	}
-	if r.Owed > 0 {
-		fmt.Fprintf(w, "  owed        %s of payments that were taken back\n", r.Owed)
-	}
+	kit.Members(w, "account", r.ID, "balance", r.Balance, "held", held, "line", kit.FormatIf(r.Line > 0, "%s", r.Line),
+		"cap", kit.FormatIf(r.Cap > 0, "%s a day", r.Cap), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were taken back", r.Owed))
 	if r.Suspended {
 		fmt.Fprintln(w, "  suspended")
 	}
-	if k := r.Key; k != nil {
-		fmt.Fprintf(w, "  your key    %s\n", keyLine(k))
+	if r.Key != nil {
+		kit.Members(w, "your key", keyLine(*r.Key))
 	}
 	for _, l := range r.Links {
-		fmt.Fprintf(w, "  pays for    %s\n", linkLine(&l, r.names))
+		kit.Members(w, "pays for", linkLine(l, names))
 	}
 }
 
 // linkLine describes a link: its caller, its bound and its maker.
-func linkLine(l *billing.Link, names kit.Names) string {
-	all := []string{names.WithID(l.Caller)}
-	if l.Cap > 0 {
-		all = append(all, "at most "+l.Cap.String()+" a day")
-	}
-	return kit.Printable(strings.Join(append(all, madeBy(l.MadeBy)...), ", "))
+func linkLine(l billing.Link, names kit.Names) string {
+	return kit.Join(", ", names.WithID(l.Caller)+dayCap(l), madeBy(l.MadeBy))
 }
 
-func showAccount(a *kit.App) func(account.Account) kit.Result {
-	return func(r account.Account) kit.Result { return accountResult{r, a.OwnNames()} }
+func dayCap(l billing.Link) string { return kit.FormatIf(l.Cap > 0, ", at most %s a day", l.Cap) }
+
+func showAccount(a *kit.App) func(io.Writer, account.Account) {
+	return func(w io.Writer, r account.Account) { printAccount(w, r, a.OwnNames()) }
 }
 
 func accountOpenCommand(a *kit.App) *cobra.Command {
@@ -101,35 +88,21 @@ time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 		Request: func(q kit.Asked) (op.Body[account.Opening], error) {
 			return op.Of(account.Opening{Tenant: q.Args[0], Shards: shards}), nil
 		},
-		Result: showAccount(a),
+		Print: showAccount(a),
 	}.Command(a)
 }
 
-// accountsResult is all accounts of a host.
-type accountsResult struct {
-	Accounts []account.Account `json:"accounts"`
-}
-
-func (r accountsResult) Print(w io.Writer) {
-	if len(r.Accounts) == 0 {
-		fmt.Fprintln(w, "no accounts")
-		return
+func printAccounts(w io.Writer, page account.Page) {
+	all, total := page.Accounts, account.Account{Account: billing.Account{Tenant: "total"}}
+	for _, one := range all {
+		total.Balance += one.Balance
 	}
-	wide := 6
-	var sum money.Amount
-	for _, one := range r.Accounts {
-		wide, sum = max(wide, len(one.Tenant)), sum+one.Balance
+	if len(all) > 1 {
+		all = append(slices.Clone(all), total)
 	}
-	for _, one := range r.Accounts {
-		state := ""
-		if one.Suspended {
-			state = "  suspended"
-		}
-		fmt.Fprintf(w, "%-*s %14s  %s%s\n", wide, kit.Printable(one.Tenant), one.Balance, kit.Printable(one.ID), state)
-	}
-	if len(r.Accounts) > 1 {
-		fmt.Fprintf(w, "%-*s %14s\n", wide, "total", sum)
-	}
+	kit.Table(w, "no accounts", all, func(one account.Account) []any {
+		return []any{one.Tenant, one.Balance, one.ID, kit.FormatIf(one.Suspended, "suspended")}
+	})
 }
 
 func accountListCommand(a *kit.App) *cobra.Command {
@@ -142,9 +115,10 @@ func accountListCommand(a *kit.App) *cobra.Command {
 			all.Accounts, in.Cursor = append(all.Accounts, page.Accounts...), page.Next
 			return page.Next != ""
 		},
-		Result: func(all account.Page) kit.Result {
-			return accountsResult{append([]account.Account{}, all.Accounts...)}
+		Object: func(all account.Page) any {
+			return map[string]any{"accounts": append([]account.Account{}, all.Accounts...)} // [] if empty
 		},
+		Print: printAccounts,
 	}.Command(a)
 }
 
@@ -156,35 +130,17 @@ func accountShowCommand(a *kit.App) *cobra.Command {
 		Op:      account.ShowAccount,
 		API:     kit.AccountAPI(),
 		Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
-		Result:  showAccount(a),
+		Print:   showAccount(a),
 	}.Command(a)
 }
 
-// changesResult lists the changes of an account.
-type changesResult struct {
-	Changes []account.Change `json:"changes"`
-	names   kit.Names
-}
-
-func (r changesResult) Print(w io.Writer) {
-	for _, c := range r.Changes {
-		amount := ""
-		if c.Amount != 0 {
-			amount = c.Amount.String()
-		}
-		var more, callers []string
+func printChanges(w io.Writer, changes []account.Change, names kit.Names) {
+	for _, c := range changes {
+		more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, madeBy(c.MadeBy)}, c.Keys...)
 		for _, caller := range c.Callers {
-			callers = append(callers, r.names.OfText(caller))
+			more = append(more, names.OfText(caller))
 		}
-		if c.Owed != 0 {
-			more = append(more, "owed "+c.Owed.String())
-		}
-		for _, s := range slices.Concat([]string{c.Key, c.Name, r.names.OfText(c.Caller), c.Payment, c.Note}, madeBy(c.MadeBy), c.Keys, callers) {
-			if s != "" {
-				more = append(more, kit.Printable(s))
-			}
-		}
-		fmt.Fprintf(w, "%4d  %s  %-11s %12s  %s\n", c.Position, c.At.Format("2006-01-02T15:04:05Z"), kit.Printable(string(c.Kind)), amount, strings.Join(more, ", "))
+		fmt.Fprintf(w, "%4d  %s  %-11s %12s  %s\n", c.Position, c.At.Format("2006-01-02T15:04:05Z"), kit.Printable(string(c.Kind)), kit.FormatIf(c.Amount != 0, "%s", c.Amount), kit.Printable(kit.Join(", ", more...)))
 	}
 }
 
@@ -202,23 +158,11 @@ func accountLogCommand(a *kit.App) *cobra.Command {
 			all.Changes, in.From = append(all.Changes, page.Changes...), page.Next
 			return len(page.Changes) > 0
 		},
-		Result: func(all account.Changes) kit.Result {
-			return changesResult{append([]account.Change{}, all.Changes...), a.OwnNames()}
+		Object: func(all account.Changes) any {
+			return map[string]any{"changes": append([]account.Change{}, all.Changes...)} // [] if empty
 		},
+		Print: func(w io.Writer, all account.Changes) { printChanges(w, all.Changes, a.OwnNames()) },
 	}.Command(a)
-}
-
-type linkResult struct {
-	billing.Link
-	names kit.Names
-}
-
-func (r linkResult) Print(w io.Writer) {
-	most := ""
-	if r.Cap > 0 {
-		most = ", at most " + r.Cap.String() + " a day"
-	}
-	fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.Printable(r.Account), r.names.WithID(r.Caller), most)
 }
 
 func accountLinkCommand(a *kit.App) *cobra.Command {
@@ -254,7 +198,9 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 				if l.Link == nil {
 					return problem.New(problem.Untrusted, "the host ended a link instead of making one")
 				}
-				return a.Show(linkResult{*l.Link, a.OwnNames()})
+				return a.Print(l.Link, func(w io.Writer) {
+					fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.Printable(l.Link.Account), a.OwnNames().WithID(l.Link.Caller), dayCap(*l.Link))
+				})
 			})
 		},
 	}
@@ -363,7 +309,7 @@ func accountCapCommand(a *kit.App) *cobra.Command {
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 			return account.About(q.Account(), account.Limit{Amount: money.Amount(n)}), err
 		},
-		Result: showAccount(a),
+		Print: showAccount(a),
 	}.Command(a)
 }
 
@@ -382,7 +328,7 @@ A line that is spent cannot be lowered.`,
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
 			return account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), err
 		},
-		Result: showAccount(a),
+		Print: showAccount(a),
 	}.Command(a)
 }
 
@@ -413,23 +359,13 @@ func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[a
 			}
 			return account.Moving{With: account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), Key: key}, nil
 		},
-		Result: func(m account.Moved) kit.Result {
-			return movedResult{accountResult{m.Account, a.OwnNames()}, m.Replayed}
+		Print: func(w io.Writer, m account.Moved) {
+			if m.Replayed {
+				fmt.Fprintln(w, "nothing changed: the same --key was used before, with the same amount")
+			}
+			printAccount(w, m.Account, a.OwnNames())
 		},
 	}
-}
-
-// movedResult is an account after a move of money.
-type movedResult struct {
-	accountResult
-	Replayed bool `json:"replayed,omitempty"`
-}
-
-func (r movedResult) Print(w io.Writer) {
-	if r.Replayed {
-		fmt.Fprintln(w, "nothing changed: the same --key was used before, with the same amount")
-	}
-	r.accountResult.Print(w)
 }
 
 func creditCommand(a *kit.App) *cobra.Command {
@@ -477,6 +413,6 @@ func accountSuspendCommand(a *kit.App, use, short, long string, do op.Op[account
 		Request: func(q kit.Asked) (account.With[account.Note], error) {
 			return account.About(q.Account(), account.Note{Note: note}), nil
 		},
-		Result: showAccount(a),
+		Print: showAccount(a),
 	}.Command(a)
 }

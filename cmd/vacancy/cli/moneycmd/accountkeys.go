@@ -13,17 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
-// madeKeyResult is a new key of an account, shown only once.
-type madeKeyResult account.Made
-
-func (r madeKeyResult) Print(w io.Writer) {
-	name := ""
-	if r.Name != "" {
-		name = " (" + kit.Printable(r.Name) + ")"
-	}
-	fmt.Fprintf(w, "key %s%s of %s, shown this once:\n%s\n", kit.Printable(r.ID), name, kit.Printable(r.Tenant), kit.Printable(r.Secret))
-}
-
 func makeKeyCommand(a *kit.App) *cobra.Command {
 	var o billing.KeyOptions
 	var scopes []string
@@ -92,54 +81,33 @@ keys with the scope vacants.`,
 			}
 			return account.About(q.Account(), o), nil
 		},
-		Result: func(made account.Made) kit.Result { return madeKeyResult(made) },
+		Print: func(w io.Writer, r account.Made) {
+			fmt.Fprintf(w, "key %s%s of %s, shown this once:\n%s\n", kit.Printable(r.ID), kit.FormatIf(r.Name != "", " (%s)", kit.Printable(r.Name)), kit.Printable(r.Tenant), kit.Printable(r.Secret))
+		},
 	}.Command(a)
 }
 
-// keysResult is the keys of an account.
-type keysResult account.Keys
-
-func (r keysResult) Print(w io.Writer) {
-	if len(r.Keys) == 0 {
-		fmt.Fprintln(w, "no keys")
-		return
-	}
-	for i := range r.Keys {
-		fmt.Fprintln(w, keyLine(&r.Keys[i]))
-	}
+func printKeys(w io.Writer, r account.Keys) {
+	kit.Table(w, "no keys", r.Keys, func(k billing.Key) []any { return []any{keyLine(k)} })
 }
 
 // keyLine describes a key: its id, its start, its scopes, its name, its maker and its bounds.
-func keyLine(k *billing.Key) string {
-	var scopes []string
-	for _, s := range k.Scopes {
-		scopes = append(scopes, string(s))
-	}
-	all := []string{k.ID, k.Prefix + "…", strings.Join(scopes, ",")}
-	if k.Tier != billing.NoTier {
-		all = append(all, string(k.Tier))
-	}
-	if k.Name != "" {
-		all = append(all, "name "+k.Name)
-	}
-	all = append(all, madeBy(k.MadeBy)...)
-	if k.Most > 0 {
-		all = append(all, "at most "+k.Most.String()+" a call")
-	}
-	if k.Cap > 0 {
-		all = append(all, "at most "+k.Cap.String()+" a day")
-	}
+func keyLine(k billing.Key) string {
 	const second = "2006-01-02T15:04:05Z"
-	if !k.Expires.IsZero() {
-		all = append(all, "until "+k.Expires.UTC().Format(second))
+	return kit.Join("  ",
+		k.ID, k.Prefix+"…", joinScopes(k.Scopes, ","), string(k.Tier), kit.FormatIf(k.Name != "", "name %s", k.Name), madeBy(k.MadeBy),
+		kit.FormatIf(k.Most > 0, "at most %s a call", k.Most), kit.FormatIf(k.Cap > 0, "at most %s a day", k.Cap),
+		kit.FormatIf(!k.Expires.IsZero(), "until %s", k.Expires.UTC().Format(second)),
+		kit.FormatIf(!k.Revoked.IsZero(), "revoked %s", k.Revoked.Format(second)), kit.FormatIf(!k.LastUsed.IsZero(), "last used %s", k.LastUsed.Format(second)),
+	)
+}
+
+func joinScopes(scopes []billing.Scope, separator string) string {
+	var texts []string
+	for _, s := range scopes {
+		texts = append(texts, string(s))
 	}
-	if !k.Revoked.IsZero() {
-		all = append(all, "revoked "+k.Revoked.Format(second))
-	}
-	if !k.LastUsed.IsZero() {
-		all = append(all, "last used "+k.LastUsed.Format(second))
-	}
-	return kit.Printable(strings.Join(all, "  "))
+	return strings.Join(texts, separator)
 }
 
 func listKeysCommand(a *kit.App) *cobra.Command {
@@ -150,35 +118,31 @@ func listKeysCommand(a *kit.App) *cobra.Command {
 		Op:      account.ListKeys,
 		API:     kit.AccountAPI(),
 		Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
-		Result:  func(all account.Keys) kit.Result { return keysResult(all) },
+		Print:   printKeys,
 	}.Command(a)
 }
 
 // madeBy names the maker of a key or a link, unless it is unknown or the operator.
-func madeBy(maker string) []string {
-	if maker == "" || maker == billing.MadeByOperator {
-		return nil
-	}
-	return []string{"made by " + maker}
+func madeBy(maker string) string {
+	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
 }
 
-// revokedResult is a revoked key, and what ended with it.
-type revokedResult struct {
+// revokedKey is the object of a revocation.
+type revokedKey struct {
 	Keys []billing.Key `json:"keys"`
 	billing.Ended
-	names kit.Names
 }
 
-func (r revokedResult) Print(w io.Writer) {
-	keysResult{Keys: r.Keys}.Print(w)
+func printRevocation(w io.Writer, r billing.Revocation, names kit.Names) {
+	fmt.Fprintln(w, kit.Printable(keyLine(r.Key)))
 	if len(r.Ended.Keys)+len(r.Links) > 0 {
 		fmt.Fprintf(w, "ended with it: %s, %s\n", kit.Counted(len(r.Ended.Keys), "key"), kit.Counted(len(r.Links), "link"))
 	}
 	for i := range r.Ended.Keys {
-		fmt.Fprintf(w, "  key   %s\n", keyLine(&r.Ended.Keys[i]))
+		fmt.Fprintf(w, "  key   %s\n", kit.Printable(keyLine(r.Ended.Keys[i])))
 	}
 	for _, l := range r.Links {
-		fmt.Fprintf(w, "  link  %s\n", linkLine(&l, r.names))
+		fmt.Fprintf(w, "  link  %s\n", kit.Printable(linkLine(l, names)))
 	}
 	if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
 		fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",
@@ -207,8 +171,7 @@ id; the command prints how many remain.`,
 		Request: func(q kit.Asked) (account.RevokedKey, error) {
 			return account.RevokedKey{One: q.Account(), Key: q.Args[0], Only: only}, nil
 		},
-		Result: func(r billing.Revocation) kit.Result {
-			return revokedResult{Keys: []billing.Key{r.Key}, Ended: r.Ended, names: a.OwnNames()}
-		},
+		Object: func(r billing.Revocation) any { return revokedKey{[]billing.Key{r.Key}, r.Ended} },
+		Print:  func(w io.Writer, r billing.Revocation) { printRevocation(w, r, a.OwnNames()) },
 	}.Command(a)
 }

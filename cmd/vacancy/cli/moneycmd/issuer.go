@@ -37,42 +37,20 @@ https://host/v/NAME or a URL below it, or one of --audience.`,
 	)
 }
 
-// issuerResult is an issuer whose tokens count.
-type issuerResult billing.Issuer
-
-func (r issuerResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n  id          %s\n  tenant      %s\n", kit.Printable(r.Issuer), kit.Printable(r.ID), kit.Printable(r.Tenant))
-	if r.Anybody {
-		fmt.Fprintln(w, "  counts for  everybody with a token of it")
-	}
+func printIssuer(w io.Writer, r billing.Issuer) {
+	fmt.Fprintln(w, kit.Printable(r.Issuer))
+	kit.Members(w, "id", r.ID, "tenant", r.Tenant, "counts for", kit.FormatIf(r.Anybody, "everybody with a token of it"))
 	for _, claim := range slices.Sorted(maps.Keys(r.Require)) {
-		fmt.Fprintf(w, "  counts for  %s=%s\n", kit.Printable(claim), kit.Printable(r.Require[claim]))
+		kit.Members(w, "counts for", claim+"="+r.Require[claim])
 	}
-	for _, audience := range r.Audiences {
-		fmt.Fprintf(w, "  audience    %s\n", kit.Printable(audience))
-	}
-	fmt.Fprintf(w, "  cap         %s a day for each subject\n  most        %s a day for all\n", r.Cap, r.Most)
-	var scopes []string
-	for _, s := range r.Scopes {
-		scopes = append(scopes, string(s))
-	}
-	fmt.Fprintf(w, "  scopes      %s\n", kit.Printable(strings.Join(scopes, ", ")))
-	if r.SubjectClaim != billing.DefaultSubjectClaim {
-		fmt.Fprintf(w, "  subject     claim %s\n", kit.Printable(r.SubjectClaim))
-	}
-	if r.Listed {
-		fmt.Fprintln(w, "  listed      everybody is told of it")
-	}
-	if r.Private {
-		fmt.Fprintln(w, "  private     its address may be private")
-	}
+	kit.Members(w, "audience", r.Audiences, "cap", r.Cap.String()+" a day for each subject", "most", r.Most.String()+" a day for all",
+		"scopes", joinScopes(r.Scopes, ", "), "subject", kit.FormatIf(r.SubjectClaim != billing.DefaultSubjectClaim, "claim %s", r.SubjectClaim),
+		"listed", kit.FormatIf(r.Listed, "everybody is told of it"), "private", kit.FormatIf(r.Private, "its address may be private"))
 }
 
-// addedIssuer is account.AddIssuer for an issuer that describes itself as the host needs it.
-type addedIssuer struct{ *kit.App }
-
-// Call implements kit.Caller. An issuer that the host has already may be away while it is changed.
-func (o addedIssuer) Call(ctx context.Context, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
+// addIssuer adds an issuer that describes itself as the host needs it. An issuer that the host has
+// already may be away while it is changed.
+func addIssuer(ctx context.Context, a *kit.App, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
 	all, err := account.ListIssuers.Call(ctx, c, op.None{})
 	if err != nil {
 		return billing.Issuer{}, err
@@ -81,7 +59,7 @@ func (o addedIssuer) Call(ctx context.Context, c op.Client, in op.Body[account.N
 		return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
 	})
 	if err := billing.CheckIssuerURL(in.Body.Issuer); err == nil && !isKnown {
-		_, err := o.Tokens(nil).Reach(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
+		_, err := a.Tokens(nil).Reach(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
 		switch {
 		case problem.Is(err, problem.Malformed):
 			return billing.Issuer{}, err
@@ -118,7 +96,9 @@ This machine fetches the issuer's keys before it adds the issuer. --private lets
 have a private address of the host's network, such as 10.0.0.7; its URL is https.`,
 		Example: `  vacancy issuer add https://login.example.com --tenant acme --require org_id=acme --cap 1 --most 50
   vacancy issuer add https://login.example.com --tenant acme --anybody --audience api://agents --cap 0.10 --most 5`,
-		Op: addedIssuer{a},
+		Op: kit.CallerFunc[op.Body[account.NewIssuer], billing.Issuer](func(ctx context.Context, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
+			return addIssuer(ctx, a, c, in)
+		}),
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
 			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may have besides the URL that is called")
@@ -160,26 +140,8 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			}
 			return op.Of(in), nil
 		},
-		Result: func(i billing.Issuer) kit.Result { return issuerResult(i) },
+		Print: printIssuer,
 	}.Command(a)
-}
-
-// issuersResult is the list of a host's issuers.
-type issuersResult account.Issuers
-
-func (r issuersResult) Print(w io.Writer) {
-	if len(r.Issuers) == 0 {
-		fmt.Fprintln(w, "no issuers")
-		return
-	}
-	wide := 6
-	for i := range r.Issuers {
-		wide = max(wide, len(r.Issuers[i].Tenant))
-	}
-	for i := range r.Issuers {
-		one := &r.Issuers[i]
-		fmt.Fprintf(w, "%s  %-*s  %s\n", kit.Printable(one.ID), wide, kit.Printable(one.Tenant), kit.Printable(one.Issuer))
-	}
 }
 
 func issuerListCommand(a *kit.App) *cobra.Command {
@@ -188,33 +150,32 @@ func issuerListCommand(a *kit.App) *cobra.Command {
 		Short:   "List the issuers whose tokens count",
 		Example: "  vacancy issuer list --json",
 		Op:      account.ListIssuers,
-		Result:  func(all account.Issuers) kit.Result { return issuersResult(all) },
+		Print: func(w io.Writer, all account.Issuers) {
+			kit.Table(w, "no issuers", all.Issuers, func(i billing.Issuer) []any { return []any{i.ID, i.Tenant, i.Issuer} })
+		},
 	}.Command(a)
 }
 
-// issuerNamed is an operation on an issuer that is named by its id, or by its URL if one tenant
+// issuerNamed returns an operation on an issuer that is named by its id, or by its URL if one tenant
 // has it.
-type issuerNamed struct {
-	operation op.Op[account.OneIssuer, billing.Issuer]
-}
-
-// Call implements kit.Caller.
-func (o issuerNamed) Call(ctx context.Context, c op.Client, in account.OneIssuer) (billing.Issuer, error) {
-	if !strings.Contains(in.ID, "://") {
-		return o.operation.Call(ctx, c, in)
+func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[account.OneIssuer, billing.Issuer] {
+	return func(ctx context.Context, c op.Client, in account.OneIssuer) (billing.Issuer, error) {
+		if !strings.Contains(in.ID, "://") {
+			return do.Call(ctx, c, in)
+		}
+		all, err := account.ListIssuers.Call(ctx, c, op.None{})
+		if err != nil {
+			return billing.Issuer{}, err
+		}
+		named := slices.DeleteFunc(all.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.ID })
+		switch len(named) {
+		case 1:
+			return do.Call(ctx, c, account.OneIssuer{ID: named[0].ID})
+		case 0:
+			return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, to the letter", in.ID)
+		}
+		return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.ID)
 	}
-	all, err := account.ListIssuers.Call(ctx, c, op.None{})
-	if err != nil {
-		return billing.Issuer{}, err
-	}
-	named := slices.DeleteFunc(all.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.ID })
-	switch len(named) {
-	case 1:
-		return o.operation.Call(ctx, c, account.OneIssuer{ID: named[0].ID})
-	case 0:
-		return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, to the letter", in.ID)
-	}
-	return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.ID)
 }
 
 func nameIssuer(q kit.Asked) (account.OneIssuer, error) {
@@ -226,17 +187,10 @@ func issuerShowCommand(a *kit.App) *cobra.Command {
 		Use:     "show ISSUER",
 		Short:   "Show an issuer, named by its id or its URL",
 		Example: "  vacancy issuer show https://login.example.com",
-		Op:      issuerNamed{account.ShowIssuer},
+		Op:      issuerNamed(account.ShowIssuer),
 		Request: nameIssuer,
-		Result:  func(i billing.Issuer) kit.Result { return issuerResult(i) },
+		Print:   printIssuer,
 	}.Command(a)
-}
-
-// removedIssuerResult is an issuer whose tokens do not count any more.
-type removedIssuerResult billing.Issuer
-
-func (r removedIssuerResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "tokens of %s no longer count for %s\n", kit.Printable(r.Issuer), kit.Printable(r.Tenant))
 }
 
 func issuerRemoveCommand(a *kit.App) *cobra.Command {
@@ -246,17 +200,12 @@ func issuerRemoveCommand(a *kit.App) *cobra.Command {
 		Long: `End that tokens of an issuer count. Its tokens are refused from the next request on, by every
 instance within a second. What they did is kept, and calls that run complete.`,
 		Example: "  vacancy issuer remove https://login.example.com",
-		Op:      issuerNamed{account.RemoveIssuer},
+		Op:      issuerNamed(account.RemoveIssuer),
 		Request: nameIssuer,
-		Result:  func(i billing.Issuer) kit.Result { return removedIssuerResult(i) },
+		Print: func(w io.Writer, i billing.Issuer) {
+			fmt.Fprintf(w, "tokens of %s no longer count for %s\n", kit.Printable(i.Issuer), kit.Printable(i.Tenant))
+		},
 	}.Command(a)
-}
-
-// forgottenResult is a subject whose name was deleted.
-type forgottenResult billing.NamedSubject
-
-func (r forgottenResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "the name of subject %s is deleted\n", kit.Printable(r.ID))
 }
 
 func issuerForgetCommand(a *kit.App) *cobra.Command {
@@ -271,7 +220,9 @@ request stores its name again, unless the issuer is removed or the subject's tok
 		Request: func(q kit.Asked) (account.OneSubject, error) {
 			return account.OneSubject{One: account.One{Account: q.Args[0]}, Subject: q.Args[1]}, nil
 		},
-		Result: func(s billing.NamedSubject) kit.Result { return forgottenResult(s) },
+		Print: func(w io.Writer, s billing.NamedSubject) {
+			fmt.Fprintf(w, "the name of subject %s is deleted\n", kit.Printable(s.ID))
+		},
 	}.Command(a)
 }
 
@@ -285,7 +236,8 @@ type checkedToken struct {
 }
 
 func (r checkedToken) Print(w io.Writer) {
-	fmt.Fprintf(w, "the token counts at %s\n  issuer      %s\n  tenant      %s\n  subject     %s (%s)\n", kit.Printable(r.URL), kit.Printable(r.Issuer), kit.Printable(r.Tenant), kit.Printable(r.Subject), kit.Printable(r.Name))
+	fmt.Fprintf(w, "the token counts at %s\n", kit.Printable(r.URL))
+	kit.Members(w, "issuer", r.Issuer, "tenant", r.Tenant, "subject", r.Subject+" ("+r.Name+")")
 }
 
 func issuerCheckCommand(a *kit.App) *cobra.Command {

@@ -65,13 +65,6 @@ that were made.`
 	return c.Command(a)
 }
 
-// checkoutResult is a page where somebody pays.
-type checkoutResult billing.Checkout
-
-func (r checkoutResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "pay %s at %s\nuntil %s\n", r.Amount, kit.Printable(r.URL), r.Expires.Format(time.RFC3339))
-}
-
 func accountPayCommand(a *kit.App) *cobra.Command {
 	var key string
 	return kit.Operation[account.Payment, billing.Checkout]{
@@ -98,6 +91,8 @@ has the money as soon as the payment is confirmed. The key needs the scope manag
 			}
 			return err
 		},
-		Result: func(page billing.Checkout) kit.Result { return checkoutResult(page) },
+		Print: func(w io.Writer, page billing.Checkout) {
+			fmt.Fprintf(w, "pay %s at %s\nuntil %s\n", page.Amount, kit.Printable(page.URL), page.Expires.Format(time.RFC3339))
+		},
 	}.Command(a)
 }

@@ -3,14 +3,16 @@
 package moneycmd
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -29,10 +31,10 @@ var Group = kit.Group{
 }
 
 func priceCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var in, out, most string
 	var p price.Price
-	cmd := &cobra.Command{
+	var set bool
+	return kit.Operation[admin.One, vacantPrice]{
 		Use:   "price VACANT [DOLLARS]",
 		Short: "Show or set the price of a vacant's calls",
 		Long: `Show the price of a vacant's calls, or set it, from the next call on. 0 makes calls free.
@@ -54,101 +56,70 @@ card show the price.`,
   vacancy price clerk 0.002 --free 10
   vacancy price clerk 0 --in 3 --out 15 --most 0.05
   vacancy price clerk 0`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return showPrice(a, cmd, w, args[0])
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&in, "in", "", "`DOLLARS` for a million tokens of input")
+			fs.StringVar(&out, "out", "", "`DOLLARS` for a million tokens of output")
+			fs.StringVar(&most, "most", "", "the most `DOLLARS` that a call costs, if tokens have a price")
+			fs.Int64Var(&p.Free, "free", 0, "free calls a UTC day for each caller that signs")
+			fs.Int64Var(&p.FreeAddress, "free-address", 0, "free calls a UTC day for each address (default 3 times --free)")
+			fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether; 0 for no bound (default 100 times --free)")
+		},
+		Request: func(q kit.Asked) (vacant admin.One, err error) {
+			vacant.Vacant = q.Args[0]
+			if set = len(q.Args) == 2; !set {
+				for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
+					if q.Changed(name) {
+						return vacant, kit.WithHint(problem.New(problem.Usage, "--%s goes with DOLLARS", name), "vacancy price %s 0 --%s …", q.Args[0], name)
+					}
+				}
+				return vacant, nil
 			}
 			for _, one := range []struct {
 				flag, text string
 				to         *money.Amount
-			}{{"DOLLARS", args[1], &p.Flat}, {"--in", in, &p.In}, {"--out", out, &p.Out}, {"--most", most, &p.Most}} {
+			}{{"DOLLARS", q.Args[1], &p.Flat}, {"--in", in, &p.In}, {"--out", out, &p.Out}, {"--most", most, &p.Most}} {
 				if one.text == "" {
 					continue
 				}
 				n, err := kit.MicroDollars(one.flag, one.text)
 				if err != nil {
-					return err
+					return vacant, err
 				}
 				*one.to = money.Amount(n)
 			}
-			flags := cmd.Flags()
-			p.BoundFree(flags.Changed("free-address"), flags.Changed("free-all"))
+			p.BoundFree(q.Changed("free-address"), q.Changed("free-all"))
 			if err := p.Check(); err != nil {
-				return problem.Within(problem.Usage, "price", err)
+				return vacant, problem.Within(problem.Usage, "price", err)
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				v, err := admin.SetPrice.Call(cmd.Context(), c, admin.About(args[0], admin.PriceOf(p)))
-				if err != nil {
-					return err
-				}
-				r := priceResult{Vacant: v.Name, set: true}
-				if v.Price != nil {
-					r.Price = *v.Price
-				}
-				return a.Show(r)
-			})
+			return vacant, nil
 		},
-	}
-	fs := cmd.Flags()
-	fs.StringVar(&in, "in", "", "`DOLLARS` for a million tokens of input")
-	fs.StringVar(&out, "out", "", "`DOLLARS` for a million tokens of output")
-	fs.StringVar(&most, "most", "", "the most `DOLLARS` that a call costs, if tokens have a price")
-	fs.Int64Var(&p.Free, "free", 0, "free calls a UTC day for each caller that signs")
-	fs.Int64Var(&p.FreeAddress, "free-address", 0, "free calls a UTC day for each address (default 3 times --free)")
-	fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether; 0 for no bound (default 100 times --free)")
-	kit.HostFlags(fs, &w)
-	return cmd
+		Op: kit.CallerFunc[admin.One, vacantPrice](func(ctx context.Context, c op.Client, vacant admin.One) (vacantPrice, error) {
+			if !set {
+				now, err := admin.GetPrice.Call(ctx, c, admin.PriceVersion{One: vacant})
+				return vacantPrice{vacant.Vacant, now}, err
+			}
+			v, err := admin.SetPrice.Call(ctx, c, admin.About(vacant.Vacant, admin.PriceOf(p)))
+			r := vacantPrice{Vacant: v.Name}
+			if v.Price != nil {
+				r.Price = *v.Price
+			}
+			return r, err
+		}),
+		Print: func(w io.Writer, r vacantPrice) {
+			fmt.Fprintf(w, "%s%s: %s%s\n", kit.Printable(r.Vacant), kit.FormatIf(set, " now"), r.Price.String(), kit.FormatIf(r.Version > 0, " (version %d)", r.Version))
+			free := kit.Join(", ",
+				kit.FormatIf(r.Free > 0, "%d for each caller that signs", r.Free), kit.FormatIf(r.FreeAddress > 0, "%d for each address", r.FreeAddress),
+				kit.FormatIf(r.FreeAll > 0, "%d altogether", r.FreeAll),
+			)
+			fmt.Fprint(w, kit.FormatIf(free != "" && !r.Price.IsFree(), "free calls a day: %s\n", free),
+				kit.FormatIf(r.Unreported > 0, "unreported: %d answers of the last seven days, whose tokens the agent did not report\n", r.Unreported),
+				kit.FormatIf(r.Fee > 0, "the host's fee: %g %%\n", float64(r.Fee)/100))
+		},
+	}.Command(a)
 }
 
-// showPrice shows the price of a vacant's calls.
-func showPrice(a *kit.App, cmd *cobra.Command, w kit.Where, vacant string) error {
-	for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
-		if cmd.Flags().Changed(name) {
-			return kit.WithHint(problem.New(problem.Usage, "--%s goes with DOLLARS", name), "vacancy price %s 0 --%s …", vacant, name)
-		}
-	}
-	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-		p, err := admin.GetPrice.Call(cmd.Context(), c, admin.PriceVersion{One: admin.One{Vacant: vacant}})
-		if err != nil {
-			return err
-		}
-		return a.Show(priceResult{Vacant: vacant, CurrentPrice: p})
-	})
-}
-
-type priceResult struct {
+// vacantPrice is the price of a vacant's calls.
+type vacantPrice struct {
 	Vacant string `json:"vacant"`
 	admin.CurrentPrice
-
-	set bool
-}
-
-func (r priceResult) Print(w io.Writer) {
-	now := ""
-	if r.set {
-		now = " now"
-	}
-	fmt.Fprintf(w, "%s%s: %s", kit.Printable(r.Vacant), now, r.Price.String())
-	if r.Version > 0 {
-		fmt.Fprintf(w, " (version %d)", r.Version)
-	}
-	fmt.Fprintln(w)
-	var free []string
-	for _, one := range []struct {
-		n  int64
-		of string
-	}{{r.Free, "for each caller that signs"}, {r.FreeAddress, "for each address"}, {r.FreeAll, "altogether"}} {
-		if one.n > 0 {
-			free = append(free, fmt.Sprintf("%d %s", one.n, one.of))
-		}
-	}
-	if len(free) > 0 && !r.Price.IsFree() {
-		fmt.Fprintf(w, "free calls a day: %s\n", strings.Join(free, ", "))
-	}
-	if r.Unreported > 0 {
-		fmt.Fprintf(w, "unreported: %d answers of the last seven days, whose tokens the agent did not report\n", r.Unreported)
-	}
-	if r.Fee > 0 {
-		fmt.Fprintf(w, "the host's fee: %g %%\n", float64(r.Fee)/100)
-	}
 }

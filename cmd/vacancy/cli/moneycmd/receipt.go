@@ -64,16 +64,10 @@ type receiptResult struct {
 
 func (r receiptResult) Print(w io.Writer) {
 	one := r.Receipt
-	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(one.Charge), one.Position, r.names.Of(one.Vacant), r.names.Of(one.Caller), one.At().Format("2006-01-02 15:04:05 UTC"))
-	fmt.Fprintf(w, "  price       %s (version %d)\n  payment     %s\n", kit.Printable(one.Price), one.Version, kit.Printable(one.Payment))
-	if one.In+one.Out > 0 {
-		fmt.Fprintf(w, "  tokens      %d in, %d out\n", one.In, one.Out)
-	}
-	if one.Cut != "" {
-		fmt.Fprintf(w, "  answer cut  %s\n", kit.Printable(one.Cut))
-	}
-	fmt.Fprintf(w, "  vacant      %s\n  caller      %s\n", one.Vacant, one.Caller)
-	fmt.Fprintf(w, "  request     %s\n  answer      %s\n  signed by   host %s: verified\n", one.Request, one.Reply, one.Host)
+	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(one.Charge), one.Position, r.names.Of(one.Vacant), r.names.Of(one.Caller), kit.Moment(one.At()))
+	kit.Members(w, "price", fmt.Sprintf("%s (version %d)", one.Price, one.Version), "payment", one.Payment,
+		"tokens", kit.FormatIf(one.In+one.Out > 0, "%d in, %d out", one.In, one.Out), "answer cut", one.Cut, "vacant", one.Vacant, "caller", one.Caller,
+		"request", one.Request, "answer", one.Reply, "signed by", fmt.Sprintf("host %s: verified", one.Host))
 }
 
 func checkReceipt(a *kit.App, file, by string) error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -67,25 +66,23 @@ func (r usageResult) name(l *account.Line) string {
 
 // printTable prints the lines of each side, and their sums.
 func (r usageResult) printTable(w io.Writer) {
-	const total = "total"
-	wide := len(total)
-	r.rows(func(_ string, l *account.Line) { wide = max(wide, utf8.RuneCountInString(r.name(l))) })
-	fmt.Fprintf(w, "%-7s %-*s %9s %7s %12s %12s\n", "", wide, "", "answers", "voids", "charge", "fee")
-	row := func(side, name string, c usage.Counts) {
-		fmt.Fprintf(w, "%-7s %-*s %9d %7d %12s %12s\n", side, wide, name, c.Answers, c.Voids, c.Charge, c.Fee)
+	rows := [][]any{{"", "", "answers", "voids", "charge", "fee"}}
+	add := func(side, name string, c usage.Counts) {
+		rows = append(rows, []any{side, name, c.Answers, c.Voids, c.Charge, c.Fee})
 	}
-	for _, side := range []struct {
-		name  string
-		lines []account.Line
-	}{{"paid", r.Paid}, {"earned", r.Earned}} {
+	for i, lines := range [][]account.Line{r.Paid, r.Earned} {
+		side := []string{"paid", "earned"}[i]
 		var sum usage.Counts
-		for i := range side.lines {
-			row(side.name, r.name(&side.lines[i]), side.lines[i].Counts)
-			sum.Add(side.lines[i].Counts)
+		for i := range lines {
+			add(side, r.name(&lines[i]), lines[i].Counts)
+			sum.Add(lines[i].Counts)
 		}
-		if len(side.lines) > 1 {
-			row("", total, sum)
+		if len(lines) > 1 {
+			add("", "total", sum)
 		}
+	}
+	for _, line := range kit.Columns(rows...) {
+		fmt.Fprintln(w, line)
 	}
 }
 
@@ -265,16 +262,6 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 	return cmd
 }
 
-// statementResult is a month of an account.
-type statementResult account.Statement
-
-func (r statementResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s, %s\n  credited  %12s\n  spent     %12s\n  earned    %12s gross, %s fee, %s net\n  balance   %12s now\n", kit.Printable(r.Tenant), kit.Printable(r.Month), r.Credited, r.Spent, r.Gross, r.Fee, r.Net, r.Balance)
-	if r.Owed > 0 {
-		fmt.Fprintf(w, "  owed      %12s now\n", r.Owed)
-	}
-}
-
 func statementCommand(a *kit.App) *cobra.Command {
 	var month string
 	return kit.Operation[account.Month, account.Statement]{
@@ -287,6 +274,9 @@ func statementCommand(a *kit.App) *cobra.Command {
 			fs.StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default: the current month)")
 		},
 		Request: func(q kit.Asked) (account.Month, error) { return account.Month{One: q.Account(), Month: month}, nil },
-		Result:  func(s account.Statement) kit.Result { return statementResult(s) },
+		Print: func(w io.Writer, r account.Statement) {
+			fmt.Fprintf(w, "%s, %s\n  credited  %12s\n  spent     %12s\n  earned    %12s gross, %s fee, %s net\n  balance   %12s now\n", kit.Printable(r.Tenant), kit.Printable(r.Month), r.Credited, r.Spent, r.Gross, r.Fee, r.Net, r.Balance)
+			fmt.Fprint(w, kit.FormatIf(r.Owed > 0, "  owed      %12s now\n", r.Owed))
+		},
 	}.Command(a)
 }

@@ -22,11 +22,11 @@ func TestUsageHasNamesAndSums(t *testing.T) {
 	r.Earned = []account.Line{{Subject: "s1", Name: "änn\x1b", Counts: usage.Counts{Answers: 1, Charge: 10, Fee: 1}}}
 	var b strings.Builder
 	r.Print(&b)
-	want := `                         answers   voids       charge          fee
-paid    fox                    2       1       $0.004           $0
-paid    020000000000           3       0           $1           $0
-        total                  5       1       $1.004           $0
-earned  änn\u001b (s1)         1       0     $0.00001    $0.000001
+	want := `                        answers  voids    charge        fee
+paid    fox                   2      1    $0.004         $0
+paid    020000000000          3      0        $1         $0
+        total                 5      1    $1.004         $0
+earned  änn\u001b (s1)        1      0  $0.00001  $0.000001
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
@@ -36,7 +36,7 @@ earned  änn\u001b (s1)         1       0     $0.00001    $0.000001
 	r.Paid = []account.Line{{Caller: fox.String()}, {}}
 	b.Reset()
 	r.Print(&b)
-	for _, name := range []string{"paid    010000000000 ", "paid    other calls "} {
+	for _, name := range []string{"paid  010000000000 ", "paid  other calls "} {
 		if !strings.Contains(b.String(), "\n"+name) {
 			t.Errorf("got\n%s\nwant a line of %q", b.String(), name)
 		}
