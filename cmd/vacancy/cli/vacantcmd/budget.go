@@ -40,7 +40,7 @@ func budgetShowCommand(a *kit.App) *cobra.Command {
 		Op:      admin.GetBudget,
 		API:     kit.TenantAPI("the budget of a tenant, instead of the host's"),
 		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
-		Result:  func(b spend.Budget) kit.Result { return budgetResult(b) },
+		Print:   printBudget,
 	}.Command(a)
 }
 
@@ -62,14 +62,11 @@ func budgetSetCommand(a *kit.App) *cobra.Command {
 			}
 			return admin.ForTenant(q.Tenant, admin.DailyBudget{Daily: daily}), nil
 		},
-		Result: func(b spend.Budget) kit.Result { return budgetResult(b) },
+		Print: printBudget,
 	}.Command(a)
 }
 
-// budgetResult is the result of budget show and set.
-type budgetResult spend.Budget
-
-func (r budgetResult) Print(w io.Writer) {
+func printBudget(w io.Writer, r spend.Budget) {
 	whose := "vacants without a tenant"
 	if r.Tenant != "" {
 		whose = "tenant " + kit.Printable(r.Tenant)
@@ -88,7 +85,7 @@ counts only above the table's. An entry also applies to versions of the model, s
 NAME-20260401 and NAME-latest.`,
 		Example: "  vacancy models\n  vacancy models --json > models.json\n  vacancy models set models.json",
 		Op:      admin.GetModels,
-		Result:  showModels,
+		Print:   printModels,
 	}.Command(a)
 	cmd.AddCommand(modelsSetCommand(a))
 	return cmd
@@ -114,22 +111,17 @@ the version that priced them.`,
 			}
 			return op.Of(op.Raw[models.Shape](file)), nil
 		},
-		Result: showModels,
+		Print: printModels,
 	}.Command(a)
 }
 
-func showModels(t models.Table) kit.Result { return modelsResult(t) }
-
-// modelsResult is the result of models and models set.
-type modelsResult models.Table
-
-func (r modelsResult) Print(w io.Writer) {
-	wide := 28
-	for _, m := range r.Models {
-		wide = max(wide, len(m.Name))
+func printModels(w io.Writer, t models.Table) {
+	fmt.Fprintf(w, "version %d, dollars per million tokens\n", t.Version)
+	rows := [][]any{{"provider", "model", "in", "out", "cached", "tier"}}
+	for _, m := range t.Models {
+		rows = append(rows, []any{m.Provider, m.Name, m.In, m.Out, m.Cached, m.Tier})
 	}
-	fmt.Fprintf(w, "version %d, dollars per million tokens\n%-12s %-*s %8s %8s %8s  %s\n", r.Version, "provider", wide, "model", "in", "out", "cached", "tier")
-	for _, m := range r.Models {
-		fmt.Fprintf(w, "%-12s %-*s %8s %8s %8s  %s\n", kit.Printable(m.Provider), wide, kit.Printable(m.Name), m.In, m.Out, m.Cached, kit.Printable(string(m.Tier)))
+	for _, line := range kit.Columns(rows...) {
+		fmt.Fprintln(w, line)
 	}
 }

@@ -14,9 +14,8 @@ import (
 )
 
 func deleteCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var yes bool
-	cmd := &cobra.Command{
+	cmd := a.AdminCommand(&cobra.Command{
 		Use:   "delete VACANT",
 		Short: "Delete an archived vacant and its key",
 		Long: `Delete an archived vacant: its sealed key, its card and the state of its own calls.
@@ -31,35 +30,27 @@ command continues; repeating it has no effect.`,
 		Example: `  vacancy delete demo
   vacancy delete demo --yes
   vacancy delete demo --host aws --stage prod`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				return deleteVacant(a, cmd.Context(), c, args[0], yes)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
-}
-
-func deleteVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, what string, yes bool) error {
-	before, err := c.Show(ctx, what)
-	if err != nil {
-		return err
-	}
-	// The host refuses a vacant that is not archived, so that needs no
-	// confirmation.
-	if !yes && before.Deleted == "" && before.State.Closed() {
-		if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
-			return kit.WithHint(err, "vacancy delete %s --yes", what)
+	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
+		before, err := c.Show(ctx, args[0])
+		if err != nil {
+			return err
 		}
-	}
-	// By id: the name was shown, and must not be resolved again.
-	after, err := admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: before.ID.String()})
-	if err != nil {
-		return deleteHint(err, before)
-	}
-	return a.Show(deleteResult{after, before.Deleted != ""})
+		// The host refuses a vacant that is not archived, so that needs no
+		// confirmation.
+		if !yes && before.Deleted == "" && before.State.Closed() {
+			if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
+				return kit.WithHint(err, "vacancy delete %s --yes", args[0])
+			}
+		}
+		// By id: the name was shown, and must not be resolved again.
+		after, err := admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: before.ID.String()})
+		if err != nil {
+			return deleteHint(err, before)
+		}
+		return printDeleted(a, after, before.Deleted != "")
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
 }
 
 // deleteHint names the command that comes first.
@@ -75,16 +66,13 @@ func deleteHint(err error, v admin.Vacant) error {
 	return err
 }
 
-// deleteResult is the tombstone of a vacant.
-type deleteResult struct {
-	admin.Vacant
-	before bool // it was deleted before
-}
-
-func (r deleteResult) Print(w io.Writer) {
-	if r.before {
-		fmt.Fprintf(w, "%s was deleted before, at %s\n", r.Name, r.Deleted)
-		return
-	}
-	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its calls and its logbook stay; its name stays reserved for its tenant and the operator\n", r.Name)
+// printDeleted prints the tombstone of a vacant, which may have been deleted before.
+func printDeleted(a *kit.App, v admin.Vacant, before bool) error {
+	return a.Print(v, func(w io.Writer) {
+		if before {
+			fmt.Fprintf(w, "%s was deleted before, at %s\n", v.Name, v.Deleted)
+			return
+		}
+		fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its calls and its logbook stay; its name stays reserved for its tenant and the operator\n", v.Name)
+	})
 }

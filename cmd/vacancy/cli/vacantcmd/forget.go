@@ -43,24 +43,23 @@ destroyed; the agent does not get them any more.`,
 			}
 			return admin.About(q.Args[0], f), nil
 		},
-		Result: func(v admin.Vacant) kit.Result { return forgetResult{v.Name, v.ID, f} },
+		Object: func(v admin.Vacant) any { return forgotten{v.Name, v.ID, f} },
+		Print: func(w io.Writer, v admin.Vacant) {
+			of, in := "everybody", "in every thread"
+			if f.Caller != nil {
+				of = f.Caller.String()
+			}
+			if f.ContextID != nil {
+				in = fmt.Sprintf("in the thread %q", kit.Clip(*f.ContextID, 60))
+			}
+			fmt.Fprintf(w, "%s has forgotten what it said to %s %s\n", v.Name, of, kit.Printable(in))
+		},
 	}.Command(a)
 }
 
-// forgetResult says which answers an agent has forgotten.
-type forgetResult struct {
+// forgotten says which answers an agent has forgotten.
+type forgotten struct {
 	Name string      `json:"name"`
 	ID   identity.ID `json:"vacant_id"`
 	admin.Forgetting
-}
-
-func (r forgetResult) Print(w io.Writer) {
-	of, in := "everybody", "in every thread"
-	if r.Caller != nil {
-		of = r.Caller.String()
-	}
-	if r.ContextID != nil {
-		in = fmt.Sprintf("in the thread %q", kit.Clip(*r.ContextID, 60))
-	}
-	fmt.Fprintf(w, "%s has forgotten what it said to %s %s\n", r.Name, of, kit.Printable(in))
 }

@@ -1,7 +1,6 @@
 package vacantcmd
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -35,33 +34,23 @@ func formatSubstrate(spec string) string {
 }
 
 func (r vacantResult) Print(w io.Writer) {
+	fmt.Fprintln(w, kit.Paint(w, kit.Bold, r.Name))
+	kit.Members(w, "id", r.ID, "state", kit.Painted(kit.State(w, r.State, r.stateText())))
 	if r.Deleted != "" {
-		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  created     %s\n  deleted     %s\n", kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, string(r.State)), r.Created, r.Deleted)
+		kit.Members(w, "created", r.Created, "deleted", r.Deleted)
 	} else {
-		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
-			kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, r.stateText()), kit.Printable(r.Capability), kit.Printable(formatSubstrate(r.Substrate)), kit.Printable(r.Endpoint), r.Created)
+		kit.Members(w, "capability", r.Capability, "substrate", formatSubstrate(r.Substrate), "endpoint", r.Endpoint, "created", r.Created)
 	}
 	if r.described && r.Deleted == "" {
-		fmt.Fprintf(w, "  published   %s\n  calls       %s today (UTC)\n", publishedText(r.Published), callsText(r.CallsToday))
+		kit.Members(w, "published", publishedText(r.Published), "calls", callsText(r.CallsToday)+" today (UTC)")
 	}
-	if r.Tenant != "" {
-		fmt.Fprintf(w, "  tenant      %s\n", kit.Printable(r.Tenant))
-	}
+	kit.Members(w, "tenant", r.Tenant)
 	if r.Price != nil || r.described && r.Deleted == "" {
-		fmt.Fprintf(w, "  price       %s\n", r.Price)
+		kit.Members(w, "price", r.Price)
 	}
-	if r.Plain != "" {
-		fmt.Fprintf(w, "  plain       %s\n", kit.Printable(r.Plain))
-	}
-	if r.Work != "" {
-		fmt.Fprintf(w, "  work        %s at most\n", kit.Printable(r.Work))
-	}
+	kit.Members(w, "plain", r.Plain, "work", kit.FormatIf(r.Work != "", "%s at most", r.Work))
 	if r.Parent != nil {
-		how := "open"
-		if r.Closed {
-			how = "closed"
-		}
-		fmt.Fprintf(w, "  child of    %s, %s\n", r.Parent, how)
+		kit.Members(w, "child of", r.Parent.String()+map[bool]string{true: ", closed", false: ", open"}[r.Closed])
 	}
 	if r.Agent != nil {
 		writeAgent(w, r.Agent)
@@ -80,22 +69,14 @@ func (r vacantResult) Print(w io.Writer) {
 
 // stateText is the state, of show with its meaning.
 func (r vacantResult) stateText() string {
-	if r.described {
-		return string(r.State) + ": " + stateMeaning(r.State)
-	}
-	return string(r.State)
+	return string(r.State) + kit.FormatIf(r.described && r.Deleted == "", ": %s", stateMeaning(r.State))
 }
 
 // writeTools writes the tools that an agent is offered, and the tools that are left out.
 func writeTools(w io.Writer, t *admin.Tools) {
-	if len(t.Offered) > 0 {
-		fmt.Fprintf(w, "  offered     %s\n", kit.Printable(kit.Clip(strings.Join(t.Offered, ", "), kit.MaxShownCause)))
-	}
-	for _, line := range kit.LeftOutLines(t.LeftOut) {
-		fmt.Fprintf(w, "  left out    %s\n", line)
-	}
+	kit.Members(w, "offered", kit.Clip(strings.Join(t.Offered, ", "), kit.MaxShownCause), "left out", kit.LeftOutLines(t.LeftOut))
 	if t.Failure != nil {
-		fmt.Fprintf(w, "  warning     its tools are not known: %s\n", kit.Printable(kit.Clip(t.Failure.String(), kit.MaxShownCause)))
+		kit.Members(w, "warning", "its tools are not known: "+kit.Clip(t.Failure.String(), kit.MaxShownCause))
 	}
 }
 
@@ -104,12 +85,8 @@ func writeToolTexts(w io.Writer, t *admin.ToolTexts) {
 	shown := func(s string) string { return kit.Printable(kit.Clip(s, kit.MaxShownCause)) }
 	for _, c := range t.Calls {
 		for _, one := range c.Tools {
-			cut := ""
-			if one.Cut {
-				cut = ", cut"
-			}
-			fmt.Fprintf(w, "  tool        %s in call %d: %s, %d ms%s\n    asked     %s\n    answered  %s\n",
-				kit.Printable(one.Name), c.Position, kit.Printable(string(one.Outcome)), one.MS, cut, shown(one.Arguments), shown(one.Result))
+			kit.Members(w, "tool", fmt.Sprintf("%s in call %d: %s, %d ms%s", one.Name, c.Position, one.Outcome, one.MS, kit.FormatIf(one.Cut, ", cut")))
+			fmt.Fprintf(w, "    asked     %s\n    answered  %s\n", shown(one.Arguments), shown(one.Result))
 		}
 	}
 	switch {
@@ -121,62 +98,39 @@ func writeToolTexts(w io.Writer, t *admin.ToolTexts) {
 	}
 }
 
-// cardResult is only the signed card, for files.
-type cardResult struct{ json.RawMessage }
-
-func (r cardResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
-
 // listedVacant is a vacant in a list.
 type listedVacant struct {
 	admin.Vacant
 	Address string `json:"address,omitempty"`
 }
 
-// listResult is all vacants of a host.
-type listResult struct {
-	Vacants []listedVacant `json:"vacants"`
-}
-
-func newListResult(all []admin.Vacant) listResult {
-	r := listResult{make([]listedVacant, len(all))}
-	for i := range all {
-		r.Vacants[i] = listedVacant{all[i], kit.HandoutOf(&all[i]).Address}
+func listObject(all admin.Page) any {
+	vacants := make([]listedVacant, len(all.Vacants))
+	for i, v := range all.Vacants {
+		vacants[i] = listedVacant{v, kit.HandoutOf(&v).Address}
 	}
-	return r
+	return map[string]any{"vacants": vacants}
 }
 
-func (r listResult) Print(w io.Writer) {
+func printVacants(w io.Writer, r admin.Page) {
 	if len(r.Vacants) == 0 {
 		fmt.Fprintln(w, "no vacants")
 		return
 	}
-	rows := [][]string{{"NAME", "STATE", "PUBLISHED", "PRICE", "TODAY", "ADDRESS", "CAPABILITY"}}
+	rows := [][]any{{"NAME", "STATE", "PUBLISHED", "PRICE", "TODAY", "ADDRESS", "CAPABILITY"}}
 	states := map[lifecycle.State]bool{}
 	for i := range r.Vacants {
 		v := &r.Vacants[i]
 		states[v.State] = true
+		state := kit.Painted(kit.State(w, v.State, string(v.State)))
 		if v.Deleted != "" {
-			rows = append(rows, []string{v.Name, string(v.State), "", "", "", "", "(deleted, " + v.ID.Short() + ")"})
+			rows = append(rows, []any{v.Name, state, "", "", "", "", "(deleted, " + v.ID.Short() + ")"})
 			continue
 		}
-		rows = append(rows, []string{v.Name, string(v.State), publishedText(v.Published), shortPrice(v.Price), callsText(v.CallsToday), v.Address, kit.Printable(kit.Clip(v.Capability, 40))})
+		rows = append(rows, []any{v.Name, state, publishedText(v.Published), shortPrice(v.Price), callsText(v.CallsToday), kit.HandoutOf(v).Address, kit.Clip(v.Capability, 40)})
 	}
-	wide := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			wide[i] = max(wide[i], len(cell))
-		}
-	}
-	for n, row := range rows {
-		line := ""
-		for i, cell := range row {
-			cell = fmt.Sprintf("%-*s  ", wide[i], cell)
-			if n > 0 && i == 1 {
-				cell = kit.State(w, r.Vacants[n-1].State, cell)
-			}
-			line += cell
-		}
-		fmt.Fprintln(w, kit.Fit(w, strings.TrimRight(line, " ")))
+	for _, line := range kit.Columns(rows...) {
+		fmt.Fprintln(w, kit.Fit(w, line))
 	}
 	fmt.Fprintln(w)
 	for _, s := range lifecycle.States() {

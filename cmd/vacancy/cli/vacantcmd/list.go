@@ -23,6 +23,7 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 			all.Vacants, in.Cursor = append(all.Vacants, page.Vacants...), page.Next
 			return page.Next != ""
 		},
-		Result: func(all admin.Page) kit.Result { return newListResult(all.Vacants) },
+		Object: listObject,
+		Print:  printVacants,
 	}.Command(a)
 }

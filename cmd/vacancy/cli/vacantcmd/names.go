@@ -36,7 +36,17 @@ func namesListCommand(a *kit.App) *cobra.Command {
 			all.Names, all.Count, in.Cursor = append(all.Names, page.Names...), page.Count, page.Next
 			return page.Next != ""
 		},
-		Result: func(all admin.Names) kit.Result { return namesResult{all.Names, all.Count} },
+		Object: func(all admin.Names) any { return namesObject{all.Names, all.Count} },
+		Print: func(w io.Writer, r admin.Names) {
+			for _, n := range r.Names {
+				why := "given up by a rename"
+				if n.Deleted != nil {
+					why = "of deleted vacant " + n.Deleted.Short()
+				}
+				fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
+			}
+			fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
+		},
 	}.Command(a)
 }
 
@@ -50,30 +60,14 @@ instead.`,
 		Example: "  vacancy names release shop",
 		Op:      admin.ReleaseName,
 		Request: func(q kit.Asked) (admin.OneName, error) { return admin.OneName{Name: q.Args[0]}, nil },
-		Result:  func(n admin.Name) kit.Result { return releasedName(n) },
+		Print: func(w io.Writer, r admin.Name) {
+			fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, ofTenant(r.Tenant))
+		},
 	}.Command(a)
 }
 
-// namesResult is the result of names list.
-type namesResult struct {
+// namesObject is the object of names list.
+type namesObject struct {
 	Names []admin.Name `json:"names"`
 	Count int          `json:"count"`
-}
-
-func (r namesResult) Print(w io.Writer) {
-	for _, n := range r.Names {
-		why := "given up by a rename"
-		if n.Deleted != nil {
-			why = "of deleted vacant " + n.Deleted.Short()
-		}
-		fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
-	}
-	fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
-}
-
-// releasedName is the result of names release.
-type releasedName admin.Name
-
-func (r releasedName) Print(w io.Writer) {
-	fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, ofTenant(r.Tenant))
 }

@@ -1,6 +1,7 @@
 package vacantcmd
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
@@ -8,8 +9,7 @@ import (
 )
 
 func plainCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return a.AdminCommand(&cobra.Command{
 		Use:   "plain VACANT open|off|shared",
 		Short: "Set what callers without a key may do",
 		Long: `Set what callers without a key may do: any A2A client that is pointed at the vacant's URL.
@@ -24,12 +24,7 @@ The calls of such callers have rows in the vacant's chains like all others, and 
 checks them. They do not count as recommendations.`,
 		Example: `  vacancy plain clerk off
   vacancy plain clerk open`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				return updateVacant(a, cmd.Context(), c, args[0], admin.Update{Plain: &args[1]}, true)
-			})
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
+		return updateVacant(a, ctx, c, args[0], admin.Update{Plain: &args[1]}, true)
+	})
 }

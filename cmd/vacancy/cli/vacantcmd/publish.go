@@ -203,19 +203,13 @@ func PublishedOf(p *admin.Published) publishedResult {
 }
 
 func (r publishedResult) Print(w io.Writer) {
-	was := ""
-	if r.Unchanged {
-		was = "; nothing changed"
-	}
+	was := kit.FormatIf(r.Unchanged, "; nothing changed")
 	switch {
 	case r.Revoked:
 		fmt.Fprintf(w, "%s: its key is revoked, event %d%s\n", r.Name, r.Seq, was)
 	case r.Visibility == lifecycle.Public:
-		fmt.Fprintf(w, "%s is published, event %d%s\n", r.Name, r.Seq, was)
-		fmt.Fprintf(w, "  found by  %s\n", kit.Printable(r.Capability))
-		if r.Address == "" {
-			fmt.Fprintf(w, "  called at %s\n", kit.Printable(r.Endpoint))
-		}
+		fmt.Fprintf(w, "%s is published, event %d%s\n  found by  %s\n", r.Name, r.Seq, was, kit.Printable(r.Capability))
+		fmt.Fprint(w, kit.FormatIf(r.Address == "", "  called at %s\n", kit.Printable(r.Endpoint)))
 		if r.Unreached {
 			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
 		}

@@ -12,9 +12,8 @@ import (
 )
 
 func removeCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var yes bool
-	cmd := &cobra.Command{
+	cmd := a.AdminCommand(&cobra.Command{
 		Use:   "remove VACANT",
 		Short: "End a vacant: sink, archive and delete it",
 		Long: `End a vacant in one step: sink it, so that it takes no call any more, archive it, and
@@ -23,47 +22,39 @@ Its name stays reserved: only its tenant and the operator may use it again ("vac
 names"). After an interruption the same command continues.`,
 		Example: `  vacancy remove demo
   vacancy remove demo --yes`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				return remove(a, cmd.Context(), c, args[0], yes)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
-}
-
-func remove(a *kit.App, ctx context.Context, c *kit.AdminAPI, what string, yes bool) error {
-	before, err := c.Show(ctx, what)
-	if err != nil {
-		return err
-	}
-	if before.Deleted != "" {
-		return a.Show(deleteResult{before, true})
-	}
-	if !yes {
-		question := fmt.Sprintf("%s will never take a call again, and its key will be destroyed; its history stays. Type its name to remove it:", before.Name)
-		if err := a.Ask(ctx, question, before.Name); err != nil {
-			return kit.WithHint(err, "vacancy remove %s --yes", what)
-		}
-	}
-	// By id: the name was shown, and must not be resolved again.
-	id, v := before.ID.String(), before
-	for _, step := range []struct {
-		due bool
-		do  func() (admin.Vacant, error)
-	}{
-		{!v.State.Closed(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.One{Vacant: id}) }},
-		{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.One{Vacant: id}) }},
-		{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: id}) }},
-	} {
-		if !step.due {
-			continue
-		}
-		if v, err = step.do(); err != nil {
+	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
+		before, err := c.Show(ctx, args[0])
+		if err != nil {
 			return err
 		}
-	}
-	return a.Show(deleteResult{v, false})
+		if before.Deleted != "" {
+			return printDeleted(a, before, true)
+		}
+		if !yes {
+			question := fmt.Sprintf("%s will never take a call again, and its key will be destroyed; its history stays. Type its name to remove it:", before.Name)
+			if err := a.Ask(ctx, question, before.Name); err != nil {
+				return kit.WithHint(err, "vacancy remove %s --yes", args[0])
+			}
+		}
+		// By id: the name was shown, and must not be resolved again.
+		id, v := before.ID.String(), before
+		for _, step := range []struct {
+			due bool
+			do  func() (admin.Vacant, error)
+		}{
+			{!v.State.Closed(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+			{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+			{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+		} {
+			if !step.due {
+				continue
+			}
+			if v, err = step.do(); err != nil {
+				return err
+			}
+		}
+		return printDeleted(a, v, false)
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
 }

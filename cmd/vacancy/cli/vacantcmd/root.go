@@ -35,18 +35,14 @@ func vacantAtRootCommand(a *kit.App) *cobra.Command {
 			}
 			return in, nil
 		},
-		Result: func(r admin.Root) kit.Result { return rootResult{r} },
+		Print: func(w io.Writer, r admin.Root) {
+			vacant := "no vacant"
+			if r.Vacant != nil {
+				vacant = *r.Vacant
+			}
+			fmt.Fprintf(w, "%s answers at the host's own address\n", vacant)
+		},
 	}.Command(a)
 	cmd.Args = kit.Arguments(0, 1)
 	return cmd
-}
-
-type rootResult struct{ admin.Root }
-
-func (r rootResult) Print(w io.Writer) {
-	if r.Vacant == nil {
-		fmt.Fprintln(w, "no vacant answers at the host's own address")
-		return
-	}
-	fmt.Fprintf(w, "%s answers at the host's own address\n", *r.Vacant)
 }

@@ -108,7 +108,10 @@ func SetSecret(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[
 			in.Body.Value, err = secretValue(a, q.Command+" "+q.Args[0])
 			return in, err
 		},
-		Result: func(info secrets.Info) kit.Result { return secretResult{tenant, info} },
+		Object: func(info secrets.Info) any { return setSecret{tenant, info} },
+		Print: func(w io.Writer, r secrets.Info) {
+			fmt.Fprintf(w, "secret %s%s, version %d, is bound to %s\n", kit.Printable(r.Name), ofTenant(tenant), r.Version, kit.Printable(strings.Join(r.Hosts, ", ")))
+		},
 	}
 }
 
@@ -146,7 +149,11 @@ func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secre
 	return kit.Operation[admin.OfTenant, admin.Secrets]{
 		Op:      kind.List,
 		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
-		Result:  func(all admin.Secrets) kit.Result { return secretsResult(all) },
+		Print: func(w io.Writer, r admin.Secrets) {
+			kit.Table(w, "no secrets"+ofTenant(r.Tenant), r.Secrets, func(s secrets.Info) []any {
+				return []any{s.Name, fmt.Sprintf("version %d of %s, bound to %s", s.Version, s.Time.Format(time.RFC3339), strings.Join(s.Hosts, ", "))}
+			})
+		},
 	}
 }
 
@@ -169,18 +176,17 @@ func DeleteSecret(kind admin.SecretOps) kit.Operation[admin.OneSecret, op.None] 
 			deleted = secretOf(q)
 			return deleted, nil
 		},
-		Result: func(op.None) kit.Result { return secretDeleted{deleted.Name, deleted.Tenant, true} },
+		Object: func(op.None) any { return deletedSecret{deleted.Name, deleted.Tenant, true} },
+		Print: func(w io.Writer, _ op.None) {
+			fmt.Fprintf(w, "secret %s%s is deleted\n", kit.Printable(deleted.Name), ofTenant(deleted.Tenant))
+		},
 	}
 }
 
-// secretResult is the result of secret set.
-type secretResult struct {
+// setSecret is the object of secret set.
+type setSecret struct {
 	Tenant string `json:"tenant,omitempty"`
 	secrets.Info
-}
-
-func (r secretResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "secret %s%s, version %d, is bound to %s\n", kit.Printable(r.Name), ofTenant(r.Tenant), r.Version, kit.Printable(strings.Join(r.Hosts, ", ")))
 }
 
 func ofTenant(tenant string) string {
@@ -190,25 +196,9 @@ func ofTenant(tenant string) string {
 	return " of tenant " + kit.Printable(tenant)
 }
 
-type secretsResult admin.Secrets
-
-func (r secretsResult) Print(w io.Writer) {
-	if len(r.Secrets) == 0 {
-		fmt.Fprintln(w, "no secrets"+ofTenant(r.Tenant))
-		return
-	}
-	for _, s := range r.Secrets {
-		fmt.Fprintf(w, "%-16s  version %d of %s, bound to %s\n", kit.Printable(s.Name), s.Version, s.Time.Format(time.RFC3339), kit.Printable(strings.Join(s.Hosts, ", ")))
-	}
-}
-
-// secretDeleted is the result of secret delete.
-type secretDeleted struct {
+// deletedSecret is the object of secret delete.
+type deletedSecret struct {
 	Name    string `json:"name"`
 	Tenant  string `json:"tenant,omitempty"`
 	Deleted bool   `json:"deleted"`
-}
-
-func (r secretDeleted) Print(w io.Writer) {
-	fmt.Fprintf(w, "secret %s%s is deleted\n", kit.Printable(r.Name), ofTenant(r.Tenant))
 }

@@ -2,6 +2,8 @@ package vacantcmd
 
 import (
 	"context"
+	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +49,7 @@ vacant or an id.
 					return problem.New(problem.Gone, "%s was deleted, and its card with it", v.Name)
 				}
 				if card {
-					return a.Show(cardResult{r.Card})
+					return a.Print(r.Card, func(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Card) })
 				}
 				if r.Agent, err = agentOf(cmd.Context(), c, &v); err != nil {
 					return err

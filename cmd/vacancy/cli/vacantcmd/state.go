@@ -39,13 +39,12 @@ func stateCommands(a *kit.App) (commands []*cobra.Command) {
 }
 
 func stateCommand(a *kit.App, s stateChange) *cobra.Command {
-	var w kit.Where
 	var yes bool
 	example := fmt.Sprintf("  vacancy %s demo", s.verb)
 	if s.question != "" {
 		example += fmt.Sprintf("\n  vacancy %s demo --yes", s.verb)
 	}
-	cmd := &cobra.Command{
+	cmd := a.AdminCommand(&cobra.Command{
 		Use:   s.verb + " VACANT",
 		Short: s.short,
 		Long: s.long + `
@@ -53,40 +52,27 @@ func stateCommand(a *kit.App, s stateChange) *cobra.Command {
 The change is an entry in the vacant's logbook, signed by its key. A vacant that is
 already in the state is not changed.`,
 		Example: example,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				return changeState(a, cmd.Context(), c, s, args[0], yes)
-			})
-		},
-	}
+	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
+		before, err := c.Show(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if s.question != "" && !yes {
+			if err := a.Ask(ctx, fmt.Sprintf(s.question, before.Name), before.Name); err != nil {
+				return kit.WithHint(err, "vacancy %s %s --yes", s.verb, args[0])
+			}
+		}
+		// By id: the name was shown, and must not be resolved again.
+		after, err := s.to.Call(ctx, c, admin.One{Vacant: before.ID.String()})
+		if err != nil {
+			return err
+		}
+		return a.Print(after, func(w io.Writer) {
+			fmt.Fprintf(w, "%s is %s\n", after.Name, kit.State(w, after.State, string(after.State)))
+		})
+	})
 	if s.question != "" {
 		cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
-	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
-}
-
-func changeState(a *kit.App, ctx context.Context, c *kit.AdminAPI, s stateChange, what string, yes bool) error {
-	before, err := c.Show(ctx, what)
-	if err != nil {
-		return err
-	}
-	if s.question != "" && !yes {
-		if err := a.Ask(ctx, fmt.Sprintf(s.question, before.Name), before.Name); err != nil {
-			return kit.WithHint(err, "vacancy %s %s --yes", s.verb, what)
-		}
-	}
-	// By id: the name was shown, and must not be resolved again.
-	after, err := s.to.Call(ctx, c, admin.One{Vacant: before.ID.String()})
-	if err != nil {
-		return err
-	}
-	return a.Show(stateResult{after})
-}
-
-// stateResult is a vacant after a change of state.
-type stateResult struct{ admin.Vacant }
-
-func (r stateResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s is %s\n", r.Name, kit.State(w, r.State, string(r.State)))
 }
