@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,149 +52,103 @@ func errNoTierKey() error {
 	return kit.WithHint(problem.New(problem.Usage, "expected a key with a tier in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --tier free")
 }
 
-// agpFlags are the flags of commands that send an envelope.
-func agpFlags(cmd *cobra.Command, w *kit.Where, from *string) {
-	cmd.Flags().StringVar(from, "from", "vacancy-cli", "the `AGENT` that asks")
-	kit.HostFlags(cmd.Flags(), w)
+// sendCommand returns cmd, which sends an envelope and prints the answer.
+func sendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, payload func(args []string) (map[string]any, error), print func(io.Writer, T)) *cobra.Command {
+	var w kit.Where
+	var from string
+	cmd.Flags().StringVar(&from, "from", "vacancy-cli", "the `AGENT` that asks")
+	kit.HostFlags(cmd.Flags(), &w)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		in, err := payload(args)
+		if err != nil {
+			return err
+		}
+		c, err := agpClient(a, cmd.Context(), w, from)
+		if err != nil {
+			return err
+		}
+		raw, err := c.Send(cmd.Context(), "", intent, in, nil)
+		if err != nil {
+			return err
+		}
+		return printAnswer(a, raw, print)
+	}
+	return cmd
 }
 
-// agpSend sends an envelope and shows the answer as T.
-func agpSend[T any, R interface {
-	*T
-	kit.Result
-}](ctx context.Context, a *kit.App, w kit.Where, from, to, intent string, payload map[string]any, header http.Header) error {
-	c, err := agpClient(a, ctx, w, from)
-	if err != nil {
-		return err
-	}
-	raw, err := c.Send(ctx, to, intent, payload, header)
-	if err != nil {
-		return err
-	}
-	out := R(new(T))
-	if err := json.Unmarshal(raw, out); err != nil {
+// printAnswer prints an answer of AGP.
+func printAnswer[T any](a *kit.App, raw []byte, print func(io.Writer, T)) error {
+	var out T
+	if err := json.Unmarshal(raw, &out); err != nil {
 		return problem.Wrap(problem.Untrusted, err, "the answer is not an AGP answer")
 	}
-	return a.Show(out)
+	return a.Print(out, func(w io.Writer) { print(w, out) })
 }
 
-type pingResult agp.Ping
-
-func (r *pingResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s as %s, tier %s: %d venues\n", r.Status, kit.Printable(r.Agent), r.Tier, r.Venues)
+// givenOnly returns the texts that are not empty.
+func givenOnly(texts map[string]string) map[string]any {
+	payload := map[string]any{}
+	for name, text := range texts {
+		if text != "" {
+			payload[name] = text
+		}
+	}
+	return payload
 }
 
 func agpPingCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var from string
-	cmd := &cobra.Command{
-		Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return agpSend[pingResult](cmd.Context(), a, w, from, "", "network.ping", map[string]any{}, nil)
-		},
-	}
-	agpFlags(cmd, &w, &from)
-	return cmd
+	cmd := &cobra.Command{Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping"}
+	return sendCommand(a, cmd, "network.ping", func([]string) (map[string]any, error) { return map[string]any{}, nil }, func(w io.Writer, r agp.Ping) {
+		fmt.Fprintf(w, "%s as %s, tier %s: %d venues\n", r.Status, kit.Printable(r.Agent), r.Tier, r.Venues)
+	})
 }
 
-func showVenues(w io.Writer, all []agp.Venue) {
-	if len(all) == 0 {
-		fmt.Fprintln(w, "no venues")
-		return
-	}
-	wide := 4
-	for i := range all {
-		wide = max(wide, len(all[i].Slug))
-	}
-	for i := range all {
-		v := &all[i]
-		state := ""
-		if !v.Live {
-			state = "  not reached now"
-		}
-		fmt.Fprintf(w, "%-*s  %s, %s in %s%s\n", wide, kit.Printable(v.Slug), kit.Printable(v.Name), kit.Printable(v.Category), kit.Printable(v.Location), state)
-	}
+func printVenues(w io.Writer, all []agp.Venue) {
+	kit.Table(w, "no venues", all, func(v agp.Venue) []any {
+		return []any{v.Slug, fmt.Sprintf("%s, %s in %s", v.Name, v.Category, v.Location), kit.FormatIf(!v.Live, "not reached now")}
+	})
 }
-
-type venueSearchResult agp.Search
-
-func (r *venueSearchResult) Print(w io.Writer) { showVenues(w, r.Venues) }
 
 func agpSearchCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var from, location, category string
+	var location, category string
 	var limit int
-	cmd := &cobra.Command{
-		Use: "search [WORDS...]", Short: "Search venues", Example: "  vacancy agp search \"sunset dinner\" --location canggu --limit 5",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			payload := map[string]any{"query": strings.Join(args, " "), "limit": limit}
-			for name, s := range map[string]string{"location": location, "category": category} {
-				if s != "" {
-					payload[name] = s
-				}
-			}
-			return agpSend[venueSearchResult](cmd.Context(), a, w, from, "", "booking.search", payload, nil)
-		},
-	}
+	cmd := &cobra.Command{Use: "search [WORDS...]", Short: "Search venues", Example: "  vacancy agp search \"sunset dinner\" --location canggu --limit 5"}
 	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or a place that it serves")
 	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
 	cmd.Flags().IntVar(&limit, "limit", 10, "the most venues to show, 1 to 50")
-	agpFlags(cmd, &w, &from)
-	return cmd
-}
-
-type venueListResult agp.List
-
-func (r *venueListResult) Print(w io.Writer) {
-	showVenues(w, r.Venues)
-	if r.Next != nil {
-		fmt.Fprintf(w, "more: --cursor %s\n", kit.Printable(*r.Next))
-	}
+	return sendCommand(a, cmd, "booking.search", func(args []string) (map[string]any, error) {
+		payload := givenOnly(map[string]string{"location": location, "category": category})
+		payload["query"], payload["limit"] = strings.Join(args, " "), limit
+		return payload, nil
+	}, func(w io.Writer, r agp.Search) { printVenues(w, r.Venues) })
 }
 
 func agpVenuesCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var from, location, category, cursor string
-	cmd := &cobra.Command{
-		Use: "venues", Short: "List venues by category and location", Example: "  vacancy agp venues --category restaurant",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			payload := map[string]any{}
-			for name, s := range map[string]string{"location": location, "category": category, "cursor": cursor} {
-				if s != "" {
-					payload[name] = s
-				}
-			}
-			return agpSend[venueListResult](cmd.Context(), a, w, from, "", "venue.list", payload, nil)
-		},
-	}
+	var location, category, cursor string
+	cmd := &cobra.Command{Use: "venues", Short: "List venues by category and location", Example: "  vacancy agp venues --category restaurant"}
 	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or a place that it serves")
 	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "the cursor of the next page, as printed under a page")
-	agpFlags(cmd, &w, &from)
-	return cmd
+	return sendCommand(a, cmd, "venue.list", func([]string) (map[string]any, error) {
+		return givenOnly(map[string]string{"location": location, "category": category, "cursor": cursor}), nil
+	}, func(w io.Writer, r agp.List) {
+		printVenues(w, r.Venues)
+		if r.Next != nil {
+			fmt.Fprintf(w, "more: --cursor %s\n", kit.Printable(*r.Next))
+		}
+	})
 }
 
-type confirmResult agp.Confirm
-
-func (r *confirmResult) Print(w io.Writer) {
+func printConfirm(w io.Writer, r agp.Confirm) {
 	fmt.Fprintf(w, "booking %s at %s: %s\n", kit.Printable(r.Booking), kit.Printable(r.Venue.Name), kit.Printable(r.Status))
 	if r.Metered != nil {
-		fmt.Fprintf(w, "  cost    $%s\n", kit.Printable(r.Metered.Amount))
+		kit.Members(w, "cost", "$"+r.Metered.Amount)
 	}
-	if r.VenuePrice != "" {
-		fmt.Fprintf(w, "  venue   up to $%s\n", kit.Printable(r.VenuePrice))
-	}
-	if len(r.Result) > 0 {
-		fmt.Fprintf(w, "  result  %s\n", kit.Printable(string(r.Result)))
-	}
-	if r.Cut != "" {
-		fmt.Fprintf(w, "  answer cut  %s\n", kit.Printable(r.Cut))
-	}
+	kit.Members(w, "venue", kit.FormatIf(r.VenuePrice != "", "up to $%s", r.VenuePrice), "result", string(r.Result), "answer cut", r.Cut)
 }
 
 func agpConfirmCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var from, at, guest, contact, notes, input, once, most string
+	var at, guest, contact, notes, input, once, most string
 	var party int64
 	cmd := &cobra.Command{
 		Use:   "confirm VENUE",
@@ -207,24 +160,6 @@ price charges for its answer, too: the most that it charges is held until the an
 --once KEY, a repeated command makes only one booking.`,
 		Example: `  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2 --guest "A. Guest"
   vacancy agp confirm clerk --input '{"task": "summarise this"}' --once job-17`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			payload := map[string]any{"venue_slug": args[0], "party_size": party}
-			for name, s := range map[string]string{"starts_at": at, "notes": notes, "idempotency_key": once, "max_price_usd": most} {
-				if s != "" {
-					payload[name] = s
-				}
-			}
-			if guest != "" || contact != "" {
-				payload["guest"] = map[string]string{"name": guest, "contact": contact}
-			}
-			if input != "" {
-				if !json.Valid([]byte(input)) {
-					return &problem.Error{Kind: problem.Usage, Field: "--input", Want: "JSON", Got: fmt.Sprintf("%.40q", input)}
-				}
-				payload["input"] = json.RawMessage(input)
-			}
-			return agpSend[confirmResult](cmd.Context(), a, w, from, "", "booking.confirm", payload, nil)
-		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&at, "at", "", "when it starts, a `TIME` with its offset")
@@ -235,8 +170,20 @@ price charges for its answer, too: the most that it charges is held until the an
 	fs.StringVar(&input, "input", "", "a job, in `JSON`")
 	fs.StringVar(&once, "once", "", "an idempotency `KEY`")
 	fs.StringVar(&most, "max-price", "", "the most `DOLLARS` that the booking and its venue may cost")
-	agpFlags(cmd, &w, &from)
-	return cmd
+	return sendCommand(a, cmd, "booking.confirm", func(args []string) (map[string]any, error) {
+		payload := givenOnly(map[string]string{"starts_at": at, "notes": notes, "idempotency_key": once, "max_price_usd": most})
+		payload["venue_slug"], payload["party_size"] = args[0], party
+		if guest != "" || contact != "" {
+			payload["guest"] = map[string]string{"name": guest, "contact": contact}
+		}
+		if input != "" {
+			if !json.Valid([]byte(input)) {
+				return nil, &problem.Error{Kind: problem.Usage, Field: "--input", Want: "JSON", Got: fmt.Sprintf("%.40q", input)}
+			}
+			payload["input"] = json.RawMessage(input)
+		}
+		return payload, nil
+	}, printConfirm)
 }
 
 type networkStatus struct {
@@ -246,10 +193,6 @@ type networkStatus struct {
 	Version string `json:"network_version"`
 	Window  int    `json:"window_seconds"`
 	Time    string `json:"timestamp"`
-}
-
-func (r networkStatus) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d venues, %d agents in the last %d s, version %s\n", kit.Printable(r.Status), r.Venues, r.Active, r.Window, kit.Printable(r.Version))
 }
 
 func agpStatusCommand(a *kit.App) *cobra.Command {
@@ -265,11 +208,9 @@ func agpStatusCommand(a *kit.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var s networkStatus
-			if err := json.Unmarshal(raw, &s); err != nil {
-				return problem.Wrap(problem.Untrusted, err, "the answer is not an AGP answer")
-			}
-			return a.Show(s)
+			return printAnswer(a, raw, func(w io.Writer, r networkStatus) {
+				fmt.Fprintf(w, "%s: %d venues, %d agents in the last %d s, version %s\n", kit.Printable(r.Status), r.Venues, r.Active, r.Window, kit.Printable(r.Version))
+			})
 		},
 	}
 	kit.HostFlags(cmd.Flags(), &w)

@@ -61,23 +61,14 @@ func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(
 // isOperator reports whether the person has no key of an account.
 func isOperator(a *kit.App) bool { return a.Env[kit.AccountKeyEnv] == "" }
 
-// bookingsResult is bookings, the oldest first.
-type bookingsResult struct {
-	Bookings []agp.Booking `json:"bookings"`
-}
-
-func (r bookingsResult) Print(w io.Writer) {
-	if len(r.Bookings) == 0 {
-		fmt.Fprintln(w, "no bookings")
-	}
-	for i := range r.Bookings {
-		b := &r.Bookings[i]
+func printBookings(w io.Writer, all agp.Bookings) {
+	kit.Table(w, "no bookings", all.Bookings, func(b agp.Booking) []any {
 		at := "at once"
 		if !b.Starts.IsZero() {
 			at = b.Starts.Format("2006-01-02T15:04Z07:00")
 		}
-		fmt.Fprintf(w, "%s  %-9s  %s  %d at %s, from %s\n", kit.Printable(b.ID), kit.Printable(string(b.Status)), at, b.Party, kit.Printable(b.Slug), kit.Printable(b.From))
-	}
+		return []any{b.ID, b.Status, at, fmt.Sprintf("%d at %s, from %s", b.Party, b.Slug, b.From)}
+	})
 }
 
 func bookingsListCommand(a *kit.App) *cobra.Command {
@@ -96,34 +87,23 @@ func bookingsListCommand(a *kit.App) *cobra.Command {
 			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next
 			return page.Next != ""
 		},
-		Result: func(all agp.Bookings) kit.Result {
-			return bookingsResult{append([]agp.Booking{}, all.Bookings...)}
+		Object: func(all agp.Bookings) any {
+			return map[string]any{"bookings": append([]agp.Booking{}, all.Bookings...)} // [] if empty
 		},
+		Print: printBookings,
 	}.Command(a)
 }
 
-// bookingResult is a booking with its history.
-type bookingResult agp.Booking
-
-func (r bookingResult) Print(w io.Writer) {
-	bookingsResult{[]agp.Booking{agp.Booking(r)}}.Print(w)
-	for _, one := range []struct{ what, text string }{
-		{"reason", r.Reason}, {"guest", string(r.Guest)}, {"notes", r.Notes}, {"input", string(r.Input)}, {"result", string(r.Result)}, {"answer cut", r.Cut}, {"venue's price", r.VenuePrice}, {"given back", r.Credited},
-	} {
-		if one.text != "" {
-			fmt.Fprintf(w, "  %-11s %s\n", one.what, kit.Printable(one.text))
-		}
-	}
+func printBooking(w io.Writer, r agp.Booking) {
+	printBookings(w, agp.Bookings{Bookings: []agp.Booking{r}})
+	kit.Members(w, "reason", r.Reason, "guest", string(r.Guest), "notes", r.Notes, "input", string(r.Input), "result", string(r.Result),
+		"answer cut", r.Cut, "venue's price", r.VenuePrice, "given back", r.Credited)
 	for _, h := range r.History {
-		why := ""
-		if h.Reason != "" {
-			why = ": " + h.Reason
-		}
 		what := string(h.To)
 		if h.Kind == hostbooking.RowPaid {
 			what = "venue paid"
 		}
-		fmt.Fprintf(w, "  %s  %-15s by %s%s\n", h.At.Format("2006-01-02T15:04:05Z07:00"), kit.Printable(what), kit.Printable(h.Actor), kit.Printable(why))
+		fmt.Fprintf(w, "  %s  %-15s by %s%s\n", h.At.Format("2006-01-02T15:04:05Z07:00"), kit.Printable(what), kit.Printable(h.Actor), kit.Printable(kit.FormatIf(h.Reason != "", ": %s", h.Reason)))
 	}
 }
 
@@ -135,11 +115,9 @@ func bookingsShowCommand(a *kit.App) *cobra.Command {
 		Op:      agp.GetBooking.For(isOperator(a)),
 		API:     &bookingsAPI{},
 		Request: func(q kit.Asked) (agp.OneBooking, error) { return agp.OneBooking{ID: q.Args[0]}, nil },
-		Result:  showBooking,
+		Print:   printBooking,
 	}.Command(a)
 }
-
-func showBooking(b agp.Booking) kit.Result { return bookingResult(b) }
 
 func bookingsMoveCommand(a *kit.App, use, short string, to booking.State) *cobra.Command {
 	var reason string
@@ -153,7 +131,7 @@ func bookingsMoveCommand(a *kit.App, use, short string, to booking.State) *cobra
 		Request: func(q kit.Asked) (agp.Moving, error) {
 			return agp.Moving{OneBooking: agp.OneBooking{ID: q.Args[0]}, Body: agp.Move{To: string(to), Reason: reason}}, nil
 		},
-		Result: showBooking,
+		Print: printBooking,
 	}.Command(a)
 }
 
@@ -171,6 +149,6 @@ func bookingsCancelCommand(a *kit.App) *cobra.Command {
 			in.ID = q.Args[0]
 			return in, err
 		},
-		Result: showBooking,
+		Print: printBooking,
 	}.Command(a)
 }

@@ -1,7 +1,6 @@
 package agpcmd
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -63,42 +62,24 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 			asked = q
 			return admin.About(q.Args[0], admin.Publication{Venue: &change}), nil
 		},
-		Result: func(done admin.Published) kit.Result {
-			r := listingResult{Result: vacantcmd.PublishedOf(&done), done: done}
+		Object: func(done admin.Published) any { return vacantcmd.PublishedOf(&done) },
+		Print: func(w io.Writer, done admin.Published) {
+			venue := kit.Printable(done.Vacant.Name)
+			if done.Receipt.Unchanged {
+				fmt.Fprintf(w, "the venue %s is described as before; nothing changed\n", venue)
+				return
+			}
+			fmt.Fprintf(w, "the description of the venue %s is published, event %d\n", venue, done.Receipt.Seq)
 			for _, one := range []struct{ flag, value string }{
 				{"slug", slug}, {"name", name}, {"category", category}, {"location", location}, {"area", strings.Join(areas, ", ")}, {"hours", hours},
 				{"bookable", fmt.Sprint(bookable)}, {"capacity", fmt.Sprint(capacity)}, {"referral", fmt.Sprintf("%d basis points", referral)},
 			} {
 				if asked.Changed(one.flag) {
-					r.set = append(r.set, [2]string{one.flag, one.value})
+					fmt.Fprintf(w, "  %-10s %s\n", one.flag, kit.Printable(one.value))
 				}
 			}
-			return r
 		},
 	}.Command(a)
-}
-
-// listingResult is the publication of a venue's description; in JSON it is one like any other.
-type listingResult struct {
-	kit.Result
-
-	done admin.Published
-	set  [][2]string // flags and values
-}
-
-// MarshalJSON implements json.Marshaler.
-func (r listingResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.Result) }
-
-func (r listingResult) Print(w io.Writer) {
-	name := kit.Printable(r.done.Vacant.Name)
-	if r.done.Receipt.Unchanged {
-		fmt.Fprintf(w, "the venue %s is described as before; nothing changed\n", name)
-		return
-	}
-	fmt.Fprintf(w, "the description of the venue %s is published, event %d\n", name, r.done.Receipt.Seq)
-	for _, one := range r.set {
-		fmt.Fprintf(w, "  %-10s %s\n", one[0], kit.Printable(one[1]))
-	}
 }
 
 // given returns the value of a flag, or nil if the flag was not given.
