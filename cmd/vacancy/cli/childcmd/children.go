@@ -46,31 +46,22 @@ answer" means that its parent's plan runs without it.`,
 			all.Children, in.Cursor = append(all.Children, page.Children...), page.Next
 			return page.Next != ""
 		},
-		Result: func(all admin.Children) kit.Result {
-			r := childrenResult{append([]admin.Child{}, all.Children...)}
-			// Pages are ordered by id.
-			slices.SortFunc(r.Children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
-			return r
-		},
+		Object: func(all admin.Children) any { return map[string]any{"children": byName(all)} },
+		Print:  printChildren,
 	}.Command(a)
 }
 
-// childrenResult is all children of a vacant.
-type childrenResult struct {
-	Children []admin.Child `json:"children"`
+// byName returns all children by name, and an empty list for none. Pages are ordered by id.
+func byName(all admin.Children) []admin.Child {
+	children := append([]admin.Child{}, all.Children...)
+	slices.SortFunc(children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
+	return children
 }
 
-func (r childrenResult) Print(w io.Writer) {
-	if len(r.Children) == 0 {
-		fmt.Fprintln(w, "no children")
-		return
-	}
-	widest := 4
-	for _, c := range r.Children {
-		widest = max(widest, len(c.Vacant.Name))
-	}
-	for _, c := range r.Children {
-		handler, does := "open", kit.Printable(kit.Clip(c.Vacant.Capability, 60))
+func printChildren(w io.Writer, all admin.Children) {
+	rows := make([][]any, len(all.Children))
+	for i, c := range byName(all) {
+		handler, does := "open", kit.Clip(c.Vacant.Capability, 60)
 		switch {
 		case c.Graduated:
 			handler = "graduated"
@@ -80,15 +71,20 @@ func (r childrenResult) Print(w io.Writer) {
 		if c.Vacant.Deleted != "" {
 			does = "(deleted)"
 		} else if c.UnavailableReason != "" {
-			does = "cannot answer: " + kit.Printable(c.UnavailableReason) + "  " + does
+			does = "cannot answer: " + c.UnavailableReason + "  " + does
 		}
 		took := "-"
 		if c.MedianMS != nil {
 			took = fmt.Sprintf("%d ms", *c.MedianMS)
 		}
-		state := kit.State(w, c.Vacant.State, fmt.Sprintf("%-11s", c.Vacant.State))
-		fmt.Fprintln(w, kit.Fit(w, fmt.Sprintf("%-*s  %s  %-9s  %s  %d calls, %s, p50 %s  %s",
-			widest, c.Vacant.Name, kit.Printable(string(c.Path)), handler, state, c.Calls, failed(&c), took, does)))
+		state := kit.Painted(kit.State(w, c.Vacant.State, string(c.Vacant.State)))
+		rows[i] = []any{c.Vacant.Name, c.Path, handler, state, fmt.Sprintf("%d calls, %s, p50 %s", c.Calls, failed(&c), took), does}
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "no children")
+	}
+	for _, line := range kit.Columns(rows...) {
+		fmt.Fprintln(w, kit.Fit(w, line))
 	}
 }
 

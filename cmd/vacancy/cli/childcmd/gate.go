@@ -1,11 +1,13 @@
 package childcmd
 
 import (
-	"encoding/json"
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -37,16 +39,16 @@ func gateShowCommand(a *kit.App) *cobra.Command {
 		Op:      admin.GetGate,
 		API:     kit.TenantAPI(gateTenant),
 		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
-		Result:  func(p admin.GatePolicy) kit.Result { return gateResult{p} },
+		Print:   printGate,
 	}.Command(a)
 }
 
 func gateSetCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
 	var mode, detector string
 	var limit int
 	var threshold float64
-	cmd := &cobra.Command{
+	var asked kit.Asked
+	return kit.Operation[admin.OfTenant, admin.GatePolicy]{
 		Use:   "set",
 		Short: "Set the policy of the gate",
 		Long: `Set the policy of the gate, for the host or for a tenant. Values that are not given are
@@ -61,66 +63,49 @@ therefore refuses every child of a composite whose plan has no combining substra
 		Example: `  vacancy gate set --limit 5
   vacancy gate set --mode strict --threshold 0.5
   vacancy gate set --tenant acme --limit 1`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			fs := cmd.Flags()
-			if err := f.Check(cmd); err != nil {
-				return err
-			}
-			if !fs.Changed("limit") && !fs.Changed("threshold") && mode == "" && detector == "" {
-				return kit.WithHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
-			}
-			return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
-				now, err := admin.GetGate.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.Tenant})
-				if err != nil {
-					return err
-				}
-				p := now.Policy
-				if fs.Changed("limit") {
-					p.Limit = limit
-				}
-				if fs.Changed("threshold") {
-					p.Threshold = threshold
-				}
-				if mode != "" {
-					p.Mode = gate.Mode(mode)
-				}
-				if detector != "" {
-					p.Detector = detector
-				}
-				if err := p.Check(); err != nil {
-					return err
-				}
-				set, err := admin.SetGate.Call(cmd.Context(), c, admin.ForTenant(f.Tenant, op.Encode(p)))
-				if err != nil {
-					return err
-				}
-				return a.Show(gateResult{set})
-			})
+		API: kit.TenantAPI(gateTenant),
+		Flags: func(fs *pflag.FlagSet) {
+			fs.IntVar(&limit, "limit", 0, "how many children of one parent graduate within 24 hours, at least 1")
+			fs.Float64Var(&threshold, "threshold", 0, "the signal strength that refuses, from 0 to 1")
+			fs.StringVar(&mode, "mode", "", "default, strict or reference")
+			fs.StringVar(&detector, "detector", "", "observed, or zeros to switch the collusion check off")
 		},
-	}
-	fs := cmd.Flags()
-	fs.IntVar(&limit, "limit", 0, "how many children of one parent graduate within 24 hours, at least 1")
-	fs.Float64Var(&threshold, "threshold", 0, "the signal strength that refuses, from 0 to 1")
-	fs.StringVar(&mode, "mode", "", "default, strict or reference")
-	fs.StringVar(&detector, "detector", "", "observed, or zeros to switch the collusion check off")
-	f.Add(cmd, gateTenant)
-	return cmd
+		Request: func(q kit.Asked) (admin.OfTenant, error) {
+			asked = q
+			if !q.Changed("limit") && !q.Changed("threshold") && mode == "" && detector == "" {
+				return q.OfTenant(), kit.WithHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
+			}
+			return q.OfTenant(), nil
+		},
+		Op: kit.CallerFunc[admin.OfTenant, admin.GatePolicy](func(ctx context.Context, c op.Client, in admin.OfTenant) (admin.GatePolicy, error) {
+			now, err := admin.GetGate.Call(ctx, c, in)
+			if err != nil {
+				return now, err
+			}
+			p := now.Policy
+			if asked.Changed("limit") {
+				p.Limit = limit
+			}
+			if asked.Changed("threshold") {
+				p.Threshold = threshold
+			}
+			p.Mode, p.Detector = cmp.Or(gate.Mode(mode), p.Mode), cmp.Or(detector, p.Detector)
+			if err := p.Check(); err != nil {
+				return now, err
+			}
+			return admin.SetGate.Call(ctx, c, admin.ForTenant(in.Tenant, op.Encode(p)))
+		}),
+		Print: printGate,
+	}.Command(a)
 }
 
-// gateResult is the policy of the gate.
-type gateResult struct{ admin.GatePolicy }
-
-// MarshalJSON marshals the whole page: the embedded policy has a MarshalJSON of its own.
-func (r gateResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.GatePolicy) }
-
-func (r gateResult) Print(w io.Writer) {
+func printGate(w io.Writer, r admin.GatePolicy) {
 	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "that every host has by default"}[r.From]
 	if r.Tenant != "" && r.From != "tenant" {
 		fmt.Fprintf(w, "tenant %s has no policy of its own: ", kit.Printable(r.Tenant))
 	}
 	fmt.Fprintf(w, "graduations are judged by the policy %s\n", kit.Printable(whose))
-	fmt.Fprintf(w, "  limit      %d of one parent within 24 hours\n  threshold  %g\n  mode       %s\n  detector   %s\n",
-		r.Policy.Limit, r.Policy.Threshold, kit.Printable(string(r.Policy.Mode)), kit.Printable(r.Policy.Detector))
+	kit.Members(w, "limit", fmt.Sprintf("%d of one parent within 24 hours", r.Policy.Limit), "threshold", r.Policy.Threshold, "mode", r.Policy.Mode, "detector", r.Policy.Detector)
 	if r.Policy.Detector == gate.ByZeros {
 		fmt.Fprintln(w, "  nothing is checked for collusion")
 	}

@@ -52,7 +52,7 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
 			doc, err := document(a, q.Args[1])
 			return admin.About(q.Args[0], op.Raw[plan.Shape](doc)), err
 		},
-		Result: showPlan,
+		Print: printPlan,
 	}.Command(a)
 }
 
@@ -63,11 +63,9 @@ func planShowCommand(a *kit.App) *cobra.Command {
 		Example: "  vacancy plan show lawfirm",
 		Op:      admin.GetPlan,
 		Request: func(q kit.Asked) (admin.One, error) { return admin.One{Vacant: q.Args[0]}, nil },
-		Result:  showPlan,
+		Print:   printPlan,
 	}.Command(a)
 }
-
-func showPlan(p admin.Plan) kit.Result { return planResult{p} }
 
 // document reads a person's document as JSON.
 func document(a *kit.App, path string) (json.RawMessage, error) {
@@ -94,13 +92,10 @@ func document(a *kit.App, path string) (json.RawMessage, error) {
 	return doc, nil
 }
 
-// planResult is the plan of a vacant.
-type planResult struct{ admin.Plan }
-
-func (r planResult) Print(w io.Writer) {
+func printPlan(w io.Writer, r admin.Plan) {
 	fmt.Fprintf(w, "%s answers by plan %s\n", r.Vacant.Name, r.Hash)
 	var b bytes.Buffer
-	if json.Indent(&b, r.Plan.Plan, "", "  ") == nil {
+	if json.Indent(&b, r.Plan, "", "  ") == nil {
 		fmt.Fprintln(w, kit.EscapeControls(b.String(), "\n"))
 	}
 }

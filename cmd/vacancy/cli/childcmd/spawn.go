@@ -205,13 +205,8 @@ type spawnResult struct {
 }
 
 func (r spawnResult) Print(w io.Writer) {
-	m, was := &r.manifest, ""
-	if r.Unchanged {
-		was = "; it was there already"
-	}
-	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, was)
-	fmt.Fprintf(w, "  id          %s\n  state       %s\n  capability  %s\n", r.Vacant.ID, kit.State(w, r.Vacant.State, string(r.Vacant.State)), kit.Printable(r.Vacant.Capability))
-	if m.ClosedByDefault {
-		fmt.Fprintf(w, "  closed      only its parent and the parent's other children may call it\n")
-	}
+	m := &r.manifest
+	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, kit.FormatIf(r.Unchanged, "; it was there already"))
+	kit.Members(w, "id", r.Vacant.ID, "state", kit.Painted(kit.State(w, r.Vacant.State, string(r.Vacant.State))), "capability", r.Vacant.Capability,
+		"closed", kit.FormatIf(m.ClosedByDefault, "only its parent and the parent's other children may call it"))
 }
