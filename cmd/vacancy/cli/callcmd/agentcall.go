@@ -426,23 +426,20 @@ type agentCardResult struct {
 func (r agentCardResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s, version %s\n  %s\n", kit.Printable(r.Name), kit.Printable(r.Version), kit.Printable(r.Description))
 	for _, i := range r.Interfaces {
-		fmt.Fprintf(w, "  speaks      %s %s at %s\n", kit.Printable(i.Binding), kit.Printable(i.Version), kit.Printable(i.URL))
+		kit.Members(w, "speaks", fmt.Sprintf("%s %s at %s", i.Binding, i.Version, i.URL))
 	}
 	for _, s := range r.Skills {
-		fmt.Fprintf(w, "  skill       %s %s\n", kit.Printable(s.Name), kit.Printable(strings.Join(s.Tags, ", ")))
+		kit.Members(w, "skill", s.Name+" "+strings.Join(s.Tags, ", "))
 	}
-	fmt.Fprintf(w, "  streams     %v\n  notifies    %v\n", r.Streaming, r.Push)
+	kit.Members(w, "streams", r.Streaming, "notifies", r.Push)
 	if r.VacantID != "" {
-		fmt.Fprintf(w, "  vacant      %s\n  price       %s\n", r.VacantID, r.Price)
+		kit.Members(w, "vacant", r.VacantID, "price", r.Price)
 	}
 	if len(r.Signatures) == 0 {
 		fmt.Fprintln(w, "  not signed: anybody who answers for this address could have written it")
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(r.Signatures), func(s agents.Signature) bool { return !s.Vacant })); n > 0 {
-		ways := ""
-		if n > 1 {
-			ways = fmt.Sprintf(", for %d ways to read the card", n)
-		}
+		ways := kit.FormatIf(n > 1, ", for %d ways to read the card", n)
 		fmt.Fprintln(w, "  signed      by the vacant itself: "+kit.Verdict(w, true, "verified")+ways)
 	}
 	for _, s := range r.Signatures {

@@ -15,20 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// streamedResult is a signed answer whose text may be printed already.
-type streamedResult struct {
-	answerResult
-	streamed bool
-}
-
-func (r streamedResult) Print(w io.Writer) {
-	if r.streamed {
-		fmt.Fprintln(w)
-		return
-	}
-	r.answerResult.Print(w)
-}
-
 // streamSigned makes a signed call as a stream: the text is printed while it comes, and
 // counts once the signed answer at the end confirms it. The call is kept and settled
 // like any other.
@@ -55,7 +41,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	caller.Thread = thread
 	_, res, err := caller.Print(ctx, target, msg)
 	if err != nil {
-		return showCall(a, nil, NewCallResult(self, target, res), err)
+		return showCall(a, NewCallResult(self, target, res), err, nil)
 	}
 	sent := res.RequestHash
 	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.SignedMessage(&res.Request)})
@@ -95,7 +81,11 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	}
 	known := NewCallResult(self, target, res)
 	known.recordThread(thread)
-	return showCall(a, streamedResult{answerResult{known, a.AnswerText}, printed}, known, err)
+	print := printAnswer(a, known)
+	if printed {
+		print = func(w io.Writer) { fmt.Fprintln(w) }
+	}
+	return showCall(a, known, err, print)
 }
 
 // keptCall is the error of a stream that broke off or was refused.

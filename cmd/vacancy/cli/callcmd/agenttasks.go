@@ -25,12 +25,9 @@ type listedTask struct {
 }
 
 func (l taskList) Print(w io.Writer) {
-	if len(l.Tasks) == 0 {
-		fmt.Fprintln(w, "no tasks")
-	}
-	for _, t := range l.Tasks {
-		fmt.Fprintf(w, "%s  %s  %s  %s\n", kit.Printable(t.Task), kit.Printable(string(t.State)), t.Changed.Format(time.DateTime), kit.Printable(kit.Clip(t.Text, 60)))
-	}
+	kit.Table(w, "no tasks", l.Tasks, func(t listedTask) []any {
+		return []any{t.Task, t.State, t.Changed.Format(time.DateTime), kit.Clip(t.Text, 60)}
+	})
 	if l.Next != "" {
 		fmt.Fprintf(w, "more: --cursor %s\n", kit.ShellWord(kit.Printable(l.Next)))
 	}
@@ -62,12 +59,8 @@ type pushConfig struct {
 }
 
 func (l pushList) Print(w io.Writer) {
-	if len(l.Pushes) == 0 {
-		fmt.Fprintf(w, "task %s has no push configurations\n", kit.Printable(l.Task))
-	}
-	for _, c := range l.Pushes {
-		fmt.Fprintf(w, "%s  %s\n", kit.Printable(c.ID), kit.Printable(c.URL))
-	}
+	none := fmt.Sprintf("task %s has no push configurations", kit.Printable(l.Task))
+	kit.Table(w, none, l.Pushes, func(c pushConfig) []any { return []any{c.ID, c.URL} })
 }
 
 // changePushes adds or deletes a push configuration of a task as the flags say, and prints all of them.

@@ -254,7 +254,22 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if err != nil {
 		err = callHint(a, ctx, err, f, target, res.Pay)
 	}
-	return showCall(a, f.resultOf(a, result), result, err)
+	result.printsLate = f.ask
+	print := printAnswer(a, result)
+	switch {
+	case f.ask:
+		print = func(w io.Writer) {
+			for _, l := range result.Late {
+				fmt.Fprintln(w, l.text())
+			}
+			if len(result.Late) == 0 && len(result.Unknown) == 0 {
+				fmt.Fprintln(w, "no call is open")
+			}
+		}
+	case f.reset:
+		print = func(w io.Writer) { fmt.Fprintln(w, "the chain is reset: the next call is number 1") }
+	}
+	return showCall(a, result, err, print)
 }
 
 // maxMore bounds the wait for a call that a host says to be under way.
@@ -280,17 +295,6 @@ func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispa
 	}
 	caller.Book = book
 	return func() string { return *line.Load() }
-}
-
-// resultOf is how a call's result is printed.
-func (f callFlags) resultOf(a *kit.App, result CallResult) kit.Result {
-	switch {
-	case f.ask:
-		return askResult{result}
-	case f.reset:
-		return resetResult{result}
-	}
-	return answerResult{result, a.AnswerText}
 }
 
 // check refuses incompatible flags.
@@ -355,7 +359,7 @@ func callText(a *kit.App, words []string) (string, error) {
 func printCall(a *kit.App, ctx context.Context, caller *dispatch.Caller, self kit.Signer, target dispatch.Target, msg envelope.Message) error {
 	body, res, err := caller.Print(ctx, target, msg)
 	if err != nil {
-		return showCall(a, nil, NewCallResult(self, target, res), err)
+		return showCall(a, NewCallResult(self, target, res), err, nil)
 	}
 	if _, err := a.Out.Write(append(body, '\n')); err != nil {
 		return err

@@ -128,7 +128,7 @@ func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, err error) 
 	m := newMatchResult(&out.Chosen)
 	known.Chosen = &m
 	a.Note("chosen: %s at %s (%s)%s", names.Of(m.ID), kit.Printable(m.Link), kit.Printable(kit.Clip(m.Capability, 60)), news(out.Chosen.Freshness))
-	return showCall(a, answerResult{known, a.AnswerText}, known, err)
+	return showCall(a, known, err, printAnswer(a, known))
 }
 
 // news is the note about a card's freshness.

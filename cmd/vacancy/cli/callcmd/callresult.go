@@ -40,6 +40,7 @@ type CallResult struct {
 	Unknown     []string        `json:"unknown,omitempty"`
 
 	hasNewThread bool // the call began a thread and was answered
+	printsLate   bool // Late is the text, instead of notes
 
 	// For a call to a match of a search.
 	Chosen  *matchResult        `json:"chosen,omitempty"`
@@ -132,42 +133,20 @@ func (l lateResult) text() string {
 	return line + "accepted; its answer is lost"
 }
 
-// answerResult prints only the answer's text, for pipes.
-type answerResult struct {
-	CallResult
-	show func(string) string
-}
-
-func (r answerResult) Print(w io.Writer) {
-	if r.Text != nil {
-		fmt.Fprintln(w, r.show(*r.Text))
+// printAnswer prints only the answer's text, for pipes.
+func printAnswer(a *kit.App, r CallResult) func(io.Writer) {
+	return func(w io.Writer) {
+		if r.Text != nil {
+			fmt.Fprintln(w, a.AnswerText(*r.Text))
+		}
 	}
 }
 
-// askResult prints the outcomes of earlier calls.
-type askResult struct{ CallResult }
-
-func (r askResult) Print(w io.Writer) {
-	for _, l := range r.Late {
-		fmt.Fprintln(w, l.text())
-	}
-	if len(r.Late) == 0 && len(r.Unknown) == 0 {
-		fmt.Fprintln(w, "no call is open")
-	}
-}
-
-// resetResult prints that the chain was reset.
-type resetResult struct{ CallResult }
-
-func (r resetResult) Print(w io.Writer) {
-	fmt.Fprintln(w, "the chain is reset: the next call is number 1")
-}
-
-// showCall prints r, or reports err with the known result of the call. Changes
+// showCall prints a call, or reports err with the known result of the call. Changes
 // learnt on the way are printed in both cases, because they are not reported
 // again.
-func showCall(a *kit.App, r kit.Result, known CallResult, err error) error {
-	if _, asked := r.(askResult); !asked || err != nil {
+func showCall(a *kit.App, known CallResult, err error, print func(io.Writer)) error {
+	if !known.printsLate || err != nil {
 		for _, l := range known.Late {
 			a.Note("earlier %s", l.text())
 		}
@@ -184,7 +163,7 @@ func showCall(a *kit.App, r kit.Result, known CallResult, err error) error {
 	if err != nil {
 		return &callError{err, known}
 	}
-	if err := a.Show(r); err != nil || !known.hasNewThread {
+	if err := a.Print(known, print); err != nil || !known.hasNewThread {
 		return err
 	}
 	a.Note("the agent remembers this thread; continue it with --context -, or later with --context %s", known.Context)

@@ -120,10 +120,7 @@ func (e chainEntry) outcome() string {
 	switch {
 	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
 		d := e.Decision.Answer
-		cut := ""
-		if d.Cut != "" {
-			cut = ", cut: " + kit.Printable(string(d.Cut))
-		}
+		cut := kit.FormatIf(d.Cut != "", ", cut: %s", kit.Printable(string(d.Cut)))
 		return fmt.Sprintf("answer %-4s %s  (%d ms%s%s)", e.number(d.Seq), said(d.Said), d.TookMS, cut, kit.UsageText(e.Decision.Usage))
 	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
 		return "never answered: " + kit.Printable(kit.Clip(e.Decision.Cause.String(), kit.MaxShownCause)) + kit.UsageText(e.Decision.Usage)

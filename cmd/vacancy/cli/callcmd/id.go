@@ -92,20 +92,9 @@ type idsResult struct {
 }
 
 func (r idsResult) Print(w io.Writer) {
-	if len(r.Identities) == 0 {
-		fmt.Fprintln(w, "no identities")
-	}
-	widest := 0
-	for _, id := range r.Identities {
-		widest = max(widest, len(id.Name))
-	}
-	for _, id := range r.Identities {
-		mark := ""
-		if id.Name == r.Default {
-			mark = "  default"
-		}
-		fmt.Fprintf(w, "%-*s  %s%s\n", widest, id.Name, id.ID, mark)
-	}
+	kit.Table(w, "no identities", r.Identities, func(id idResult) []any {
+		return []any{id.Name, id.ID, kit.FormatIf(id.Name == r.Default, "default")}
+	})
 }
 
 // idResult is an identity without its secret.

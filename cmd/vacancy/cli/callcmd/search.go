@@ -181,15 +181,8 @@ func (r matchResult) line(value float64) string {
 	if r.Score > 0 {
 		reviews = fmt.Sprintf("reputation %.2f", r.Score)
 	}
-	name := r.ID.Short()
-	if r.Name != "" {
-		name = r.Name + "  " + name
-	}
-	lacks := ""
-	if len(r.Missing) > 0 {
-		lacks = ", without " + kit.Printable(kit.Clip(strings.Join(r.Missing, ", "), 100))
-	}
-	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", value, name, kit.Dollars(r.Price), reviews, lacks, kit.Printable(kit.Clip(r.Capability, 100)), kit.Printable(r.Link))
+	lacks := kit.FormatIf(len(r.Missing) > 0, ", without %s", kit.Printable(kit.Clip(strings.Join(r.Missing, ", "), 100)))
+	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", value, kit.Join("  ", r.Name, r.ID.Short()), kit.Dollars(r.Price), reviews, lacks, kit.Printable(kit.Clip(r.Capability, 100)), kit.Printable(r.Link))
 }
 
 // searchResult is a page of matches.
