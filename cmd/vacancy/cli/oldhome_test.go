@@ -75,7 +75,7 @@ func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
 		said <- out + errs
 	}()
 	await.Until(t, "the host runs", func() bool { code, _, _ := s.run("", "status"); return code == 0 })
-	if out := s.must("data", "show"); !strings.Contains(out, "format     4") || !strings.Contains(out, "upgraded from version 1") {
+	if out := s.must("data", "show"); !strings.Contains(out, "format      4") || !strings.Contains(out, "upgraded from version 1") {
 		t.Errorf("data show of a running host = %q", out)
 	}
 	end()
@@ -101,7 +101,7 @@ func TestAnEmptyDataFileIsNamed(t *testing.T) {
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	for command, want := range map[string]string{"data show": "format     none, the file is empty", "doctor": "no data"} {
+	for command, want := range map[string]string{"data show": "format      none, the file is empty", "doctor": "no data"} {
 		if out := s.must(strings.Fields(command)...); !strings.Contains(out, want) {
 			t.Errorf("vacancy %s = %q, want %q", command, out, want)
 		}

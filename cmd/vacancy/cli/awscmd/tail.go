@@ -240,10 +240,7 @@ func showLine(a *kit.App, l logLine, prefix string) error {
 // text is a line for people: time, function, message and fields.
 func (l logLine) text(prefix string) string {
 	var b strings.Builder
-	at := ""
-	if !l.At.IsZero() {
-		at = l.At.Format("15:04:05.000")
-	}
+	at := kit.FormatIf(!l.At.IsZero(), "%s", l.At.Format("15:04:05.000"))
 	fmt.Fprintf(&b, "%-12s %-8s ", at, strings.TrimPrefix(l.Group, prefix))
 	if l.fields == nil {
 		return b.String() + kit.Printable(l.Text)

@@ -72,23 +72,14 @@ type dataResult struct {
 }
 
 func (r dataResult) Print(w io.Writer) {
+	fmt.Fprintln(w, kit.Printable(r.Path))
 	format := strconv.Itoa(r.Format)
 	if r.Format < 0 {
 		format = "none, the file is empty"
 	}
-	fmt.Fprintf(w, "%s\n  format     %s\n", kit.Printable(r.Path), format)
-	if !r.At.IsZero() {
-		fmt.Fprintf(w, "  documents  version %d, since %s", r.Documents, r.At.Format(time.DateTime))
-		if r.Program != "" {
-			fmt.Fprintf(w, ", by %s", kit.Printable(r.Program))
-		}
-		if r.From > 0 {
-			fmt.Fprintf(w, ", upgraded from version %d", r.From)
-		}
-		fmt.Fprintln(w)
+	documents := kit.FormatIf(!r.At.IsZero(), "version %d, since %s", r.Documents, r.At.Format(time.DateTime))
+	if documents != "" {
+		documents += kit.FormatIf(r.Program != "", ", by %s", r.Program) + kit.FormatIf(r.From > 0, ", upgraded from version %d", r.From)
 	}
-	fmt.Fprintf(w, "  size       %s\n", size(r.Bytes))
-	if r.Next != "" {
-		fmt.Fprintf(w, "  next       %s\n", r.Next)
-	}
+	kit.Members(w, "format", format, "documents", documents, "size", size(r.Bytes), "next", r.Next)
 }

@@ -198,10 +198,8 @@ func (r doctorResult) Print(w io.Writer) {
 			fmt.Fprintf(w, "        %-25s %s %s\n", "", kit.Paint(w, kit.Bold, "fix:"), kit.Printable(c.Fix))
 		}
 	}
-	warned := ""
-	if n := r.Count(doctor.Warn); n > 0 {
-		warned = fmt.Sprintf(", %d to look at", n)
-	}
+	n := r.Count(doctor.Warn)
+	warned := kit.FormatIf(n > 0, ", %d to look at", n)
 	if r.OK {
 		fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, true, "well"), warned)
 		return

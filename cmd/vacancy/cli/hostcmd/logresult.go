@@ -31,12 +31,17 @@ type witnessResult struct {
 
 func newCheckpointResult(url string, note []byte) (checkpointResult, error) {
 	c, cosigned, err := translog.Open(note)
-	r := checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: []witnessResult{},
+	r := checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: witnessResults(cosigned),
 		Note: string(note), Key: translog.VerifierKey(c.Host)}
-	for _, s := range cosigned {
-		r.Witnesses = append(r.Witnesses, witnessResult{s.Name, time.Unix(s.Time, 0).UTC().Format(time.RFC3339)})
-	}
 	return r, err
+}
+
+func witnessResults(cosigned []translog.Signature) []witnessResult {
+	all := []witnessResult{}
+	for _, s := range cosigned {
+		all = append(all, witnessResult{s.Name, time.Unix(s.Time, 0).UTC().Format(time.RFC3339)})
+	}
+	return all
 }
 
 func (r checkpointResult) Print(w io.Writer) { fmt.Fprint(w, r.Note) }
@@ -57,41 +62,30 @@ type logResult struct {
 }
 
 func newLogResult(url string, v witness.Report) logResult {
-	r := logResult{URL: url, Host: v.Host, Size: v.Size, Root: hex.EncodeToString(v.Root[:]), Witnesses: []witnessResult{},
+	r := logResult{URL: url, Host: v.Host, Size: v.Size, Root: hex.EncodeToString(v.Root[:]), Witnesses: witnessResults(v.Cosignatures),
 		Leaves: v.Leaves, Events: v.Checked, Hidden: v.Hidden, report: v}
 	if v.Since != nil {
 		r.Since = &v.Since.Size
-	}
-	for _, s := range v.Cosignatures {
-		r.Witnesses = append(r.Witnesses, witnessResult{s.Name, time.Unix(s.Time, 0).UTC().Format(time.RFC3339)})
 	}
 	return r
 }
 
 func (r logResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "The log of host %s at %s\n", r.Host, kit.Printable(r.URL))
-	fmt.Fprintf(w, "  signed   %s, by the host\n", kit.Counted(r.Size, "event"))
+	before, events := "nothing was known of it; from now on it must continue this", "no new one to verify"
+	if r.Since != nil {
+		before = kit.Counted(*r.Since, "event") + "; it only grew"
+	}
 	switch {
-	case r.Since == nil:
-		fmt.Fprintf(w, "  before   nothing was known of it; from now on it must continue this\n")
-	default:
-		fmt.Fprintf(w, "  before   %s; it only grew\n", kit.Counted(*r.Since, "event"))
+	case r.Events == 1:
+		events = "1 new one has its signature, hash and place"
+	case r.Events > 1:
+		events = fmt.Sprintf("%d new ones have their signature, hash and place", r.Events)
 	}
-	fmt.Fprintf(w, "  hashes   of all %s; they make the signed root\n", kit.Counted(r.Leaves, "event"))
-	switch r.Events {
-	case 0:
-		fmt.Fprint(w, "  events   no new one to verify")
-	case 1:
-		fmt.Fprint(w, "  events   1 new one has its signature, hash and place")
-	default:
-		fmt.Fprintf(w, "  events   %d new ones have their signature, hash and place", r.Events)
-	}
-	if r.Hidden > 0 {
-		fmt.Fprintf(w, "; not for everybody: %d", r.Hidden)
-	}
-	fmt.Fprintln(w)
+	kit.Members(w, "signed", kit.Counted(r.Size, "event")+", by the host", "before", before,
+		"hashes", "of all "+kit.Counted(r.Leaves, "event")+"; they make the signed root", "events", events+kit.FormatIf(r.Hidden > 0, "; not for everybody: %d", r.Hidden))
 	for _, s := range r.Witnesses {
-		fmt.Fprintf(w, "  witness  %s, %s\n", strings.TrimPrefix(s.Name, "vacant/"), s.Time)
+		kit.Members(w, "witness", strings.TrimPrefix(s.Name, "vacant/")+", "+s.Time)
 	}
 	fmt.Fprintln(w, "whole")
 }

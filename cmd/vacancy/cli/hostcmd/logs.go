@@ -44,11 +44,7 @@ host on AWS.`,
   vacancy logs --refused --since 1h
   vacancy logs -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			only := ""
-			if len(args) > 0 {
-				only = args[0]
-			}
-			return logs(a, cmd.Context(), f, only)
+			return logs(a, cmd.Context(), f, kit.OptionalArgument(args))
 		},
 	}
 	fs := cmd.Flags()

@@ -31,7 +31,9 @@ credentials.`,
 			if err != nil {
 				return err
 			}
-			return a.Show(sealResult{s})
+			return a.Print(s, func(w io.Writer) {
+				fmt.Fprintf(w, "%s sealed, %d of them new\n", kit.Counted(s.Size, "event"), s.Added)
+			})
 		},
 	}
 	kit.HostFlags(cmd.Flags(), &w)
@@ -95,11 +97,4 @@ func sealedAt(a *kit.App, ctx context.Context, url string) (translog.Checkpoint,
 	}
 	c, _, err := translog.Open(note)
 	return c, err
-}
-
-// sealResult is a sealed log.
-type sealResult struct{ admin.Sealed }
-
-func (r sealResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s sealed, %d of them new\n", kit.Counted(r.Size, "event"), r.Added)
 }

@@ -78,28 +78,20 @@ type statusResult struct {
 
 func (r statusResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s, over %s\n", kit.Printable(r.URL), kit.Printable(r.Data))
-	fmt.Fprintf(w, "  since    %s (%s), %s\n", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), kit.Printable(r.Version))
-	fmt.Fprintf(w, "  vacants  %d\n  calls    %d since the host was started, of which %d failed", r.Vacants, r.Calls, r.Failed)
-	if r.Canceled > 0 {
-		fmt.Fprintf(w, " and %d were canceled", r.Canceled)
-	}
-	fmt.Fprintf(w, "; %d more were refused\n", r.Refused)
-	fmt.Fprintf(w, "  keeps    %s of data, %s of search index, %s of log\n", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes))
+	kit.Members(w, "since", fmt.Sprintf("%s (%s), %s", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), r.Version), "vacants", r.Vacants,
+		"calls", fmt.Sprintf("%d since the host was started, of which %d failed%s; %d more were refused", r.Calls, r.Failed, kit.FormatIf(r.Canceled > 0, " and %d were canceled", r.Canceled), r.Refused),
+		"keeps", fmt.Sprintf("%s of data, %s of search index, %s of log", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes)))
 	switch {
 	case r.HasLittleRoom():
-		fmt.Fprintf(w, "  disk     %s free: below %s others may not write to this host (429); make room\n", size(r.FreeBytes), size(r.MinFreeBytes))
+		kit.Members(w, "disk", fmt.Sprintf("%s free: below %s others may not write to this host (429); make room", size(r.FreeBytes), size(r.MinFreeBytes)))
 	case r.FreeBytes >= 0: // else unknown on this system
-		fmt.Fprintf(w, "  disk     %s free\n", size(r.FreeBytes))
+		kit.Members(w, "disk", size(r.FreeBytes)+" free")
 	}
 	if !r.Restored.IsZero() {
-		fmt.Fprintf(w, "  restored %s, from a backup; calls between the backup and that time are lost\n", kit.Moment(r.Restored))
-		if r.RefusedUntil.After(r.at) {
-			fmt.Fprintf(w, "           messages signed until %s are refused; %s signs later by itself\n", kit.Moment(r.RefusedUntil), r.call)
-		}
+		kit.Members(w, "restored", kit.Moment(r.Restored)+", from a backup; calls between the backup and that time are lost",
+			"", kit.FormatIf(r.RefusedUntil.After(r.at), "messages signed until %s are refused; %s signs later by itself", kit.Moment(r.RefusedUntil), r.call))
 	}
-	if !r.TextsEnd.IsZero() {
-		fmt.Fprintf(w, "  texts    the oldest become unreadable at %s\n", r.TextsEnd.Format(time.DateTime))
-	}
+	kit.Members(w, "texts", kit.FormatIf(!r.TextsEnd.IsZero(), "the oldest become unreadable at %s", r.TextsEnd.Format(time.DateTime)))
 }
 
 // size is a number of bytes for people.

@@ -109,21 +109,17 @@ type verifyResult struct {
 }
 
 func (r verifyResult) Print(w io.Writer) {
-	of := ""
-	if r.Name != "" {
-		of = " of " + kit.Printable(r.Name)
-	}
-	fmt.Fprintf(w, "%s: %s%s\n", kit.Printable(r.File), r.Format, of)
-	width := 8
-	for _, p := range r.Parts {
-		width = max(width, len(p.Part))
-	}
+	fmt.Fprintf(w, "%s: %s%s\n", kit.Printable(r.File), r.Format, kit.FormatIf(r.Name != "", " of %s", kit.Printable(r.Name)))
+	var rows [][]any
 	for _, p := range r.Parts {
 		verdict := "ok"
 		if !p.OK {
 			verdict = "BROKEN"
 		}
-		fmt.Fprintf(w, "  %-*s %s %s\n", width, p.Part, kit.Verdict(w, p.OK, fmt.Sprintf("%-7s", verdict)), kit.Printable(p.Detail))
+		rows = append(rows, []any{"  " + p.Part, kit.Painted(kit.Verdict(w, p.OK, fmt.Sprintf("%-6s", verdict))), p.Detail})
+	}
+	for _, line := range kit.Columns(rows...) {
+		fmt.Fprintln(w, line)
 	}
 	if r.Unread > 0 {
 		fmt.Fprintf(w, "messages that can no longer be read: %d; neither their hashes nor their signatures can be checked\n", r.Unread)
