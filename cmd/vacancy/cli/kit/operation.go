@@ -31,8 +31,6 @@ type Operation[In, Out any] struct {
 	Print func(io.Writer, Out) // writes the answer for people
 	// Object makes the object of --json. Without Object, it is the answer.
 	Object func(Out) any
-	// Result takes the place of Print and Object.
-	Result func(Out) Result
 	// Explain adds a hint to an error of the operation.
 	Explain func(Asked, error) error
 }
@@ -97,9 +95,6 @@ func (o Operation[In, Out]) Command(a *App) *cobra.Command {
 			}
 			if err != nil {
 				return err
-			}
-			if o.Result != nil {
-				return a.Show(o.Result(out))
 			}
 			object := any(out)
 			if o.Object != nil {

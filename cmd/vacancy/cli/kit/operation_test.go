@@ -47,10 +47,6 @@ func (n *nearby) With(_ context.Context, _ *App, q Asked, f func(op.Client) erro
 	return f(nil)
 }
 
-type shown []int
-
-func (s shown) Print(w io.Writer) { fmt.Fprint(w, []int(s)) }
-
 // count declares a command that shows numbers from a given one on.
 func count(asked *[]string, failure error) Operation[int, []int] {
 	var loud bool
@@ -65,7 +61,7 @@ func count(asked *[]string, failure error) Operation[int, []int] {
 			*all, *in = append(*all, page...), *in+2
 			return len(page) == 2
 		},
-		Result:  func(all []int) Result { return shown(all) },
+		Print:   func(w io.Writer, all []int) { fmt.Fprint(w, all) },
 		Explain: func(q Asked, err error) error { return fmt.Errorf("from %s: %w", q.Args[0], err) },
 	}
 }
