@@ -252,10 +252,6 @@ func lastURL(dir string) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// Essential lists the files of a data directory that make the host; the others
-// can be made again.
-func Essential() []string { return []string{DataFile, SealFile, urlFile} }
-
 // IsThere reports whether a file exists.
 func IsThere(path string) bool {
 	_, err := os.Lstat(path)

@@ -121,11 +121,6 @@ func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*
 		return err
 	}
 	if at == nil {
-		w, remove, err := a.readable(w)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, remove()) }()
 		return a.WithAdmin(w, false, f)
 	}
 	c, err := a.reportsElsewhere(ctx, at, read)
