@@ -68,7 +68,7 @@ func TestSnippetRefusesVacantsThatNoStockClientCalls(t *testing.T) {
 	}{
 		{"snippet quiet", problem.ExitRefused, "answers only signed calls, which no stock client sends\ntry: vacancy plain quiet open\n"},
 		{"snippet sunk", problem.ExitRefused, "sunk is SUNK, so it answers no calls\n"},
-		{"snippet queit", problem.ExitNotFound, "try: vacancy snippet quiet\n"},
+		{"snippet queit", problem.ExitNotFound, "try: vacancy list\n"},
 		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, openai, mcp, got "ruby"`},
 		{"snippet", problem.ExitUsage, "an argument is missing"},
 	} {

@@ -85,7 +85,10 @@ func chain(a *kit.App, ctx context.Context, c *kit.AdminAPI, from, to string, la
 		}
 		return l.End != nil, nil
 	})
-	return errors.Join(c.Unknown(ctx, to, err), out.Flush())
+	if problem.Is(err, problem.NotFound) {
+		err = kit.WithHint(err, "vacancy list")
+	}
+	return errors.Join(err, out.Flush())
 }
 
 // end is one end of a pair: the id, with the name that the person typed.

@@ -62,11 +62,7 @@ func streamedByKey(a *kit.App, typed string, t dispatch.Target) string {
 	if kit.IsURL(typed) {
 		url = typed
 	}
-	line, ok := a.AgainFor(typed, url)
-	if !ok {
-		line = a.Command("call %s TEXT", kit.ShellWord(url))
-	}
-	return keyed + line + " --stream"
+	return keyed + a.AgainFor(typed, url) + " --stream"
 }
 
 // linkCommand is the command with which a caller links an account at the vacant's host, so

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +21,25 @@ type AdminAPI struct {
 	admin.Client
 	Remote *RemoteHost // nil for a data directory
 	close  func() error
-	app    *App
-	where  Where
 	// InProcess is set if no host runs: this process opened the data, and has only the operator's
 	// API.
 	InProcess bool
+}
+
+// Call implements op.Client. The error of a vacant that the host does not have gets a hint.
+func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	err := c.Client.Call(ctx, method, path, header, body, into)
+	if problem.Is(err, problem.NotFound) {
+		if text := problem.Of(err).Text(); strings.Contains(text, "vacant ") && strings.HasSuffix(text, " here") {
+			err = WithHint(err, "vacancy list")
+		}
+	}
+	return err
+}
+
+// Show returns the vacant with a name or id.
+func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error) {
+	return admin.ShowVacant.Call(ctx, c, admin.One{Vacant: vacant})
 }
 
 // openAdmin finds the admin API of a host. With create, a host that does not exist is created for
@@ -41,7 +56,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }, a, w, false}, nil
+		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }, false}, nil
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
@@ -49,7 +64,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err == nil {
-		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }, a, w, false}, nil
+		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }, false}, nil
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
@@ -62,14 +77,14 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &AdminAPI{admin.Client{HTTP: &http.Client{Transport: next}, URL: base}, nil, next.Close, a, w, true}, nil
+		return &AdminAPI{admin.Client{HTTP: &http.Client{Transport: next}, URL: base}, nil, next.Close, true}, nil
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {
 		return nil, err
 	}
 	client, base = serve.InProcess(host.Admin())
-	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, a, w, true}, nil
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, true}, nil
 }
 
 // WithAdmin runs f on the admin API of a host.

@@ -24,13 +24,13 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	}
 	if registry.CheckName(what) != nil && !isID(what) {
 		err := problem.New(problem.NotFound, "%q is not a card file, a URL or the name of a vacant", what)
-		if line, ok := a.AgainFor(what, "https://"+what); ok && strings.Contains(what, "/v/") {
-			return nil, WithHint(err, "%s", line)
+		if strings.Contains(what, "/v/") {
+			return nil, WithHint(err, "%s", a.AgainFor(what, "https://"+what))
 		}
 		return nil, err
 	}
 	if at != nil {
-		return a.targetElsewhere(ctx, web, what, at, w)
+		return a.targetElsewhere(ctx, web, what, at)
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
@@ -43,10 +43,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 		if errors.As(missing, &stopped) {
 			return nil, WithHint(err, "%s", stopped.Hint)
 		}
-		if line, ok := a.AgainFor(what, "https://HOST/v/"+what+"/"); ok {
-			return nil, WithHint(err, "%s    # a vacant of another host", line)
-		}
-		return nil, err
+		return nil, WithHint(err, "%s    # a vacant of another host", a.AgainFor(what, "https://HOST/v/"+what+"/"))
 	}
 	if err != nil {
 		return nil, err
@@ -55,7 +52,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	t, err := shownTarget(ctx, local, what)
 	if problem.Is(err, problem.NotFound) {
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host over %s has no vacant of that name", what, dir)
-		return nil, a.unknownVacant(ctx, local, what, err, w)
+		return nil, WithHint(err, "vacancy list")
 	}
 	return t, err
 }
@@ -63,7 +60,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 // targetElsewhere finds a vacant of a remote host: through its public card, or
 // else, with the operator's key, through the admin API, which finds closed
 // children too. It is called at the host's URL, whatever its card says.
-func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *RemoteHost, w Where) (*dispatch.Target, error) {
+func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *RemoteHost) (*dispatch.Target, error) {
 	public, err := at.URLOf(at.Record.URL)
 	if err != nil {
 		return nil, err
@@ -77,7 +74,7 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	t, err = shownTarget(ctx, operated, what)
 	if problem.Is(err, problem.NotFound) {
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public)
-		return nil, a.unknownVacant(ctx, operated, what, err, w)
+		return nil, WithHint(err, "vacancy list")
 	}
 	if err != nil {
 		return nil, keyHint(at, err)

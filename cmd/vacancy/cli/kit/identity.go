@@ -25,7 +25,7 @@ func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 	if names, _ := h.Names(); len(names) > 0 {
 		err := problem.New(problem.NotFound, "no identity %q; there are %s", name, strings.Join(names, ", "))
 		if near := nearest.Name(name, names); near != "" {
-			return nil, WithHint(err, "%s", a.corrected(name, near))
+			return nil, WithHint(err, "%s", a.AgainFor(name, near))
 		}
 		return nil, err
 	}

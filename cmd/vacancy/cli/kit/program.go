@@ -136,17 +136,17 @@ func (a *App) Again() string {
 	return a.Command("%s", strings.Join(words, " "))
 }
 
-// AgainFor returns the command line of this run with another word in place of one; ok is
-// false if the line does not have the word.
-func (a *App) AgainFor(word, other string) (line string, ok bool) {
-	at := slices.Index(a.args, word)
-	if at < 0 {
-		return "", false
+// AgainFor returns the command line of this run with another word in place of one, or only the
+// other word if the line does not have the one.
+func (a *App) AgainFor(word, other string) string {
+	i := slices.Index(a.args, word)
+	if i < 0 {
+		return other
 	}
 	again := *a
 	again.args = slices.Clone(a.args)
-	again.args[at] = other
-	return again.Again(), true
+	again.args[i] = other
+	return again.Again()
 }
 
 // AgainWith returns the command line of this run with another value of a flag.

@@ -66,5 +66,5 @@ func (a *App) reportsElsewhere(ctx context.Context, at *RemoteHost, read ReadFla
 	mux.Handle("/v1/admin/verify", export.Verify(c))
 	mux.Handle("/v1/admin/chain/{from}/{to}", export.Chain(c))
 	client, base := serve.InProcess(mux)
-	return &AdminAPI{admin.Client{HTTP: client, URL: base}, at, end, a, Where{}, false}, nil
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, at, end, false}, nil
 }
