@@ -52,7 +52,7 @@ type demoResult struct {
 // any caller. A failed call is reported and stops nothing: the person may have
 // paused the demo or moved its chain.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
-	demo, first, err := demoVacant(a, ctx, host, dir)
+	demo, first, err := demoVacant(ctx, host, dir)
 	if err != nil && !problem.Is(err, problem.Conflict) { // the name may be another tenant's
 		return devResult{}, err
 	}
@@ -68,8 +68,8 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 
 // hideDemo unpublishes the demo that dev has published, at the first start of serve, because then the
 // directory is for everybody. It reports whether the demo was published.
-func hideDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir string) (bool, error) {
-	if a.HasServed(dir) {
+func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
+	if kit.HasServed(dir) {
 		return false, nil
 	}
 	demo, err := host.Vacants.ByName(ctx, vacants.Operator(), demoName)
@@ -87,13 +87,13 @@ func hideDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir string
 // demo that the person sank or removed is not made again. It publishes the demo once, so that the directory
 // shows a newcomer an agent, unless serve has shown the directory to everybody. A start before this one may have
 // ended between the two.
-func demoVacant(a *kit.App, ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, first bool, err error) {
+func demoVacant(ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, first bool, err error) {
 	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {
 		first = true
 		demo, err = host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
 	}
-	if err != nil || demo.Capability != demoCapability || !demo.State.CanBeCalled() || a.HasServed(dir) {
+	if err != nil || demo.Capability != demoCapability || !demo.State.CanBeCalled() || kit.HasServed(dir) {
 		return demo, first, err
 	}
 	if next, err := host.Registry.NextActorSeq(ctx, demo.ID); err != nil || next > 1 {

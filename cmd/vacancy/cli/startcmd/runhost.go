@@ -72,7 +72,6 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	// The data file itself, so that the log's reads are not counted as the host's.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error {
-		defer a.KeepStart(dir)
 		err := hostAgents(ctx, h.agents)
 		if close(hosted); err != nil {
 			return err

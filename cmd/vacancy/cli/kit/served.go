@@ -1,0 +1,39 @@
+package kit
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+)
+
+// startFile is a file in a data directory that records whether serve has run over it.
+const startFile = "start.json"
+
+type start struct {
+	Served bool `json:"served"`
+}
+
+// HasServed reports whether serve has run over a data directory.
+func HasServed(dir string) bool {
+	var last start
+	b, err := os.ReadFile(filepath.Join(dir, startFile))
+	return err == nil && json.Unmarshal(b, &last) == nil && last.Served
+}
+
+// MarkServed records that serve has run over a data directory.
+func MarkServed(dir string) error {
+	b, err := json.Marshal(start{Served: true})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, startFile), append(b, '\n'), 0o600)
+}
+
+// StartAgain returns a hint at the command that starts a host over the data directory of --data. It is
+// serve if serve has run over the directory, because dev would give cards another address.
+func (a *App) StartAgain(data string) string {
+	if dir, err := a.DataDir(data); err == nil && HasServed(dir) {
+		return a.Command("serve%s, with the flags of its last start", DataArg(data))
+	}
+	return a.Command("dev%s", DataArg(data))
+}

@@ -1,0 +1,28 @@
+package kit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestTheHintForAStoppedHostNamesTheCommandThatServedIt(t *testing.T) {
+	a := &App{program: programName}
+	dir := t.TempDir()
+	for stored, want := range map[string]string{
+		"":                           "vacancy dev --data " + dir,
+		"{":                          "vacancy dev --data " + dir,
+		`{"dir":"/","args":["dev"]}`: "vacancy dev --data " + dir, // by an earlier program
+		`{"dir":"/","args":["dev"],"served":true}`: "vacancy serve --data " + dir + ", with the flags of its last start",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, startFile), []byte(stored), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.StartAgain(dir); got != want {
+			t.Errorf("with %q in %s: StartAgain() = %q, want %q", stored, startFile, got, want)
+		}
+	}
+	if err := MarkServed(dir); err != nil || !HasServed(dir) {
+		t.Errorf("MarkServed() = %v, HasServed() = %t", err, HasServed(dir))
+	}
+}
