@@ -138,11 +138,11 @@ func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 	if n.Begin(cmd) != nil {
 		return nil
 	}
-	plane := n.AdminAt(whereOf(cmd))
-	if plane == nil {
+	c, err := n.RunningAdmin(whereOf(cmd))
+	if err != nil {
 		return nil
 	}
-	page, err := admin.ListVacants.Call(contextOf(cmd), plane, admin.VacantList{Cursor: "", All: false})
+	page, err := admin.ListVacants.Call(contextOf(cmd), c, admin.VacantList{})
 	if err != nil {
 		return nil
 	}

@@ -55,7 +55,7 @@ func TestAFullDiskIsNamedByStatusAndByACallThatFails(t *testing.T) {
 	if want := "\n  disk        12.0 MB free: below 1.0 GB others may not write to this host (429); make room\n"; !strings.Contains(status, want) {
 		t.Errorf("status on a full disk = %q, want %q", status, want)
 	}
-	if want := "try: vacancy status: the disk of the host's data has only 12 MB left\n"; code == 0 || !strings.Contains(said, want) {
+	if want := "try: vacancy status    # shows whether the host's disk is full\n"; code == 0 || !strings.Contains(said, want) {
 		t.Errorf("call = exit %d, %q, want %q", code, said, want)
 	}
 }

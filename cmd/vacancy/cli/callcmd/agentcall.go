@@ -134,7 +134,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, what string, words 
 	if err != nil {
 		return err
 	}
-	f.agent.target = kit.ShellWord(what) + f.where.Args()
+	f.agent.target = kit.ShellWord(what)
 	cards, err := cards(a, web, false)
 	if err != nil {
 		return err

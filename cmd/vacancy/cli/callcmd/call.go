@@ -217,7 +217,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	if f.patient {
 		caller.Time, caller.UntilDue = f.timeout, maxMore
 	}
-	caller.Check = checkPayer(a, f, self, web, targetName)
+	caller.Check = checkPayer(a, f, self, web)
 	msg, thread, err := callMessage(a, f, words, threaded, target.Memory)
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	result.Before = before
 	result.recordThread(thread)
 	if err != nil {
-		err = callHint(a, ctx, err, f, target, res.Pay)
+		err = callHint(a, err, f, target, res.Pay)
 	}
 	result.printsLate = f.ask
 	print := printAnswer(a, result)

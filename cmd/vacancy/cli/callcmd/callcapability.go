@@ -96,7 +96,7 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags, q discovery.Qu
 		return nil, kit.Signer{}, err
 	}
 	client.Caller, client.Policy = a.Dispatcher(self, web, f.timeout), chosen
-	client.Caller.Check = checkPayer(a, f, self, web, "")
+	client.Caller.Check = checkPayer(a, f, self, web)
 	client.Route = discovery.Personal(f.timeout, a.Roots())
 	return client, self, nil
 }

@@ -194,7 +194,7 @@ func (s *signedAgent) make(ctx context.Context, text, thread string, most *money
 	}
 	caller := s.a.Dispatcher(s.self, s.web, signedTime)
 	caller.MaxPrice = (*int64)(most)
-	caller.Check = checkPayer(s.a, s.flags, s.self, s.web, s.target.Name)
+	caller.Check = checkPayer(s.a, s.flags, s.self, s.web)
 	price, _, err := priceOf(ctx, s.web, s.target)
 	if err == nil && most != nil && price > int64(*most) {
 		err = problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than max_price %s; nothing was sent", kit.Printable(s.target.Name), money.Amount(price), *most)
@@ -235,7 +235,7 @@ func (s *signedAgent) addPrice(ctx context.Context, answer *mcptool.Answer, res 
 // explained adds to a refusal what helps: the command, and the ways to pay.
 func (s *signedAgent) explained(err error, ways []string) error {
 	if problem.Is(err, problem.PaymentRequired) {
-		err = payHint(s.a, s.asking, err, s.flags, s.target.ID, s.target.URL, ways)
+		err = payHint(s.a, err, s.flags, s.target, ways)
 	}
 	p := problem.Of(err)
 	if hint := s.a.Hint(err); hint != "" {

@@ -4,23 +4,21 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // checkPayer returns a check of a signed call's target. The key in $VACANCY_KEY does not
 // come with a signed call, so the check refuses a call that costs money unless the account
 // of the key is linked to self. Without this check, whoever set the key would learn only by a
-// 402, or by lost free calls, that the key does not pay. typed is the target as the person
-// named it.
-func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP, typed string) func(context.Context, dispatch.Target) error {
+// 402, by lost free calls or by another account's charge, that the key does not pay.
+func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) func(context.Context, dispatch.Target) error {
 	return func(ctx context.Context, t dispatch.Target) error {
 		c, err := a.AccountAt(ctx, f.where, t.URL)
 		if err != nil || c == nil {
@@ -34,45 +32,26 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP, ty
 		if most, known, priceErr := priceOf(ctx, web, t); priceErr != nil || known && most == 0 {
 			return priceErr
 		}
-		const nothing = "; nothing was sent"
+		hint := keyed + "vacancy call " + kit.ShellWord(strings.TrimSuffix(t.URL, "/a2a/message/send")) + " TEXT --stream    # the key pays for streams"
 		switch {
-		case problem.Is(err, problem.Scope):
-			err := problem.New(problem.PaymentRequired, "the key in $%s does not have the scope read, so it cannot be known whether its account pays for signed calls of %s%s", kit.AccountKeyEnv, self.Name, nothing)
-			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
-		case problem.Is(err, problem.TestKey):
-			err := problem.Wrap(problem.TestKey, err, "a test key, such as the one in $%s, pays for no signed calls of %s%s", kit.AccountKeyEnv, self.Name, nothing)
-			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
 		case problem.Is(err, problem.Unauthorized):
-			err := problem.Wrap(problem.Unauthorized, err, "the key in $%s: %s%s", kit.AccountKeyEnv, problem.Of(err).Text(), nothing)
-			return kit.WithHint(err, "env -u %s %s", kit.AccountKeyEnv, a.Again())
-		case err != nil:
-			return problem.Wrap(problem.Of(err).Kind, err, "the account of the key in $%s cannot be read: %s%s", kit.AccountKeyEnv, problem.Of(err).Text(), nothing)
+			hint = "env -u " + kit.AccountKeyEnv + " " + a.Again()
+		case err == nil && (payer.Key == nil || payer.Key.MayLink()):
+			hint = linkCommand(t.URL)
 		}
-		err = problem.New(problem.PaymentRequired, "the account of the key in $%s does not pay for signed calls of %s%s", kit.AccountKeyEnv, self.Name, nothing)
-		if payer.Key != nil && !payer.Key.MayLink() {
-			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
+		if err != nil {
+			err = problem.Wrap(problem.Of(err).Kind, err, "it is not known whether the key in $%s pays for signed calls of %s: %s; nothing was sent", kit.AccountKeyEnv, self.Name, problem.Of(err).Text())
+		} else {
+			err = problem.New(problem.PaymentRequired, "the account of the key in $%s does not pay for signed calls of %s; nothing was sent", kit.AccountKeyEnv, self.Name)
 		}
-		return kit.WithHint(err, "%s", linkCommand(a, f, t.URL))
+		return kit.WithHint(err, "%s", hint)
 	}
-}
-
-// streamedByKey is the command that makes the call as a stream, which the key pays for.
-func streamedByKey(a *kit.App, typed string, t dispatch.Target) string {
-	url := kit.HostOf(t.URL) + "/v/" + t.ID.String() + "/"
-	if kit.IsURL(typed) {
-		url = typed
-	}
-	return keyed + a.AgainFor(typed, url) + " --stream"
 }
 
 // linkCommand is the command with which a caller links an account at the vacant's host, so
 // that the account pays for the caller's signed calls.
-func linkCommand(a *kit.App, f callFlags, at string) string {
-	as := ""
-	if f.as != "" {
-		as = " --as " + kit.ShellWord(f.as)
-	}
-	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(at)) + as + a.CAArg()
+func linkCommand(at string) string {
+	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(at))
 }
 
 // keyed begins a command that needs the key of an account. The key of this run may have been set
@@ -81,31 +60,23 @@ const keyed = kit.AccountKeyEnv + "=KEY "
 
 // payHint adds a hint to a 402: an operator's command for the operator of the host, otherwise
 // a caller's. ways are the host's ways to pay (dispatch.Result.Pay).
-func payHint(a *kit.App, ctx context.Context, err error, f callFlags, id identity.ID, at string, ways []string) error {
-	short := slices.Contains(ways, "credit")
-	if plane := a.AdminAt(f.where); plane != nil {
-		if _, showErr := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: id.String()}); showErr == nil {
-			if short {
-				return kit.WithHint(err, "vacancy credit TENANT DOLLARS%s", f.where.Args())
-			}
-			as := ""
-			if f.as != "" {
-				as = " --as " + kit.ShellWord(f.as)
-			}
-			return kit.WithHint(err, "vacancy account link TENANT%s%s", as, f.where.Args())
-		}
+func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []string) error {
+	short, operator := slices.Contains(ways, "credit"), isOperator(a, f.where, t)
+	switch {
+	case short && operator:
+		return kit.WithHint(err, "vacancy credit TENANT DOLLARS")
+	case operator:
+		return kit.WithHint(err, "vacancy account link TENANT")
+	case short:
+		return shortHint(err, t.URL)
 	}
-	if short {
-		return shortHint(a, err, at)
-	}
-	return kit.WithHint(err, "%s", linkCommand(a, f, at))
+	return kit.WithHint(err, "%s", linkCommand(t.URL))
 }
 
 // shortHint adds to the refusal of a call, whose account is short, how it gets money. Only the
 // host knows whether it takes cards.
-func shortHint(a *kit.App, err error, at string) error {
-	host := kit.HostOf(at)
-	return kit.WithHint(err, "ask the operator of %s for credit, or if it takes cards: %svacancy account pay DOLLARS --host %s%s", kit.Printable(host), keyed, kit.ShellWord(host), a.CAArg())
+func shortHint(err error, at string) error {
+	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyed, kit.ShellWord(kit.HostOf(at)))
 }
 
 // keyHint adds a hint to a refusal of a call by A2A, which the key in $VACANCY_KEY pays for: if
@@ -117,16 +88,15 @@ func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, at string)
 	}
 	reason, members := refused.Info()
 	key, keyErr := a.AccountKeyFor(ctx, f.where, at)
-	sent := keyErr == nil && key != ""
-	host := ""
+	sent, again := keyErr == nil && key != "", a.Again()
 	if f.where.Host == "" {
-		host = " --host " + kit.ShellWord(kit.HostOf(at))
+		again = a.AgainWith("--host", kit.HostOf(at))
 	}
 	switch {
 	case members["code"] == problem.PaymentRequired.String() && !sent:
-		return kit.WithHint(refusedCall(problem.PaymentRequired, refused, at), "%s%s%s", keyed, a.Again(), host)
+		return kit.WithHint(refusedCall(problem.PaymentRequired, refused, at), "%s%s", keyed, again)
 	case members["code"] == problem.PaymentRequired.String(): // the account of the key is short
-		return shortHint(a, refusedCall(problem.PaymentRequired, refused, at), at)
+		return shortHint(refusedCall(problem.PaymentRequired, refused, at), at)
 	case reason == "UNAUTHORIZED" && sent:
 		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.Printable(kit.HostOf(at)), kit.AccountKeyEnv, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
 		return kit.WithHint(err, "%s%s, with a key of an account of this host, or without a key: env -u %s %s", keyed, a.Again(), kit.AccountKeyEnv, a.Again())

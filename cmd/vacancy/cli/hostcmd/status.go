@@ -58,15 +58,11 @@ func status(a *kit.App, ctx context.Context, data string) error {
 
 // runningStatus returns the status of the host that runs over a data directory, or serve.ErrNoHost.
 func runningStatus(a *kit.App, ctx context.Context, data string) (admin.Status, error) {
-	dir, err := a.DataDir(data)
+	c, err := a.RunningAdmin(kit.Where{Host: kit.HostLocal, Data: data})
 	if err != nil {
 		return admin.Status{}, err
 	}
-	client, base, err := serve.DialAdmin(dir)
-	if err != nil {
-		return admin.Status{}, err
-	}
-	return admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
+	return admin.GetStatus.Call(ctx, c, op.None{})
 }
 
 // statusResult is the state of a host at a given time.

@@ -23,7 +23,11 @@ const AccountKeyEnv = snippet.KeyEnv
 func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op.Client, account.One) error) error {
 	if tenant != "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
-			return withoutAccount(ctx, c, w, tenant, f(c, account.One{Account: tenant}))
+			err := f(c, account.One{Account: tenant})
+			if problem.Is(err, problem.NotFound) && strings.HasSuffix(problem.Of(err).Text(), " has no account") {
+				err = WithHint(err, "vacancy account open %s", ShellWord(tenant))
+			}
+			return err
 		})
 	}
 	key := a.Env[AccountKeyEnv]
@@ -46,17 +50,6 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 		err = WithHint(err, "set $%s to a key of an account of %s; the operator makes one with: vacancy keys create TENANT", AccountKeyEnv, Printable(base))
 	}
 	return err
-}
-
-// withoutAccount adds a hint to the error of an operation on a tenant that has no account.
-func withoutAccount(ctx context.Context, c op.Client, w Where, tenant string, err error) error {
-	if !problem.Is(err, problem.NotFound) {
-		return err
-	}
-	if _, showErr := account.ShowAccount.Call(ctx, c, account.One{Account: tenant}); !problem.Is(showErr, problem.NotFound) {
-		return err
-	}
-	return WithHint(err, "vacancy account open %s%s", ShellWord(tenant), w.Args())
 }
 
 // accountClient is a client of the account of a key, at a host.

@@ -42,31 +42,37 @@ func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error
 	return admin.ShowVacant.Call(ctx, c, admin.One{Vacant: vacant})
 }
 
-// openAdmin finds the admin API of a host. With create, a host that does not exist is created for
-// the first request that stores something; otherwise it is an error, because --data may be
-// mistyped.
-func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
+// RunningAdmin returns the admin API of a remote host or of the host that runs over a data directory. The
+// error is serve.ErrNoHost if none runs.
+func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
+	nothing := func() error { return nil }
 	at, err := a.Find(w)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case at != nil:
+	}
+	if at != nil {
 		at.asTenant(a.Env[AccountKeyEnv])
 		url, key, err := at.keyed(at.Record.AdminURL)
-		if err != nil {
-			return nil, err
-		}
-		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }, false}, nil
+		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, nothing, false}, err
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
 		return nil, err
 	}
 	client, base, err := serve.DialAdmin(dir)
-	if err == nil {
-		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }, false}, nil
-	}
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, nothing, false}, err
+}
+
+// openAdmin finds the admin API of a host. With create, a host that does not exist is created for
+// the first request that stores something; otherwise it is an error, because --data may be
+// mistyped.
+func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
+	c, err := a.RunningAdmin(w)
 	if !errors.Is(err, serve.ErrNoHost) {
+		return c, err
+	}
+	dir, err := a.DataDir(w.Data)
+	if err != nil {
 		return nil, err
 	}
 	if !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
@@ -83,7 +89,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, base = serve.InProcess(host.Admin())
+	client, base := serve.InProcess(host.Admin())
 	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, true}, nil
 }
 

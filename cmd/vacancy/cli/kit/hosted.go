@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
@@ -32,11 +33,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	if at != nil {
 		return a.targetElsewhere(ctx, web, what, at)
 	}
-	dir, err := a.DataDir(w.Data)
-	if err != nil {
-		return nil, err
-	}
-	client, base, err := serve.DialAdmin(dir)
+	local, err := a.RunningAdmin(w)
 	if errors.Is(err, serve.ErrNoHost) {
 		missing, stopped := a.NoHost(w.Data), new(Hinted)
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL: %s", what, problem.Of(missing).Text())
@@ -48,9 +45,9 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	if err != nil {
 		return nil, err
 	}
-	local := &admin.Client{HTTP: client, URL: base}
 	t, err := shownTarget(ctx, local, what)
 	if problem.Is(err, problem.NotFound) {
+		dir, _ := a.DataDir(w.Data) // RunningAdmin has found it
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host over %s has no vacant of that name", what, dir)
 		return nil, WithHint(err, "vacancy list")
 	}
@@ -143,7 +140,7 @@ func (a *App) shortTarget(ctx context.Context, web dispatch.Getter, public, shor
 }
 
 // shownTarget is the target of a vacant found by the admin API.
-func shownTarget(ctx context.Context, plane *admin.Client, what string) (*dispatch.Target, error) {
+func shownTarget(ctx context.Context, plane op.Client, what string) (*dispatch.Target, error) {
 	v, err := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: what})
 	if err != nil {
 		return nil, err

@@ -83,18 +83,14 @@ func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Rep
 
 // LocalURL is the URL of the host that runs over a data directory.
 func (a *App) LocalURL(ctx context.Context, data string) (string, error) {
-	dir, err := a.DataDir(data)
-	if err != nil {
-		return "", err
-	}
-	client, base, err := serve.DialAdmin(dir)
+	c, err := a.RunningAdmin(Where{Host: HostLocal, Data: data})
 	if errors.Is(err, serve.ErrNoHost) {
 		return "", a.NoHost(data)
 	}
 	if err != nil {
 		return "", err
 	}
-	host, err := admin.GetHost.Call(ctx, &admin.Client{HTTP: client, URL: base}, admin.Challenged{})
+	host, err := admin.GetHost.Call(ctx, c, admin.Challenged{})
 	if err != nil {
 		return "", err
 	}

@@ -81,17 +81,6 @@ func (w Where) IsLocal(a *App) bool {
 	return err == nil && at == nil
 }
 
-// Args are the arguments for w's host in a suggested command.
-func (w Where) Args() string {
-	all := DataArg(w.Data)
-	for _, one := range []struct{ flag, value string }{{"host", w.Host}, {"stage", w.Stage}} {
-		if one.value != "" {
-			all += " --" + one.flag + " " + ShellWord(one.value)
-		}
-	}
-	return all
-}
-
 // DataArg is the argument for a data directory in a suggested command.
 func DataArg(data string) string {
 	if data == "" {

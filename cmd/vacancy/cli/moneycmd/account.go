@@ -253,7 +253,7 @@ unless it made the link.`,
 						self = name
 					}
 				}
-				return kit.WithHint(problem.New(problem.Usage, "expected CALLER, the id that the account paid for, or --as NAME, an identity of yours"), "%s --as %s%s", cmd.CommandPath(), self, w.Args())
+				return kit.WithHint(problem.New(problem.Usage, "expected CALLER, the id that the account paid for, or --as NAME, an identity of yours"), "%s --as %s", cmd.CommandPath(), self)
 			}
 			tenant, caller := "", args[len(args)-1]
 			if len(args) == 2 {
