@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,11 +43,7 @@ type Local struct {
 }
 
 // Agent is the agent of a hosted vacant.
-type Agent struct {
-	Name, Failure string
-	// Silent is the URL on this machine at which the agent should listen and nothing does.
-	Silent string
-}
+type Agent struct{ Name, Failure string }
 
 // Space below which a disk is too full, and nearly so.
 const (
@@ -194,11 +191,8 @@ func (l Local) agents() Check {
 			failing = append(failing, a.Name+": "+a.Failure)
 		}
 	}
-	for _, a := range l.Agents {
-		if a.Silent != "" {
-			fix = "start the program of " + a.Name + " at " + a.Silent + ", such as with vacancy watch DIR"
-			break
-		}
+	if i := slices.IndexFunc(l.Agents, func(a Agent) bool { return strings.Contains(a.Failure, "nothing listens at") }); i >= 0 {
+		fix = "start the program of " + l.Agents[i].Name + ", such as with vacancy watch DIR"
 	}
 	switch {
 	case len(l.Agents) == 0:

@@ -52,8 +52,8 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"certificate", doctor.Warn, "in 3 days", "renew", func(l *doctor.Local) { l.Certificate = now.Add(80 * time.Hour) }},
 		{"certificate", doctor.NotApplicable, "no TLS", "", func(l *doctor.Local) { l.Certificate = time.Time{} }},
 		{"agents", doctor.Fail, "demo: connection refused", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) { l.Agents[0].Failure = "connection refused" }},
-		{"agents", doctor.Fail, "demo: nothing listens", "start the program of demo at http://127.0.0.1:9001, such as with vacancy watch DIR", func(l *doctor.Local) {
-			l.Agents = []doctor.Agent{{Name: "other", Failure: "status 500"}, {Name: "demo", Failure: "nothing listens", Silent: "http://127.0.0.1:9001"}}
+		{"agents", doctor.Fail, "demo: nothing listens", "start the program of demo, such as with vacancy watch DIR", func(l *doctor.Local) {
+			l.Agents = []doctor.Agent{{Name: "other", Failure: "status 500"}, {Name: "demo", Failure: "nothing listens at 127.0.0.1:9001"}}
 		}},
 		{"agents", doctor.NotApplicable, "no vacant", "", func(l *doctor.Local) { l.Agents = nil }},
 		{"issuers", doctor.OK, "no issuer count", "", func(*doctor.Local) {}},

@@ -89,9 +89,6 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 			agent.Failure = problem.Of(err).Text()
 		} else if check.Failure != nil {
 			agent.Failure = kit.Clip(check.Failure.String(), kit.MaxShownCause)
-			if at := kit.AgentHere(v.Substrate); at != "" && kit.IsSilent(at) {
-				agent.Silent = at
-			}
 		}
 		l.Agents = append(l.Agents, agent)
 	}

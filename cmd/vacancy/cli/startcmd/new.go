@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -142,7 +143,12 @@ func freePort(dir string, taken func(port int) bool) int {
 
 // listens reports whether a program listens at a port of this machine.
 func listens(port int) bool {
-	return kit.Listens(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // nameFlag names the vacant for watch, if its folder is called otherwise.

@@ -3,6 +3,7 @@ package startcmd
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/snippet"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/front/web"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -259,8 +263,8 @@ type serveResult struct {
 	kit.Handout          // of the first vacant that takes calls, if there is one
 }
 
-// handouts returns the handout of the first vacant, by name, that answers calls, and warnings of
-// vacants whose agents are on this machine and are not called, or do not listen.
+// handouts returns the handout of the first vacant, by name, that answers calls, and a warning of
+// vacants whose agents are on this machine and are not called.
 func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopback bool) (first kit.Handout, warnings []string, err error) {
 	client, base := serve.InProcess(host.Admin())
 	c := admin.Client{HTTP: client, URL: base}
@@ -273,18 +277,15 @@ func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopb
 		if !v.State.CanBeCalled() {
 			continue
 		}
-		here, err := needsHere(ctx, c, &v)
-		if err != nil {
-			return first, nil, err
-		}
-		at := slices.IndexFunc(here, kit.IsSilent)
-		answers := len(here) == 0 || callsLoopback && at < 0
-		switch {
-		case answers:
-		case !callsLoopback:
-			refused = append(refused, v.Name)
-		case len(warnings) < maxWarnings:
-			warnings = append(warnings, fmt.Sprintf("nothing listens at %s yet, so calls of %s fail until its agent is started", here[at], v.Name))
+		answers := true
+		if !callsLoopback {
+			here, err := needsLoopback(ctx, c, &v)
+			if err != nil {
+				return first, nil, err
+			}
+			if answers = !here; here {
+				refused = append(refused, v.Name)
+			}
 		}
 		if h := kit.HandoutOf(&v); h.Address == "" {
 			continue
@@ -307,23 +308,32 @@ func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopb
 	return first, warnings, nil
 }
 
-// needsHere returns the URLs on this machine that a vacant needs for an answer: of its agent or
-// model, and of its agent's MCP servers.
-func needsHere(ctx context.Context, c admin.Client, v *admin.Vacant) (urls []string, err error) {
-	if at := kit.AgentHere(v.Substrate); at != "" {
-		urls = append(urls, at)
+// needsLoopback reports whether a vacant needs something on this machine for an answer: its agent or
+// model, or an MCP server of its agent.
+func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, error) {
+	if spec, err := substrate.Parse(v.Substrate); err == nil && isHere(spec.Endpoint()) {
+		return true, nil
 	}
 	if v.Agent == 0 {
-		return urls, nil
+		return false, nil
 	}
 	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
 	if problem.Is(err, problem.Conflict) { // it answers by a plan
-		return urls, nil
+		return false, nil
 	}
-	return append(urls, kit.ServersHere(agent.Agent)...), err
+	var a definition.Agent
+	if err != nil || json.Unmarshal(agent.Agent, &a) != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(a.MCPServers, func(s definition.Server) bool { return isHere(s.URL) }), nil
 }
 
-// maxWarnings bounds the vacants that warnings at the start name.
+func isHere(at string) bool {
+	u, err := url.Parse(at)
+	return err == nil && outbound.IsThisMachine(u.Hostname())
+}
+
+// maxWarnings bounds the vacants that the warning at the start names.
 const maxWarnings = 5
 
 func (r serveResult) Print(w io.Writer) {
