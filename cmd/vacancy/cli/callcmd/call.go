@@ -364,6 +364,6 @@ func printCall(a *kit.App, ctx context.Context, caller *dispatch.Caller, self ki
 	if _, err := a.Out.Write(append(body, '\n')); err != nil {
 		return err
 	}
-	a.Note("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: vacancy call %s --accept FILE", res.Request.Seq, target.Name)
+	a.Note("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: %s", res.Request.Seq, a.Command("call %s --accept FILE", target.Name))
 	return nil
 }

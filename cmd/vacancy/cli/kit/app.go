@@ -21,7 +21,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -53,15 +52,13 @@ type App struct {
 	JSON    bool // --json: results and errors as one object each
 	// roots has the system's authorities and the certificates of --ca; nil without --ca.
 	roots *x509.CertPool
-	caArg string // --ca in a command
 	// logForm is how a host logs on standard error: logHuman or logJSON, or "" in a
 	// command without --log. With logJSON every line there is JSON.
 	logForm string
 
-	program  string         // how a person starts this program
-	commands *regexp.Regexp // its commands in a text
-	args     []string       // the command line, without the program
-	running  *cobra.Command // the command of this run, once it is known
+	program string         // how a person starts this program
+	args    []string       // the command line, without the program
+	running *cobra.Command // the command of this run, once it is known
 
 	Seams Seams
 }
@@ -99,7 +96,9 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	context.AfterFunc(ctx, stop)
 	a := &App{Piped: piped(stdin), In: bufio.NewReader(&unmarked{Reader: stdin}), Out: stdout, Err: stderr, Env: environment(env), envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
 	if s.Program != "" {
-		a.program = cmp.Or(a.Env[programEnv], a.thisProcess(s.Program).typed())
+		self, _ := os.Executable()
+		dir, _ := os.Getwd()
+		a.program = cmp.Or(a.Env[programEnv], startedAs(s.Program, self, dir))
 	}
 	return a.Run(ctx, root(a), args)
 }
@@ -122,7 +121,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 			defer (*w).(*screen).flush()
 		}
 	}
-	a.args, a.program, a.commands = args, cmp.Or(a.program, programName), commands(root)
+	a.args, a.program = args, cmp.Or(a.program, programName)
 	root.SetArgs(args)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

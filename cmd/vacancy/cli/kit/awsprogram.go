@@ -158,7 +158,7 @@ func (a *App) Checkout() (string, error) {
 		}
 		if dir == filepath.Dir(dir) {
 			err := problem.New(problem.NotFound, "there is no cdk.json in %s or above it: a deploy builds from a checkout of the project", at)
-			return "", WithHint(err, "vacancy deploy in the checkout's folder")
+			return "", WithHint(err, "vacancy deploy, in the checkout's folder")
 		}
 	}
 }

@@ -53,9 +53,6 @@ func (a *App) Begin(cmd *cobra.Command) error {
 		return err
 	}
 	a.roots = roots
-	if f.Value.String() != "" {
-		a.caArg = " --" + caFlag + " " + ShellWord(path)
-	}
 	return nil
 }
 
@@ -120,9 +117,6 @@ func certificateHint(err error) string {
 	}
 	return ""
 }
-
-// CAArg is the argument for the certificates of --ca in a suggested command; "" without --ca.
-func (a *App) CAArg() string { return a.caArg }
 
 // Roots are the authorities whose certificates this run trusts; nil means the system's.
 func (a *App) Roots() *x509.CertPool { return a.roots }

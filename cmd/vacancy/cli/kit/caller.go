@@ -41,8 +41,8 @@ func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
 	if base, _, ok := strings.Cut(t.Address, "/v/"); ok {
 		earlier = base + "/v/" + earlier
 	}
-	a.Note("warning: %s leads to vacant %s, and led to vacant %s at an earlier call; if you did not expect that, ask its owner before you send more, or call the earlier vacant by its id: vacancy call %s",
-		Printable(t.Address), t.ID, before.Short(), ShellWord(earlier))
+	a.Note("warning: %s leads to vacant %s, and led to vacant %s at an earlier call; if you did not expect that, ask its owner before you send more, or call the earlier vacant by its id: %s",
+		Printable(t.Address), t.ID, before.Short(), a.Command("call %s", ShellWord(earlier)))
 	return &before
 }
 

@@ -26,6 +26,10 @@ func WithHint(err error, format string, args ...any) error {
 	return &Hinted{err, fmt.Sprintf(format, args...)}
 }
 
+// hintCommand matches a command in a hint: the program and words for a shell, up to punctuation before a
+// space, a comment or an operator of the shell.
+var hintCommand = regexp.MustCompile(`(?:^|[\s(])` + programName + `(?: (?:[,:;]*(?:[^\s'"\\,:;)<#&|]|'[^']*'|"[^"]*"|\\.))+)+`)
+
 // Hint returns the hint of err with each command as the person types it, or "".
 func (a *App) Hint(err error) string {
 	hint := certificateHint(err)
@@ -37,26 +41,21 @@ func (a *App) Hint(err error) string {
 	if errors.As(err, &hinted) {
 		hint = hinted.Hint
 	}
-	return a.AsTyped(a.withTypedFlags(hint))
-}
-
-// withTypedFlags adds the flags of this run that choose a host and an identity to each command in
-// a hint.
-func (a *App) withTypedFlags(hint string) string {
-	if a.running == nil || a.commands == nil || !beginsWithCommand.MatchString(hint) {
+	if a.running == nil {
 		return hint
 	}
-	for _, at := range slices.Backward(a.commands.FindAllStringSubmatchIndex(hint, -1)) {
-		begin := at[4] // start of the subcommand
-		end := begin + commandLength(hint[begin:])
-		line := hint[begin:end]
-		cmd, _, err := a.running.Root().Find(strings.Fields(line))
-		if err != nil || strings.ContainsAny(line, "[]") || strings.Contains(line, "--help") {
-			continue // line is a usage, an unknown command, or asks for help
+	own := beginsWithCommand.MatchString(hint)
+	return hintCommand.ReplaceAllStringFunc(hint, func(text string) string {
+		before, line, _ := strings.Cut(text, programName+" ")
+		cmd, _, _ := a.running.Root().Find(strings.Fields(line)) // an unknown command is the root
+		if !cmd.HasParent() && !strings.HasPrefix(line, "-") {
+			return text // not a command
 		}
-		hint = hint[:end] + typedFlags(a.running, cmd, line) + hint[end:]
-	}
-	return hint
+		if own && !strings.ContainsAny(line, "[]") && !strings.Contains(line, "--help") {
+			line += typedFlags(a.running, cmd, line)
+		}
+		return before + a.Command("%s", line)
+	})
 }
 
 // beginsWithCommand matches a hint for the person who ran the command. Other hints name a command
@@ -83,28 +82,4 @@ func typedFlags(from, to *cobra.Command, line string) (flags string) {
 		}
 	}
 	return flags
-}
-
-// commandLength returns the length of the command at the beginning of a hint. A hint with an
-// open quotation has no command.
-func commandLength(hint string) int {
-	quote := rune(0)
-	for i, r := range hint {
-		rest := hint[i:]
-		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '"' || r == '\'':
-			quote = r
-		case strings.HasPrefix(rest, ", "), strings.HasPrefix(rest, ": "), strings.HasPrefix(rest, "; "), strings.HasPrefix(rest, " <"), strings.HasPrefix(rest, " #"),
-			strings.HasPrefix(rest, "    #"), strings.HasPrefix(rest, " &&"), strings.HasPrefix(rest, " |"), r == ')', r == '`':
-			return i
-		}
-	}
-	if quote != 0 {
-		return 0
-	}
-	return len(hint)
 }

@@ -84,7 +84,7 @@ func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
 		return Signer{}, WithHint(err, "vacancy id use %s", names[0])
 	}
 	if len(names) > 1 && !told {
-		a.Note("signed by the identity %s; vacancy id use NAME changes the default, --as NAME chooses another", chosen)
+		a.Note("signed by the identity %s; %s changes the default, --as NAME chooses another", chosen, a.Command("id use NAME"))
 		if err := h.SetDefault(chosen, true); err != nil {
 			return Signer{}, err
 		}

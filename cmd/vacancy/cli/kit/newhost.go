@@ -101,5 +101,5 @@ func (a *App) NoHost(data string) error {
 		}
 		return WithHint(problem.New(problem.NotFound, "%s", stopped), "%s", a.StartAgain(data))
 	}
-	return problem.New(problem.NotFound, `no host in %s; start one with "vacancy dev%s"`, dir, DataArg(data))
+	return problem.New(problem.NotFound, `no host in %s; start one with "%s"`, dir, a.Command("dev%s", DataArg(data)))
 }

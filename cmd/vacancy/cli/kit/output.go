@@ -33,10 +33,9 @@ func (a *App) Print(value any, print func(io.Writer)) error {
 // Show prints r as JSON or text.
 func (a *App) Show(r Result) error { return a.Print(r, r.Print) }
 
-// Note prints a remark for people on standard error, its commands as a person types
-// them. It is suppressed with --json, so a program must find the same fact in the result.
+// Note prints a remark for people on standard error. It is suppressed with --json, so a program
+// must find the same fact in the result.
 func (a *App) Note(format string, args ...any) {
-	format = a.formatAsTyped(format)
 	switch {
 	case a.JSON:
 		return
@@ -93,7 +92,7 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 	exit := p.Kind.Row().Exit
 	// The command line's user may see the cause.
 	a.running = cmd
-	o := errorObject{Code: p.Kind.String(), Detail: a.AsTyped(FullText(p)), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
+	o := errorObject{Code: p.Kind.String(), Detail: FullText(p), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
 	if a.JSON {
 		report := errorReport{Error: o}
 		if c := failedCall(nil); errors.As(err, &c) {

@@ -3,13 +3,11 @@ package kit
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 )
@@ -20,54 +18,20 @@ const programName = "vacancy"
 // programEnv tells awsProgram how a person starts the program that it replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// process describes how a program was started.
-type process struct {
-	arg, self string // os.Args[0] and os.Executable
-	path      string // $PATH
-	dir       string // the working directory
-}
-
-// thisProcess describes this process, which was started as arg.
-func (a *App) thisProcess(arg string) process {
-	self, _ := os.Executable()
-	dir, _ := os.Getwd()
-	return process{arg: arg, self: self, path: a.Env["PATH"], dir: dir}
-}
-
-// typed returns the words with which a person starts this program again in the working
-// directory: its name if PATH leads to this very file, "go run" if that built it from
-// here, otherwise its path.
-func (p process) typed() string {
-	name := filepath.Base(p.arg)
-	plain := strings.TrimSuffix(name, ".exe")
-	if found := lookPath(name, p.path); found != "" && sameFile(found, p.self) && ShellWord(plain) == plain {
-		return plain
+// startedAs returns the words with which a person starts the program self again, which was started as arg
+// in the directory dir: its name if PATH leads to it, "go run" if that built it from dir, or arg.
+func startedAs(arg, self, dir string) string {
+	name := strings.TrimSuffix(filepath.Base(arg), ".exe")
+	found, err := exec.LookPath(name)
+	switch {
+	case err == nil && sameFile(found, self) && ShellWord(name) == name:
+		return name
+	case builtByGoRun(self) && standalone.IsThere(filepath.Join(dir, "cmd", name, "main.go")):
+		return "go run ./cmd/" + name
+	case arg == filepath.Base(arg):
+		return ShellWord(self)
 	}
-	if builtByGoRun(p.self) && standalone.IsThere(filepath.Join(p.dir, "cmd", plain, "main.go")) {
-		return "go run ./cmd/" + plain
-	}
-	if at := p.arg; at != name {
-		if !filepath.IsAbs(at) {
-			at = filepath.Join(p.dir, at)
-		}
-		if sameFile(at, p.self) {
-			return ShellWord(p.arg)
-		}
-	}
-	return ShellWord(p.self)
-}
-
-// lookPath returns the first program with a name in the directories of PATH, or "".
-// exec.LookPath reads the PATH of this process, which is not always the app's.
-func lookPath(name, path string) string {
-	for _, dir := range filepath.SplitList(path) {
-		found := filepath.Join(dir, name)
-		info, err := os.Stat(found)
-		if err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
-			return found
-		}
-	}
-	return ""
+	return ShellWord(arg)
 }
 
 func sameFile(a, b string) bool {
@@ -86,36 +50,6 @@ var goRun = regexp.MustCompile(`^exe$|^[0-9a-f]{64}-d$`)
 func builtByGoRun(self string) bool {
 	dir := filepath.Dir(self)
 	return goRun.MatchString(filepath.Base(dir)) && (filepath.Base(dir) != "exe" || strings.Contains(dir, "go-build"))
-}
-
-// commands matches the beginning of a command of the program in a text.
-func commands(root *cobra.Command) *regexp.Regexp {
-	names := []string{"--?[a-z]", "help"}
-	for _, c := range root.Commands() {
-		if c.Hidden {
-			continue // a topic of the help, after "vacancy help"
-		}
-		names = append(names, regexp.QuoteMeta(c.Name())+`\b`)
-	}
-	return regexp.MustCompile("(^|[\\s\"'`(])" + programName + " (" + strings.Join(names, "|") + ")")
-}
-
-// AsTyped replaces "vacancy" at the beginning of each command in a text of this project,
-// so that the command works as a person types it.
-func (a *App) AsTyped(text string) string {
-	return a.replaceProgram(text, a.program)
-}
-
-// formatAsTyped is AsTyped for a format. What fills it is left as it is.
-func (a *App) formatAsTyped(format string) string {
-	return a.replaceProgram(format, strings.ReplaceAll(a.program, "%", "%%"))
-}
-
-func (a *App) replaceProgram(text, program string) string {
-	if a.commands == nil || program == programName {
-		return text
-	}
-	return a.commands.ReplaceAllString(text, "${1}"+strings.ReplaceAll(program, "$", "$$")+" ${2}")
 }
 
 // Command returns a command of this program as a person types it. It begins with the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -39,77 +40,72 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 	if err := os.Symlink(installed, link); err != nil {
 		t.Fatal(err)
 	}
-	path := func(files ...string) (list string) {
-		for i, f := range files {
-			if i > 0 {
-				list += string(os.PathListSeparator)
-			}
-			list += filepath.Dir(f)
-		}
-		return list
-	}
 	for _, tc := range []struct {
-		name string
-		p    process
-		want string
+		name, arg, self, path, dir string
+		want                       string
 	}{
-		{"in PATH", process{"vacancy", installed, path(installed), checkout}, "vacancy"},
-		{"in PATH by a link", process{"vacancy", installed, path(link), checkout}, "vacancy"},
-		{"in PATH, started by its path", process{installed, installed, path(installed), checkout}, "vacancy"},
-		{"in PATH, after a file that cannot run", process{"vacancy", installed, path(data, installed), checkout}, "vacancy"},
-		{"in PATH under another name", process{"vac", renamed, path(renamed), checkout}, "vac"},
-		{"not in PATH", process{installed, installed, "", checkout}, installed},
-		{"not in PATH, from its directory", process{"./vacancy", installed, "", filepath.Dir(installed)}, "./vacancy"},
-		{"not in PATH, from the directory above", process{"bin/vacancy", installed, "", top}, "bin/vacancy"},
-		{"not in PATH, by a link", process{link, installed, "", top}, link},
-		{"another build in PATH", process{installed, installed, path(other), checkout}, installed},
-		{"another build before it in PATH", process{installed, installed, path(other, installed), checkout}, installed},
-		{"a space in its path", process{spaced, spaced, "", checkout}, "'" + spaced + "'"},
-		{"go run, the first time", process{first, first, "", checkout}, "go run ./cmd/vacancy"},
-		{"go run, from the cache", process{cached, cached, "", checkout}, "go run ./cmd/vacancy"},
-		{"go run, another build in PATH", process{cached, cached, path(installed), checkout}, "go run ./cmd/vacancy"},
-		{"go run, from another directory", process{cached, cached, "", top}, cached},
+		{"in PATH", "vacancy", installed, installed, checkout, "vacancy"},
+		{"in PATH by a link", "vacancy", installed, link, checkout, "vacancy"},
+		{"in PATH, started by its path", installed, installed, installed, checkout, "vacancy"},
+		{"in PATH under another name", "vac", renamed, renamed, checkout, "vac"},
+		{"not in PATH", installed, installed, data, checkout, installed},
+		{"not in PATH, from its directory", "./vacancy", installed, data, filepath.Dir(installed), "./vacancy"},
+		{"not in PATH, from the directory above", "bin/vacancy", installed, data, top, "bin/vacancy"},
+		{"not in PATH, by a link", link, installed, data, top, link},
+		{"not in PATH, by a bare name", "vacancy", installed, data, top, installed},
+		{"another build in PATH", installed, installed, other, checkout, installed},
+		{"a space in its path", spaced, spaced, data, checkout, "'" + spaced + "'"},
+		{"go run, the first time", first, first, data, checkout, "go run ./cmd/vacancy"},
+		{"go run, from the cache", cached, cached, data, checkout, "go run ./cmd/vacancy"},
+		{"go run, another build in PATH", cached, cached, installed, checkout, "go run ./cmd/vacancy"},
+		{"go run, from another directory", cached, cached, data, top, cached},
 	} {
-		if got := tc.p.typed(); got != tc.want {
-			t.Errorf("%s: typed() = %q, want %q", tc.name, got, tc.want)
+		t.Setenv("PATH", filepath.Dir(tc.path))
+		if got := startedAs(tc.arg, tc.self, tc.dir); got != tc.want {
+			t.Errorf("%s: startedAs() = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }
 
-// runElsewhere runs a program that a person starts as program. Its one command prints notes
-// and fails.
-func runElsewhere(t *testing.T, program string, args ...string) (stderr string) {
+// failWithHint runs a program that a person starts as program. Its one command prints a note and fails with a hint.
+func failWithHint(t *testing.T, program, hint string, args ...string) (stderr string) {
 	t.Helper()
 	var errs bytes.Buffer
 	a := &App{Err: &errs, program: program}
-	root := &cobra.Command{Use: "vacancy", SilenceErrors: true, SilenceUsage: true}
-	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "")
-	call := &cobra.Command{Use: "call", Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, RunE: func(*cobra.Command, []string) error {
-		a.Note("%s: vacancy call %s", "say vacancy call", "demo")
+	root := &cobra.Command{Use: "vacancy", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.Begin(cmd) }}
+	call := &cobra.Command{Use: "call", RunE: func(*cobra.Command, []string) error {
 		a.Note("again: %s", a.Again())
-		err := problem.New(problem.NotFound, "the file is held by another vacancy process; run `vacancy call demo --reset`")
-		return WithHint(err, "vacancy call demo, or vacancy --help; not vacancy things")
+		return WithHint(problem.New(problem.NotFound, "it is gone"), "%s", hint)
 	}}
+	call.Flags().String("as", "", "")
+	call.Flags().String("host", "", "")
+	call.Flags().Bool("ask", false, "")
 	root.AddCommand(call)
 	a.Run(context.Background(), root, append([]string{"call"}, args...))
 	return errs.String()
 }
 
-func TestNotesAndHintsHaveTheProgramAsItIsStarted(t *testing.T) {
-	for _, tc := range []struct{ program, want string }{
-		{"", `say vacancy call: vacancy call demo
-again: vacancy call 'a b' --data=x
-vacancy call: the file is held by another vacancy process; run ` + "`vacancy call demo --reset`" + `
-try: vacancy call demo, or vacancy --help; not vacancy things
-`},
-		{"'/my $1 100%/vacancy'", `say vacancy call: '/my $1 100%/vacancy' call demo
-again: '/my $1 100%/vacancy' call 'a b' --data=x
-vacancy call: the file is held by another vacancy process; run ` + "`'/my $1 100%/vacancy' call demo --reset`" + `
-try: '/my $1 100%/vacancy' call demo, or '/my $1 100%/vacancy' --help; not vacancy things
-`},
+func TestHintsHaveTheProgramAndTheFlagsThatWereTyped(t *testing.T) {
+	for hint, want := range map[string]string{
+		"vacancy call demo":                                   "V call demo --host http://h --as 'a b'",
+		"vacancy call demo --as=bob":                          "V call demo --as=bob --host http://h",
+		"vacancy call http://x/v/demo, for it":                "V call http://x/v/demo --as 'a b', for it",
+		"vacancy call --host aws --as bob":                    "V call --host aws --as bob",
+		"vacancy call demo --data DIR; or not":                "V call demo --data DIR --as 'a b'; or not",
+		"KEY=x vacancy call 'it'\\''s, a: b' < FILE":          "KEY=x V call 'it'\\''s, a: b' --host http://h --as 'a b' < FILE",
+		`vacancy call "x, y"    # vacancy call z`:             `V call "x, y" --host http://h --as 'a b'    # V call z --host http://h --as 'a b'`,
+		"(cd x && vacancy call a) | vacancy call b":           "(cd x && V call a) | V call b",
+		"ask the operator, who runs vacancy call TENANT":      "ask the operator, who runs V call TENANT",
+		"vacancy call --help, or vacancy --help; not vacancy": "V call --help, or V --help; not vacancy",
+		"vacancy call [TARGET]":                               "V call [TARGET]",
+		"vacancy things and /bin/vacancy call x":              "vacancy things and /bin/vacancy call x",
 	} {
-		if got := runElsewhere(t, tc.program, "a b", "--data=x"); got != tc.want {
-			t.Errorf("with program %q, standard error is\n%s\nwant\n%s", tc.program, got, tc.want)
+		for _, program := range []string{"vacancy", "'/my $1 100%/vacancy'", "go run ./cmd/vacancy"} {
+			want := "again: V call --host http://h --as 'a b'\nvacancy call: it is gone\ntry: " + want + "\n"
+			want = strings.ReplaceAll(want, "V ", program+" ")
+			if got := failWithHint(t, program, hint, "--host", "http://h", "--as", "a b"); got != want {
+				t.Errorf("the hint %q of %s is printed as\n%s\nwant\n%s", hint, program, got, want)
+			}
 		}
 	}
 }

@@ -162,7 +162,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 			return err
 		}
 		if hidden {
-			a.Note("%s, which dev had published, is not published any more, because serve is for everybody; to publish it: vacancy publish %s", demoName, demoName)
+			a.Note("%s, which dev had published, is not published any more, because serve is for everybody; to publish it: %s", demoName, a.Command("publish %s", demoName))
 		}
 		return a.Show(serveResult{Pages: base.String() + web.Path, URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
 	})

@@ -125,7 +125,7 @@ func create(a *kit.App, ctx context.Context, c *kit.AdminAPI, body admin.Creatio
 	}
 	WarnOf(a, made.Name, warnings)
 	if made.Substrate == plan.Kind {
-		a.Note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
+		a.Note("%s answers nothing before it has a plan: %s", made.Name, a.Command("plan set %s FILE", made.Name))
 	}
 	return a.Show(vacantResult{Vacant: made, Checked: CheckAgent(a, ctx, c, &made, noCheck), Handout: kit.HandoutOf(&made), warned: true})
 }
