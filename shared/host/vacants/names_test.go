@@ -287,6 +287,44 @@ func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
 	}
 }
 
+// Earlier programs gave spellings of one name to two tenants. While one of them has its vacant, and
+// after both have deleted theirs, neither gets the name.
+func TestASpellingOfAnotherTenantKeepsTheName(t *testing.T) {
+	for what, giveUp := range map[string]func(n *names) error{
+		"the older is renamed": func(n *names) error {
+			if err := n.upgrade(); err != nil {
+				return err
+			}
+			r, err := n.ByName(n.t.Context(), vacants.Operator(), "SHOP")
+			return errors.Join(err, n.rename(r, "store"))
+		},
+		"the older is deleted": func(n *names) error {
+			err := n.upgrade()
+			deleteNamed(n.t, n.Directory, "SHOP")
+			return err
+		},
+		"both were deleted before": func(n *names) error {
+			deleteNamed(n.t, n.earlier().Directory, "SHOP")
+			deleteNamed(n.t, n.earlier().Directory, "shop")
+			return n.upgrade()
+		},
+	} {
+		n := newNames(t)
+		n.earlier().must("acme", "SHOP")
+		n.earlier().must("eve", "shop")
+		if err := giveUp(n); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for _, name := range []string{"SHOP", "shop", "Shop"} {
+			for _, tenant := range []string{"acme", "eve", "other"} {
+				if _, err := n.make(vacants.Tenant(tenant), tenant, name); !problem.Is(err, problem.Conflict) {
+					t.Errorf("%s: Create(%s) by %s = %v, want a conflict", what, name, tenant, err)
+				}
+			}
+		}
+	}
+}
+
 func TestAVacantIsRenamedToAnotherCaseOfItsName(t *testing.T) {
 	n := newNames(t)
 	r := n.must("acme", "shop")
