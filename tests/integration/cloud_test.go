@@ -132,17 +132,6 @@ func read(t *testing.T, client *cloudwatchlogs.Client, group string, since time.
 	return all
 }
 
-// of are the lines about calls of a pair.
-func of(p *pair, all []line) (own []line) {
-	pair := p.Key.ID().Short() + ">" + p.To.Short()
-	for _, l := range all {
-		if l.Pair == pair {
-			own = append(own, l)
-		}
-	}
-	return own
-}
-
 // configuration of one of the stage's functions.
 func (s *deployed) configuration(t *testing.T, function string) *lambda.GetFunctionConfigurationOutput {
 	t.Helper()

@@ -268,16 +268,6 @@ func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
 	}
 }
 
-// id is the host's.
-func (s *deployed) id(t *testing.T) string {
-	t.Helper()
-	h, err := admin.GetHost.Call(t.Context(), s.admin(t), admin.Challenged{Challenge: []string{"d2hvIGFyZSB5b3U"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h.ID.String()
-}
-
 // A person publishes, searches, calls and withdraws by commands, on a host
 // named only by the flag.
 func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {

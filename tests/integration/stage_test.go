@@ -257,15 +257,6 @@ func (s *deployed) instances(t *testing.T, function string) (n int) {
 	return n
 }
 
-// fault plans a fault of the stage's message function.
-func (s *deployed) fault(t *testing.T, f server.Fault) {
-	t.Helper()
-	f.Function = s.function("message")
-	if err := local(t).Fault(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // faultless requires the planned fault to have happened, and ends it.
 func (s *deployed) faultless(t *testing.T) {
 	t.Helper()
