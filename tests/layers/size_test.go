@@ -11,9 +11,9 @@ import (
 // maxLines limits the production lines of each part of the project. A limit may fall. A feature that
 // needs more lines raises it in a commit of its own that says why.
 var maxLines = map[string]int{
-	"cmd/":          31_200,
-	"shared/front/": 29_160,
-	"shared/host/":  71_950,
+	"cmd/":          30_300,
+	"shared/front/": 28_450,
+	"shared/host/":  70_800,
 	"":              32_800, // the rest
 }
 
