@@ -14,7 +14,7 @@ func TestEveryProtocolHasItsCode(t *testing.T) {
 	for _, row := range handlers.Rows() {
 		all = append(all, row.Protocol)
 		if row.Open == nil || row.Operations == nil || row.Name == "" || row.Refuse == nil || row.MaxBody == 0 || row.Line == "" {
-			t.Errorf("the row of %s is not complete", row.Name)
+			t.Errorf("the row of %q lacks a member: %+v", row.Line, row)
 		}
 	}
 	if !slices.Equal(all, protocol.All) {

@@ -52,9 +52,11 @@ func All() []op.Spec {
 
 // Groups returns the groups of operations.
 func Groups() []openapi.Group {
-	all := make([]openapi.Group, len(groups))
-	for i, g := range groups {
-		all[i] = g.Group
+	var all []openapi.Group
+	for _, g := range groups {
+		if !slices.Contains(all, g.Group) { // two protocols may have one
+			all = append(all, g.Group)
+		}
 	}
-	return slices.Compact(all) // two protocols may have one
+	return all
 }
