@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -17,9 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/estimates"
+	"github.com/vacancy-host/vacancy/tests/faultproxy"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
@@ -71,6 +74,10 @@ func (h *fixture) priced(name, substrate string, p price.Price, shards int, most
 	return c
 }
 
+func (h *priced) handlerOf(s store.Store) http.Handler {
+	return serve.Public(h.money(s, time.Now).MessageHandler())
+}
+
 // swept sweeps at a time, and returns the units that the deletions of reminders consumed.
 func (h *priced) swept(at time.Time) (units float64) {
 	h.t.Helper()
@@ -84,6 +91,14 @@ func (h *priced) swept(at time.Time) (units float64) {
 		}
 	}
 	return units
+}
+
+// balance returns the amount that the account can spend.
+func (h *priced) balance() money.Amount {
+	h.t.Helper()
+	b, err := h.money(h.Store(h.Endpoint), time.Now).Billing.Balance(h.t.Context(), &h.account)
+	must(h.t, err)
+	return b
 }
 
 // The write units of a call with a price, its reminder's end included, whose rows are below
@@ -160,6 +175,48 @@ func TestAPricedCallWaitsForOneRoundTripMore(t *testing.T) {
 		slices.Sort(got)
 		if diff := cmp.Diff(tt.operations, got); diff != "" || counter.Trips() != tt.trips {
 			t.Errorf("%s: %d round trips, want %d; requests (-want +got):\n%s", tt.name, counter.Trips(), tt.trips, diff)
+		}
+	}
+}
+
+// Every request of a call with a price fails once in every way, and its money is where its
+// rows say.
+func TestFaultInOneRequestOfAPricedCall(t *testing.T) {
+	base := newFixture(t)
+	base.answered("the first of the day")
+	n := 0
+	for _, r := range []request{
+		{"a read of documents", "GetItem", 3}, {"another read of documents", "GetItem", 4},
+		{"the accept", "TransactWriteItems", 1}, {"the answer", "PutItem", 1},
+	} {
+		for _, f := range faultproxy.Faults() {
+			if n++; !storetest.Sampled(n) {
+				continue
+			}
+			name := fmt.Sprintf("fault-%d", n)
+			t.Run(fmt.Sprintf("%s, %v", r.name, f), func(t *testing.T) {
+				t.Parallel()
+				h := &fixture{Host: base.Host, t: t, vacant: base.vacant, caller: base.caller, asked: map[string]int{}}
+				p := h.priced(name, "counting", price.Price{Flat: 2000}, 1, 0)
+				proxy := faultproxy.Start(t, h.Endpoint)
+				proxy.Set(faultproxy.Rule{Operation: r.operation, Nth: r.nth, Fault: f, For: 20 * time.Millisecond})
+				e := p.caller.Call(t.Name(), time.Now())
+				first := p.post(p.handlerOf(p.faulty(proxy.URL, time.Second)), caller.SendPath, e)
+				release(t, proxy)
+				p.sound()
+				p.swept(time.Now().Add(3 * time.Minute))
+				again := p.post(p.handlerOf(p.Store(p.Endpoint)), caller.SendPath, e)
+				want := money.Amount(credit)
+				if first.Status == 200 || again.Status == 200 || again.State == "answered" {
+					want -= 2000
+				}
+				if got := p.balance(); got != want {
+					t.Errorf("call = %v, again %v; the balance is %d, want %d", first, again, got, want)
+				}
+				if n := p.ran(t.Name()); n > 1 {
+					t.Errorf("it ran %d times", n)
+				}
+			})
 		}
 	}
 }

@@ -74,6 +74,16 @@ func newCloud(t *testing.T, host *awshost.Host, endpoint string, o Options) *clo
 	return c
 }
 
+// killed kills think once it is invoked.
+func (c *cloud) killed() {
+	for busy := false; !busy; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		busy = c.busy
+		c.mu.Unlock()
+	}
+	c.think.Kill()
+}
+
 // invoke runs think as Lambda's API does, with a reserved concurrency of one.
 func (c *cloud) invoke(w http.ResponseWriter, r *http.Request, event []byte) {
 	c.mu.Lock()
@@ -163,6 +173,51 @@ func TestAModelAnswersThroughThink(t *testing.T) {
 	}
 	if reads := last[1].(float64) + turns[len(turns)-1][0].(float64) - 1; reads > model.ReadUnits || reads < model.ReadUnits/2 { // a warm echo reads one
 		t.Errorf("a turn reads %v units beyond an echo, the estimate is %v", reads, model.ReadUnits)
+	}
+}
+
+func TestThinkThatFailsIsAskedOnceAndTheCallIsVoid(t *testing.T) {
+	for _, tt := range []struct {
+		what, script, more string
+		during             func(*cloud)
+		status             int
+		code               string
+		invoked            int
+	}{
+		{"killed", "wait: 20s", "", (*cloud).killed, 500, "substrate_unavailable", 1},
+		{"out of time", "wait: 20s", `,"timeout":1`, nil, 504, "deadline", 1},
+		{"busy", "fail: busy", "", nil, 500, "substrate_busy", 2}, // the loop asks a busy model once more
+		{"refused", "fail: refused", "", nil, 500, "substrate_refused", 1},
+		{"throttled once", "text: ok", "", func(c *cloud) {}, 200, "", 1},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			host := operated(t)
+			c := newCloud(t, host, host.Endpoint, Options{})
+			id := c.create(t, host, mocked(tt.script, tt.more))
+			f := run(t, "message", host, c.env()...)
+			if tt.what == "throttled once" {
+				c.throttle = 1
+			} else if tt.during != nil {
+				go tt.during(c)
+			}
+			from := caller.New(t, id)
+			e := from.Call("hi", time.Now())
+			a := send(t, f, caller.SendPath, e)
+			if a.Status != tt.status || a.Code != tt.code {
+				t.Errorf("the call = %+v, want %d %s\n%s", a, tt.status, tt.code, f.Log())
+			}
+			c.mu.Lock()
+			invoked := len(c.ended)
+			c.mu.Unlock()
+			if invoked != tt.invoked {
+				t.Errorf("think ended %d invocations, want %d", invoked, tt.invoked)
+			}
+			// A resend says the same and asks nobody.
+			if again := send(t, f, caller.SendPath, e); tt.status != 200 && again.State != "unanswered" {
+				t.Errorf("a resend = %+v, want it unanswered", again)
+			}
+			sound(t, host, call.Pair{Caller: from.Key.ID(), Vacant: id})
+		})
 	}
 }
 
