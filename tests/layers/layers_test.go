@@ -304,6 +304,9 @@ func TestNoProtocolImportsAnother(t *testing.T) {
 			}
 		}
 	}
+	if len(protocols) < 5 {
+		t.Errorf("front/handlers imports the protocols %v, want at least four beside agp", protocols)
+	}
 	protocol := func(pkg string) string {
 		name, _, _ := strings.Cut(strings.TrimPrefix(pkg, module+"shared/front/"), "/")
 		if !slices.Contains(protocols, name) {

@@ -1,6 +1,6 @@
-// Package memhost is a host in memory for the tests of all packages: accounts with money, all public
-// protocols behind one handler, and a clock that only tests move. A package with questions of its own
-// embeds Host in its fixture.
+// Package memhost provides a host in memory for the tests of all packages: accounts with money, all public
+// protocols behind one handler, and a clock that only tests move. A package that needs more helpers embeds
+// Host in its fixture.
 //
 //	func TestACallCostsItsPrice(t *testing.T) {
 //		h := memhost.Open(t)
@@ -48,7 +48,7 @@ type Host struct {
 	testing.TB
 	*serve.Server
 	Clock *calltest.Clock
-	Store *memory.Store
+	Store *memory.Store // unless a change of Open sets another store
 	Vault custody.Vault
 
 	// Set by Serve.

@@ -1,9 +1,12 @@
 package doctor
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
 // Local are facts about a host on this machine, over a data directory.
@@ -191,7 +194,13 @@ func (l Local) agents() Check {
 			failing = append(failing, a.Name+": "+a.Failure)
 		}
 	}
-	if i := slices.IndexFunc(l.Agents, func(a Agent) bool { return strings.Contains(a.Failure, "nothing listens at") }); i >= 0 {
+	stopped := func(a Agent) bool {
+		_, at, ok := strings.Cut(a.Failure, "nothing listens at ")
+		at, _, _ = strings.Cut(at, " ")
+		host, _, err := net.SplitHostPort(strings.TrimRight(at, ",;"))
+		return ok && err == nil && outbound.IsThisMachine(host)
+	}
+	if i := slices.IndexFunc(l.Agents, stopped); i >= 0 {
 		fix = "start the program of " + l.Agents[i].Name + ", such as with vacancy watch DIR"
 	}
 	switch {

@@ -55,6 +55,9 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"agents", doctor.Fail, "demo: nothing listens", "start the program of demo, such as with vacancy watch DIR", func(l *doctor.Local) {
 			l.Agents = []doctor.Agent{{Name: "other", Failure: "status 500"}, {Name: "demo", Failure: "nothing listens at 127.0.0.1:9001"}}
 		}},
+		{"agents", doctor.Fail, "demo: nothing listens", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) {
+			l.Agents[0].Failure = "nothing listens at 192.0.2.1:443; try later"
+		}},
 		{"agents", doctor.NotApplicable, "no vacant", "", func(l *doctor.Local) { l.Agents = nil }},
 		{"issuers", doctor.OK, "no issuer count", "", func(*doctor.Local) {}},
 		{"issuers", doctor.Warn, "of 1 issuers cannot be fetched from here", "vacancy issuer show 0a --data /srv/v", func(l *doctor.Local) {
