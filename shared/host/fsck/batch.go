@@ -79,7 +79,7 @@ func (r *run) flush() error {
 		if r.first == nil {
 			continue
 		}
-		if !e.certain && r.first.seen[hash] < r.seen[hash] {
+		if !e.certain && r.first[hash] < r.seen[hash] {
 			r.result.Changing++
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -17,7 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
 // busy is a host that works before each read of a check. A check of tables reads the store
@@ -210,5 +213,51 @@ func TestARevocationAndADeletionDuringACheckAreNoDamage(t *testing.T) {
 		if len(found) > 0 || len(todo) > 0 {
 			t.Errorf("%s: found %v; %d things left to do", way, found, len(todo))
 		}
+	}
+}
+
+// between is a store whose host works before the second reading of a check.
+type between struct {
+	hosttest.Store
+	readings int
+	work     func()
+}
+
+func (b *between) Walk(ctx context.Context, fn func(store.View) error) error {
+	if b.readings++; b.readings == 2 {
+		b.work()
+	}
+	return b.Store.Walk(ctx, fn)
+}
+
+// The text of a finding may have numbers that grow with each call.
+func TestDamageIsFoundWhileAHostWorks(t *testing.T) {
+	f := newFirm(t, memory.New())
+	deliver := func(text string) {
+		e := logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte(text))}
+		f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: e.Delegate()}, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: e.Execute()}))
+	}
+	lost := logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte("lost"))}
+	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: lost.Delegate()}, vacants.LogEntry{}))
+	if _, found := f.checkWith(&between{Store: f.Store, work: func() { deliver("more") }}, fsck.Run); len(found) != 1 || found[0].Check != fsck.Kin {
+		t.Errorf("a task that a child never got: found %v", found)
+	}
+
+	c, a := paying(t, memory.New())
+	b := c.Charge()
+	worked := &between{Store: c.Store, work: func() {
+		_, _, err := b.Credit(c.Ctx, a.ID, 1000, "meanwhile", "")
+		c.Must(err)
+	}}
+	_, found := c.checkWith(&altered{Store: worked, docs: map[store.Key]func(store.Doc) store.Doc{billing.AccountKey(a.ID): func(d store.Doc) store.Doc {
+		stored, err := billing.AccountDocs.Parse(d)
+		c.Must(err)
+		stored.Changes += 10
+		d.Data, err = billing.AccountDocs.Encode(stored)
+		c.Must(err)
+		return d
+	}}}, fsck.Run)
+	if len(found) != 1 || found[0].Check != fsck.Money {
+		t.Errorf("an account with another number of changes: found %v", found)
 	}
 }

@@ -169,7 +169,7 @@ func (r *run) spending(ctx context.Context) error {
 			return err
 		}
 		if total < cost {
-			r.found(inDocument(store.Key{Partition: spend.VacantDocs.All(id.String()).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
+			r.foundCertain(inDocument(store.Key{Partition: spend.VacantDocs.All(id.String()).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
 		}
 	}
 	return nil
@@ -237,13 +237,22 @@ func (r *run) crossChecks(ctx context.Context) error {
 		if !comparable {
 			continue
 		}
-		for _, owner := range []identity.ID{between.parent, between.child} { // one was read later than the other
-			if err := r.readMoreLogbooks(ctx, owner); err != nil {
-				return err
+		// One was read later than the other, until a reading in which neither grew.
+		report := r.found
+		for range maxRereads {
+			before := r.kin.tips[between.parent] + r.kin.tips[between.child]
+			for _, owner := range []identity.ID{between.parent, between.child} {
+				if err := r.readMoreLogbooks(ctx, owner); err != nil {
+					return err
+				}
+			}
+			if before == r.kin.tips[between.parent]+r.kin.tips[between.child] {
+				report = r.foundCertain
+				break
 			}
 		}
 		if f.parent != f.child {
-			r.unlike(between, f)
+			unlike(between, f, report)
 		}
 	}
 	return nil
@@ -283,15 +292,15 @@ func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 }
 
 // unlike reports the entries of an edge that only one logbook has.
-func (r *run) unlike(between edge, f *family) {
+func unlike(between edge, f *family, report func(Finding)) {
 	s := store.StreamOf(store.KindLogbook, between.child)
 	for kind, name := range crossCheckNames() {
 		p, c := f.parent[kind], f.child[kind]
 		switch {
 		case p.n != c.n:
-			r.found(inStream(s, 0, Kin, fmt.Sprintf("%d of %s, as many as there are of %s in the logbook of %s", p.n, name[1], name[0], between.parent), fmt.Sprint(c.n)))
+			report(inStream(s, 0, Kin, fmt.Sprintf("%d of %s, as many as there are of %s in the logbook of %s", p.n, name[1], name[0], between.parent), fmt.Sprint(c.n)))
 		case p.sum != c.sum:
-			r.found(inStream(s, 0, Kin, fmt.Sprintf("%s to say what %s says in the logbook of %s", name[1], name[0], between.parent), "something else"))
+			report(inStream(s, 0, Kin, fmt.Sprintf("%s to say what %s says in the logbook of %s", name[1], name[0], between.parent), "something else"))
 		}
 	}
 }

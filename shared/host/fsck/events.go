@@ -246,7 +246,7 @@ func (r *run) at(ctx context.Context, s store.Stream, position uint64) (store.Ro
 // eachRow calls fn for readable rows. It skips the others, which the first
 // reading reported.
 func (r *run) eachRow(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
-	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows}
+	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, seen: map[identity.Hash]int{}}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
 	rows := quiet.reader(s)
 	for {

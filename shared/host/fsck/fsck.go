@@ -49,8 +49,9 @@ func Run(ctx context.Context, c Config) (Result, error) {
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	var r *run
+	var first map[identity.Hash]int
 	for range 2 {
-		r = &run{Config: c, first: r, seen: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
+		r = &run{Config: c, first: first, seen: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
 			kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 			gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 		err := c.Source.Walk(ctx, func(v store.View) error {
@@ -63,6 +64,7 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 		if err != nil || len(r.seen) == 0 {
 			return r.result, err
 		}
+		first = r.seen
 	}
 	return r.result, nil
 }
@@ -70,7 +72,7 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 // run is one reading of a host in progress.
 type run struct {
 	Config
-	first          *run                  // the first reading; nil during it
+	first          map[identity.Hash]int // findings of the first reading; nil during it
 	seen           map[identity.Hash]int // findings of this reading, damage or not
 	view           store.View
 	texts          *textkeys.Reader

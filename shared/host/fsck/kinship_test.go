@@ -537,6 +537,12 @@ func TestWhatCallsCostIsCounted(t *testing.T) {
 			t.Errorf("with %d counted, Run() finds %v; want %d", number, found, want)
 		}
 	}
+	last, err := c.Store.Doc(c.Ctx, key)
+	c.Must(err)
+	c.Must(c.Store.Commit(c.Ctx, store.Put{Key: key, If: last.Version, WriteID: store.WriteID{9}, Data: d.Data}))
+	if _, found := c.checkWith(&between{Store: c.Store, work: func() { c.Call("three") }}, fsck.Run); len(found) != 1 || found[0].Check != fsck.Spend {
+		t.Errorf("with a damaged total and a call between two readings, Run() finds %v", found)
+	}
 }
 
 // No answer of a model is without its entry in the vacant's logbook; an entry whose

@@ -177,6 +177,7 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	var tip uint64
 	var owed money.Amount
 	payments := map[string]money.Amount{} // by id: what they have added, what is owed less
+	var wrong []Finding                   // which newer rows could explain
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -219,26 +220,39 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 			continue
 		}
 		if added := payments[payment]; p.Account != id.String() || p.Paid-p.Taken != added {
-			r.found(inDocument(k, Money, fmt.Sprintf("%s for account %s, by its rows", added, id), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account)))
+			wrong = append(wrong, inDocument(k, Money, fmt.Sprintf("%s for account %s, by its rows", added, id), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account)))
 		}
 	}
 	key := billing.AccountKey(id.String())
 	a, d, err := billing.AccountDocs.Get(ctx, r.view, key)
-	if err != nil {
-		return r.broken(key, Document, "an account", err)
-	}
-	if d.Version == 0 {
+	switch {
+	case err != nil:
+		if err := r.broken(key, Document, "an account", err); err != nil {
+			return err
+		}
+	case d.Version == 0:
 		r.found(inDocument(key, Document, "the account of its rows", "none"))
+	default:
+		l.account = &a
+		if a.Changes != tip {
+			wrong = append(wrong, inDocument(key, Money, fmt.Sprintf("%d changes, its rows", tip), fmt.Sprint(a.Changes)))
+		}
+		if a.Owed != owed && !l.damaged {
+			wrong = append(wrong, inDocument(key, Money, fmt.Sprintf("%s owed, by its rows", owed), a.Owed.String()))
+		}
+	}
+	if len(wrong) == 0 {
 		return nil
 	}
-	l.account = &a
-	if a.Changes != tip {
-		r.found(inDocument(key, Money, fmt.Sprintf("%d changes, its rows", tip), fmt.Sprint(a.Changes)))
+	next, err := r.tail(ctx, s, tip+1, func(store.Row) error { return nil })
+	report := r.found
+	if next == tip+1 {
+		report = r.foundCertain
 	}
-	if a.Owed != owed && !l.damaged {
-		r.found(inDocument(key, Money, fmt.Sprintf("%s owed, by its rows", owed), a.Owed.String()))
+	for _, f := range wrong {
+		report(f)
 	}
-	return nil
+	return err
 }
 
 // reading is a balance and the sums of the rows that were read before it.
