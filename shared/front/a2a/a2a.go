@@ -83,21 +83,20 @@ func (r *request) setOperation(op a2awire.Operation, name string) {
 	r.op, r.Line.What, r.Line.IsCall = op, name, op == a2awire.Send || op == a2awire.Stream
 }
 
-// Handle serves one request.
-func (s Server) Handle(x *plain.Exchange) error {
-	r := &request{Exchange: x}
-	err := s.route(r)
-	var f *fault
-	if errors.As(err, &f) {
-		s.fail(r, f)
-		return nil
-	}
-	return err
-}
-
-// route finds the vacant and serves the rest of the path. The error is a *fault if A2A has a form for it.
-func (d *api) route(r *request) error {
-	if r.URL.Path == "/" && r.Method == http.MethodPost {
+// Handle serves one request: it finds the vacant and serves the rest of the path.
+func (s Server) Handle(x *plain.Exchange) (err error) {
+	d, r := s.api, &request{Exchange: x}
+	defer func() {
+		var f *fault
+		if errors.As(err, &f) {
+			d.fail(r, f)
+			err = nil
+		}
+	}()
+	if r.URL.Path == "/" {
+		if r.Method != http.MethodPost {
+			return problem.New(problem.NotFound, "this is a host of agents, which have no page: GET /v/NAME/ shows the card of the agent NAME, POST /v/NAME/text sends it a text; GET /v1/search?q=WORDS finds agents, GET /v1/openapi.json describes all operations")
+		}
 		own, err := d.isOwnForm(r)
 		if err != nil {
 			return err
@@ -107,11 +106,9 @@ func (d *api) route(r *request) error {
 			return nil
 		}
 	}
-	if r.URL.Path == "/" && r.Method != http.MethodPost {
-		return problem.New(problem.NotFound, "this is a host of agents, which have no page: GET /v/NAME/ shows the card of the agent NAME, POST /v/NAME/text sends it a text; GET /v1/search?q=WORDS finds agents, GET /v1/openapi.json describes all operations")
-	}
 	route, isREST := restRouteOf(r.Rest)
-	if isREST || r.Rest == "" && r.Method == http.MethodPost {
+	isRPC := r.Rest == "" && r.Method == http.MethodPost
+	if isREST || isRPC {
 		r.HasTasks, r.Refuse = true, r.refuse
 	}
 	if err := r.Find(); err != nil {
@@ -119,19 +116,16 @@ func (d *api) route(r *request) error {
 	}
 	isGet := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch r.Rest {
-	case "":
+	case "", cardPath, "/.well-known/agent.json":
 		switch {
+		case isRPC:
+			return d.rpc(r)
 		case isGet:
 			return d.card(r)
-		case r.Method == http.MethodPost:
-			return d.rpc(r)
+		case r.Rest == "":
+			return r.NotAllowed("GET, POST")
 		}
-		return r.NotAllowed("GET, POST")
-	case cardPath, "/.well-known/agent.json":
-		if !isGet {
-			return r.NotAllowed("GET")
-		}
-		return d.card(r)
+		return r.NotAllowed("GET")
 	case keySetPath, "/jwks.json":
 		if !isGet {
 			return r.NotAllowed("GET")

@@ -32,25 +32,21 @@ const (
 	snake                // 1.0 in snake case, for a client that reads only snake case
 )
 
-// profile picks the form for a client.
-func (r *request) profile() profile {
-	v := r.asked()
-	switch {
-	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
-		return snake
-	case r.Options.PureCard, v == version1 || strings.HasPrefix(v, version1+"."):
-		return pure
-	}
-	return union
-}
-
-// card serves the agent card.
+// card serves the agent card, in the form for the client.
 func (d *api) card(r *request) error {
 	base, err := d.Base(r.Request)
 	if err != nil {
 		return err
 	}
-	c, err := d.cards.get(r.Context(), d, &r.Vacant, base, r.profile())
+	form := union
+	v := r.asked()
+	switch {
+	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
+		form = snake
+	case r.Options.PureCard, v == version1 || strings.HasPrefix(v, version1+"."):
+		form = pure
+	}
+	c, err := d.cards.get(r.Context(), d, &r.Vacant, base, form)
 	if err != nil {
 		return err
 	}
@@ -176,11 +172,11 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, is
 	var signatures []canon.Value
 	err = d.Sign(ctx, v.ID, func(s identity.Signer) error {
 		for _, payload := range payloads {
-			one, err := b.sign(ctx, s, payload)
+			protected, signature, err := jws.Sign(ctx, s, payload, text("jku", b.url+keySetPath))
 			if err != nil {
 				return err
 			}
-			signatures = append(signatures, one)
+			signatures = append(signatures, canon.NewObject(text("protected", protected), text("signature", signature)))
 		}
 		return nil
 	})
@@ -281,19 +277,6 @@ func login(i int) string {
 	return fmt.Sprintf("login%d", i+1)
 }
 
-// security returns the ways to authenticate: by a key, by a token of each issuer, and by
-// nothing if the vacant takes guests.
-func (b *cardBuilder) security() canon.Value {
-	all := []canon.Value{canon.NewObject(member(bearer, canon.NewArray()))}
-	for i := range b.issuers {
-		all = append(all, canon.NewObject(member(login(i), canon.NewArray())))
-	}
-	if takesGuests(b.record) {
-		all = append(all, canon.NewObject())
-	}
-	return canon.NewArray(all...)
-}
-
 // form says for which version members are spelled: for 1.0, for 0.3, or for readers of both.
 type form byte
 
@@ -329,9 +312,6 @@ func (b *cardBuilder) schemes(f form) canon.Member {
 	return member("securitySchemes", canon.NewObject(all...))
 }
 
-// version returns the version of the vacant's agent.
-func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
-
 // price returns the members about the price: the most that a call costs, its unit, and of a
 // price by tokens its parts. Tokens are counted by the million.
 func (b *cardBuilder) price() []canon.Member {
@@ -364,7 +344,7 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	}
 	capabilities = append(capabilities, member("streaming", canon.NewBool(true)), member("extensions", canon.NewArray(canon.NewObject(extension...))))
 	return []canon.Member{
-		text("name", b.record.Name), text("description", b.record.Capability), text("version", b.version()),
+		text("name", b.record.Name), text("description", b.record.Capability), text("version", fmt.Sprintf("1.%d.0", b.record.Agent)),
 		member("capabilities", canon.NewObject(capabilities...)),
 		member("defaultInputModes", texts(plain.InputModes(b.record)...)), member("defaultOutputModes", texts(plain.OutputModes(b.record)...)),
 		member("skills", canon.NewArray(canon.NewObject(
@@ -397,7 +377,14 @@ func (b *cardBuilder) members03() []canon.Member {
 	all := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
 	if b.keys {
-		all = append(all, b.schemes(form03), member("security", b.security()))
+		ways := []canon.Value{canon.NewObject(member(bearer, canon.NewArray()))}
+		for i := range b.issuers {
+			ways = append(ways, canon.NewObject(member(login(i), canon.NewArray())))
+		}
+		if takesGuests(b.record) {
+			ways = append(ways, canon.NewObject())
+		}
+		all = append(all, b.schemes(form03), member("security", canon.NewArray(ways...)))
 	}
 	if b.extended {
 		all = append(all, member("supportsAuthenticatedExtendedCard", canon.NewBool(true)))
@@ -426,10 +413,4 @@ func (b *cardBuilder) union() []canon.Member {
 		}
 	}
 	return all
-}
-
-// sign returns a JWS over a payload, without the payload.
-func (b *cardBuilder) sign(ctx context.Context, s identity.Signer, payload []byte) (canon.Value, error) {
-	protected, signature, err := jws.Sign(ctx, s, payload, text("jku", b.url+keySetPath))
-	return canon.NewObject(text("protected", protected), text("signature", signature)), err
 }

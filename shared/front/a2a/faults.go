@@ -56,35 +56,25 @@ type fault struct {
 
 func (f *fault) Error() string { return f.text }
 
-// textOf returns the part of an error that a client may read.
-func textOf(err error) string { return problem.Of(err).Text() }
-
 func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
 
 // faultOf returns the A2A error for an error of the host, or nil if the error is
-// answered as an HTTP error (failHTTP).
+// answered as an HTTP error (Exchange.Fail).
 func faultOf(err error) *fault {
 	var known *fault
 	var refusal *task.Refusal
+	p := problem.Of(err)
+	f := &fault{kind: invalidParams, text: p.Text(), verdict: p.Kind.String()}
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, task.ErrNotFound): // also as the refusal of a message to a task
 		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.As(err, &refusal):
-		f := faultOfKind(problem.Of(err))
-		if f != nil {
-			f.members = membersOf(&refusal.Outcome)
-		}
-		return f
+		f.members = membersOf(&refusal.Outcome)
 	case errors.Is(err, task.ErrNotCancelable):
 		return faultf(taskNotCancelable, task.ErrNotCancelable.Text())
 	}
-	return faultOfKind(problem.Of(err))
-}
-
-func faultOfKind(p *problem.Error) *fault {
-	f := &fault{kind: invalidParams, text: p.Text(), verdict: p.Kind.String()}
 	switch p.Kind {
 	case problem.NotAccepting:
 		f.kind = asleep
@@ -101,11 +91,10 @@ func faultOfKind(p *problem.Error) *fault {
 	case problem.Malformed, problem.NotJSON, problem.Usage, problem.Schema, problem.NotAddressed:
 	default:
 		status := p.Kind.Row().Status
-		if p.Kind == problem.Deadline || status == http.StatusInternalServerError {
-			f.kind = internalError
-			return f
+		if p.Kind != problem.Deadline && status != http.StatusInternalServerError {
+			return nil
 		}
-		return nil
+		f.kind = internalError
 	}
 	return f
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// operate carries out an operation and answers.
-func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
+// operate carries out the request's operation and answers.
+func (d *api) operate(r *request, params []byte) {
 	err := r.Identify()
 	if err != nil {
 		d.failWith(r, err)
 		return
 	}
-	if op != a2awire.Stream && op != a2awire.Subscribe && op != a2awire.Send {
+	if r.op != a2awire.Stream && r.op != a2awire.Subscribe && r.op != a2awire.Send {
 		ctx, cancel := context.WithTimeout(r.Context(), plain.UnaryTime)
 		defer cancel()
 		r.Request = r.WithContext(ctx)
 	}
-	switch op {
+	switch r.op {
 	case a2awire.Send:
-		err = d.sendMessage(r, params)
+		err = d.send(r, params)
 	case a2awire.Stream:
-		err = d.Streams.Hold(&r.Caller, func() error { return d.streamMessage(r, params) })
+		err = d.Streams.Hold(&r.Caller, func() error { return d.send(r, params) })
 	case a2awire.GetTask:
 		err = d.oneTask(r, params, d.Tasks.Get)
 	case a2awire.ListTasks:
@@ -41,7 +41,7 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	case a2awire.ExtendedCard:
 		err = d.extendedCard(r)
 	default:
-		err = d.pushConfigs(r, op, params)
+		err = d.pushConfigs(r, params)
 	}
 	if err != nil {
 		d.failWith(r, err)
@@ -75,41 +75,35 @@ func (d *api) extendedCard(r *request) error {
 	return err
 }
 
-// owner returns the owner of a request without a message: the vacant that signed
-// Vacancy-Caller, or a plain caller.
-func (d *api) owner(r *request) (owner call.Owner, err error) {
-	id, err := d.Callers.Of(r.Request, r.body)
+// ref names a task of the sender of a request without a message: of the vacant that signed Vacancy-Caller, or
+// of a plain caller.
+func (d *api) ref(r *request, id string) (task.Ref, error) {
+	ref := task.Ref{Vacant: r.Vacant.ID, ID: id}
+	signer, err := d.Callers.Of(r.Request, r.body)
 	switch {
 	case err != nil:
-		return owner, err
-	case id != nil:
-		return call.KeyOwner(*id), nil
+		return ref, err
+	case signer != nil:
+		ref.Owner = call.KeyOwner(*signer)
+		return ref, nil
 	case r.Plain() == vacants.PlainOff:
-		return owner, plainOff()
+		return ref, plainOff()
 	}
-	return r.Owner(), nil
+	ref.Owner = r.Owner()
+	return ref, nil
 }
 
 func plainOff() error {
 	return faultf(extensionRequired, "this agent answers only signed messages: extension "+a2awire.Extension)
 }
 
-func (d *api) ref(r *request, id string) (task.Ref, error) {
-	owner, err := d.owner(r)
-	return task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, err
-}
-
-// named reads the parameters of an operation on a task.
-func (d *api) named(r *request, params []byte) (q a2awire.TaskRequest, ref task.Ref, err error) {
-	if q, err = a2awire.DecodeTask(r.dialect, params); err == nil {
-		ref, err = d.ref(r, q.ID)
-	}
-	return q, ref, err
-}
-
 // oneTask reads or cancels a task, and answers with it.
 func (d *api) oneTask(r *request, params []byte, do func(context.Context, task.Ref) (task.Task, error)) error {
-	q, ref, err := d.named(r, params)
+	q, err := a2awire.DecodeTask(r.dialect, params)
+	if err != nil {
+		return err
+	}
+	ref, err := d.ref(r, q.ID)
 	if err != nil {
 		return err
 	}

@@ -4,15 +4,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // pushConfigs does the operations on push configurations.
-func (d *api) pushConfigs(r *request, op a2awire.Operation, params []byte) error {
+func (d *api) pushConfigs(r *request, params []byte) error {
 	if d.Push == nil {
 		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
 	}
-	if op == a2awire.CreatePushConfig {
-		return d.createPush(r, params)
+	if r.op == a2awire.CreatePushConfig {
+		q, err := a2awire.DecodePushCreate(r.dialect, params)
+		if err != nil {
+			return err
+		}
+		ref, err := d.ref(r, q.Task)
+		if err != nil {
+			return err
+		}
+		if err := d.checkPush(r, &q.Config); err != nil {
+			return err
+		}
+		c, err := d.Tasks.AddPush(r.Context(), ref, q.Config)
+		if err == nil {
+			d.answer(r, a2awire.PushConfig(r.dialect, q.Task, &c))
+		}
+		return err
 	}
 	q, err := a2awire.DecodePush(r.dialect, params)
 	if err != nil {
@@ -22,7 +38,7 @@ func (d *api) pushConfigs(r *request, op a2awire.Operation, params []byte) error
 	if err != nil {
 		return err
 	}
-	if op == a2awire.DeletePushConfig {
+	if r.op == a2awire.DeletePushConfig {
 		if err := d.Tasks.RemovePush(r.Context(), ref, q.ID); err != nil {
 			return err
 		}
@@ -33,7 +49,7 @@ func (d *api) pushConfigs(r *request, op a2awire.Operation, params []byte) error
 	if err != nil {
 		return err
 	}
-	if op == a2awire.ListPushConfigs {
+	if r.op == a2awire.ListPushConfigs {
 		d.answer(r, a2awire.PushConfigs(r.dialect, q.Task, all))
 		return nil
 	}
@@ -46,26 +62,6 @@ func (d *api) pushConfigs(r *request, op a2awire.Operation, params []byte) error
 	return faultf(taskNotFound, task.ErrNoPushConfig.Text())
 }
 
-func (d *api) createPush(r *request, params []byte) error {
-	q, err := a2awire.DecodePushCreate(r.dialect, params)
-	if err != nil {
-		return err
-	}
-	ref, err := d.ref(r, q.Task)
-	if err != nil {
-		return err
-	}
-	if err := d.checkPush(r, &q.Config); err != nil {
-		return err
-	}
-	c, err := d.Tasks.AddPush(r.Context(), ref, q.Config)
-	if err != nil {
-		return err
-	}
-	d.answer(r, a2awire.PushConfig(r.dialect, q.Task, &c))
-	return nil
-}
-
 // checkPush checks a configuration that a client brings, and gives it an id.
 func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 	if d.Push == nil {
@@ -76,7 +72,7 @@ func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 		if f := faultOf(err); f != nil {
 			return f
 		}
-		return faultf(invalidParams, "pushNotificationConfig: "+textOf(err)) // a URL that may not be reached
+		return faultf(invalidParams, "pushNotificationConfig: "+problem.Of(err).Text()) // a URL that may not be reached
 	}
 	if c.ID == "" {
 		c.ID, err = d.Tasks.NewID()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -24,46 +25,39 @@ type restRoute struct {
 // restRouteOf finds the operation of a path, with or without a tenant before it.
 func restRouteOf(path string) (route restRoute, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	post, get := []string{http.MethodPost}, []string{http.MethodGet}
 	for range 2 {
-		if route, ok = restRouteAt(parts); ok || len(parts) < 2 {
-			return route, ok
+		switch {
+		case len(parts) == 1:
+			switch parts[0] {
+			case "message:send":
+				return restRoute{op: a2awire.Send, methods: post}, true
+			case "message:stream":
+				return restRoute{op: a2awire.Stream, methods: post}, true
+			case "tasks":
+				return restRoute{op: a2awire.ListTasks, methods: get}, true
+			case "extendedAgentCard":
+				return restRoute{op: a2awire.ExtendedCard, methods: get}, true
+			}
+			return route, false
+		case parts[0] != "tasks" || parts[1] == "":
+		case len(parts) == 2:
+			switch id, verb, hasVerb := strings.Cut(parts[1], ":"); {
+			case !hasVerb:
+				return restRoute{op: a2awire.GetTask, methods: get, id: id}, true
+			case verb == "cancel":
+				return restRoute{op: a2awire.CancelTask, methods: post, id: id}, true
+			case verb == "subscribe":
+				return restRoute{op: a2awire.Subscribe, methods: []string{http.MethodGet, http.MethodPost}, id: id}, true
+			}
+		case len(parts) == 3 && parts[2] == "pushNotificationConfigs":
+			return restRoute{op: a2awire.ListPushConfigs, methods: []string{http.MethodGet, http.MethodPost}, id: parts[1]}, true
+		case len(parts) == 4 && parts[2] == "pushNotificationConfigs" && parts[3] != "":
+			return restRoute{op: a2awire.GetPushConfig, methods: []string{http.MethodDelete, http.MethodGet}, id: parts[1], config: parts[3]}, true
 		}
 		parts = parts[1:]
 	}
 	return route, false
-}
-
-func restRouteAt(parts []string) (restRoute, bool) {
-	post, get := []string{http.MethodPost}, []string{http.MethodGet}
-	switch {
-	case len(parts) == 1:
-		switch parts[0] {
-		case "message:send":
-			return restRoute{op: a2awire.Send, methods: post}, true
-		case "message:stream":
-			return restRoute{op: a2awire.Stream, methods: post}, true
-		case "tasks":
-			return restRoute{op: a2awire.ListTasks, methods: get}, true
-		case "extendedAgentCard":
-			return restRoute{op: a2awire.ExtendedCard, methods: get}, true
-		}
-	case parts[0] != "tasks" || parts[1] == "":
-	case len(parts) == 2:
-		id, verb, _ := strings.Cut(parts[1], ":")
-		switch verb {
-		case "":
-			return restRoute{op: a2awire.GetTask, methods: get, id: id}, id == parts[1]
-		case "cancel":
-			return restRoute{op: a2awire.CancelTask, methods: post, id: id}, true
-		case "subscribe":
-			return restRoute{op: a2awire.Subscribe, methods: []string{http.MethodGet, http.MethodPost}, id: id}, true
-		}
-	case len(parts) == 3 && parts[2] == "pushNotificationConfigs":
-		return restRoute{op: a2awire.ListPushConfigs, methods: []string{http.MethodGet, http.MethodPost}, id: parts[1]}, true
-	case len(parts) == 4 && parts[2] == "pushNotificationConfigs" && parts[3] != "":
-		return restRoute{op: a2awire.GetPushConfig, methods: []string{http.MethodDelete, http.MethodGet}, id: parts[1], config: parts[3]}, true
-	}
-	return restRoute{}, false
 }
 
 // rest serves the HTTP+JSON binding, which exists only in version 1.0.
@@ -87,51 +81,46 @@ func (d *api) rest(r *request, route restRoute) error {
 	if err != nil {
 		return err
 	}
-	params, err := r.params(route)
-	if err == nil {
-		d.operate(r, route.op, params)
-	}
-	return err
-}
-
-// restNames are the names of operations in the log.
-var restNames = map[a2awire.Operation]string{
-	a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
-	a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",
-	a2awire.GetPushConfig: "push get", a2awire.ListPushConfigs: "push list", a2awire.DeletePushConfig: "push delete",
-}
-
-// params returns the parameters of an operation in JSON-RPC's form. A POST has them in
-// its body, which may be missing only if the path names a task. Other requests have
-// them in path and query.
-func (r *request) params(route restRoute) ([]byte, error) {
+	// A POST has the parameters in its body, which may be missing only if the path names a task. Other requests
+	// have them in path and query.
 	if r.Method == http.MethodPost && (route.id == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.read(); err != nil {
-			return nil, err
+			return err
 		}
-		d := canon.NewDecoder(r.body, a2awire.Limits())
-		isObject := d.Kind() == canon.Object
+		in := canon.NewDecoder(r.body, a2awire.Limits())
+		isObject := in.Kind() == canon.Object
+		switch err := errors.Join(in.Skip(), in.End()); {
+		case err != nil:
+			return faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
+		case route.id == "":
+			d.operate(r, r.body)
+			return nil
+		case !isObject:
+			return faultf(invalidParams, "the body: expected an object")
+		}
 		key := "id"
 		if route.op == a2awire.CreatePushConfig {
 			key = "taskId"
 		}
-		switch err := errors.Join(d.Skip(), d.End()); {
-		case err != nil:
-			return nil, faultf(parseError, "the body does not decode: "+textOf(err))
-		case route.id == "":
-			return r.body, nil
-		case !isObject:
-			return nil, faultf(invalidParams, "the body: expected an object")
-		}
-		b, err := withTask(r.body, key, route.id)
+		params := canon.AppendString(append(canon.AppendString([]byte{'{'}, key), ':'), route.id)
+		in = canon.NewDecoder(r.body, a2awire.Limits())
+		err := in.Object(func(name string) error {
+			if name == key || name == "task_id" {
+				return in.Skip()
+			}
+			value, err := in.Span()
+			params = append(append(canon.AppendString(append(params, ','), name), ':'), value...)
+			return err
+		})
 		if err != nil {
-			return nil, faultf(invalidParams, textOf(err))
+			return faultf(invalidParams, problem.Of(err).Text())
 		}
-		return b, nil
+		d.operate(r, append(params, '}'))
+		return nil
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, faultf(invalidParams, "the query does not decode")
+		return faultf(invalidParams, "the query does not decode")
 	}
 	p := map[string]any{}
 	switch {
@@ -151,32 +140,27 @@ func (r *request) params(route restRoute) ([]byte, error) {
 		}
 		n, err := strconv.ParseInt(q.Get(name), 10, 64)
 		if err != nil {
-			return nil, faultf(invalidParams, name+": expected a whole number")
+			return faultf(invalidParams, name+": expected a whole number")
 		}
 		p[name] = n
 	}
 	if q.Has("includeArtifacts") {
 		on, err := strconv.ParseBool(q.Get("includeArtifacts"))
 		if err != nil {
-			return nil, faultf(invalidParams, "includeArtifacts: expected true or false")
+			return faultf(invalidParams, "includeArtifacts: expected true or false")
 		}
 		p["includeArtifacts"] = on
 	}
-	return json.Marshal(p)
+	params, err := json.Marshal(p)
+	if err == nil {
+		d.operate(r, params)
+	}
+	return err
 }
 
-// withTask returns a body, an object, with the id of the task that is in the path.
-func withTask(body []byte, key, id string) ([]byte, error) {
-	b := append(canon.AppendString([]byte{'{'}, key), ':')
-	b = canon.AppendString(b, id)
-	d := canon.NewDecoder(body, a2awire.Limits())
-	err := d.Object(func(name string) error {
-		if name == key || name == "task_id" {
-			return d.Skip()
-		}
-		value, err := d.Span()
-		b = append(append(canon.AppendString(append(b, ','), name), ':'), value...)
-		return err
-	})
-	return append(b, '}'), err
+// restNames are the names of operations in the log.
+var restNames = map[a2awire.Operation]string{
+	a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
+	a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",
+	a2awire.GetPushConfig: "push get", a2awire.ListPushConfigs: "push list", a2awire.DeletePushConfig: "push delete",
 }

@@ -62,97 +62,81 @@ func (d *api) isOwnForm(r *request) (bool, error) {
 	return method.Text() == "message/send" && envelope && kinds == 0, nil
 }
 
-// rpcCall is the method and the parameters of a JSON-RPC request.
-type rpcCall struct {
-	method string
-	params []byte
-}
-
-// rpc serves JSON-RPC.
+// rpc serves JSON-RPC 2.0.
 func (d *api) rpc(r *request) error {
 	if err := r.read(); err != nil {
 		return err
 	}
 	r.noteExtension()
-	q, err := r.parse()
-	if err != nil {
+	whole := canon.NewDecoder(r.body, a2awire.Limits())
+	if err := errors.Join(whole.Skip(), whole.End()); err != nil {
+		return faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
+	}
+	in := canon.NewDecoder(r.body, a2awire.Limits())
+	if in.Kind() != canon.Object {
+		return faultf(invalidRequest, "expected one JSON-RPC request, got "+in.Kind().String())
+	}
+	method, params, version := "", []byte("{}"), ""
+	hasVersion, hasID, hasMethod, methodIsText := false, false, false, true
+	err := in.Object(func(key string) (err error) {
+		switch key {
+		case "jsonrpc":
+			hasVersion = true
+			if in.Kind() != canon.String {
+				return in.Skip()
+			}
+			version, err = in.String()
+		case "id":
+			hasID = true
+			switch in.Kind() {
+			case canon.String, canon.Int, canon.Float, canon.Null:
+				r.id, err = in.Span()
+			default:
+				err = in.Mismatch("a string or a number")
+			}
+		case "method":
+			hasMethod = true
+			if methodIsText = in.Kind() == canon.String; !methodIsText {
+				return in.Skip()
+			}
+			method, err = in.String()
+		case "params":
+			if in.Kind() == canon.Null {
+				return in.Null()
+			}
+			params, err = in.Span()
+		default:
+			err = in.Skip()
+		}
 		return err
+	})
+	r.noAnswer = !hasID
+	switch {
+	case err != nil:
+		return faultf(invalidRequest, problem.Of(err).Text())
+	case !hasVersion && !hasMethod:
+		return faultf(invalidRequest, `expected a request of JSON-RPC, such as {"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":…}}; `+
+			`POST {"message":…} to this address with /message:send, and plain text to it with /text`)
+	case version != "2.0":
+		return faultf(invalidRequest, `jsonrpc: expected "2.0"`)
+	case !methodIsText:
+		return faultf(methodNotFound, "method: expected a string")
+	case method == "":
+		return faultf(invalidRequest, "method: expected a string, got none")
 	}
-	op, dialect, ok := a2awire.Method(q.method)
+	op, dialect, ok := a2awire.Method(method)
 	if r.dialect = dialect; !ok {
-		return faultf(methodNotFound, "method "+httpapi.Clip(q.method)+" does not exist")
+		return faultf(methodNotFound, "method "+httpapi.Clip(method)+" does not exist")
 	}
-	r.setOperation(op, q.method)
+	r.setOperation(op, method)
 	if _, err := r.version(); err != nil {
 		return err
 	}
 	if strings.HasPrefix(r.UserAgent(), "harbor-a2a/") && r.dialect == a2awire.V03 {
 		r.dialect, r.withoutRPC = a2awire.V1Snake, true
 	}
-	d.operate(r, op, q.params)
+	d.operate(r, params)
 	return nil
-}
-
-// parse reads the envelope of JSON-RPC 2.0.
-func (r *request) parse() (q rpcCall, err error) {
-	whole := canon.NewDecoder(r.body, a2awire.Limits())
-	if err := errors.Join(whole.Skip(), whole.End()); err != nil {
-		return q, faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
-	}
-	d := canon.NewDecoder(r.body, a2awire.Limits())
-	if d.Kind() != canon.Object {
-		return q, faultf(invalidRequest, "expected one JSON-RPC request, got "+d.Kind().String())
-	}
-	q.params = []byte("{}")
-	version, versioned, methodIsText := "", false, true
-	seen, named := false, false
-	err = d.Object(func(key string) (err error) {
-		switch key {
-		case "jsonrpc":
-			versioned = true
-			if d.Kind() != canon.String {
-				return d.Skip()
-			}
-			version, err = d.String()
-		case "id":
-			seen = true
-			switch d.Kind() {
-			case canon.String, canon.Int, canon.Float, canon.Null:
-				r.id, err = d.Span()
-			default:
-				err = d.Mismatch("a string or a number")
-			}
-		case "method":
-			named = true
-			if methodIsText = d.Kind() == canon.String; !methodIsText {
-				return d.Skip()
-			}
-			q.method, err = d.String()
-		case "params":
-			if d.Kind() == canon.Null {
-				return d.Null()
-			}
-			q.params, err = d.Span()
-		default:
-			err = d.Skip()
-		}
-		return err
-	})
-	r.noAnswer = !seen
-	switch {
-	case err != nil:
-		return q, faultf(invalidRequest, problem.Of(err).Text())
-	case !versioned && !named:
-		return q, faultf(invalidRequest, `expected a request of JSON-RPC, such as {"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":…}}; `+
-			`POST {"message":…} to this address with /message:send, and plain text to it with /text`)
-	case version != "2.0":
-		return q, faultf(invalidRequest, `jsonrpc: expected "2.0"`)
-	case !methodIsText:
-		return q, faultf(methodNotFound, "method: expected a string")
-	case q.method == "":
-		return q, faultf(invalidRequest, "method: expected a string, got none")
-	}
-	return q, nil
 }
 
 // fail answers with an A2A error.

@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -11,45 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (d *api) streamMessage(r *request, params []byte) error {
-	q, turn, err := d.turn(r, params)
-	if err != nil {
-		return err
-	}
-	if r.Options.IsBare(&q.Message) {
-		t, err := d.Tasks.Run(r.Context(), *turn)
-		if err != nil {
-			return d.busy(r, turn, err)
-		}
-		r.Line.Cut = t.Status.Cut()
-		r.Stream(nil).Write(append(r.frame([]byte("data: "), r.bareMessage(&t)), "\n\n"...))
-		r.Log("ok", http.StatusOK, nil)
-		return nil
-	}
-	ref, done, err := r.Begin(r.Context(), turn)
-	if err != nil {
-		return d.busy(r, turn, err)
-	}
-	// A turn goes on without its client. The handler waits for it, because after the
-	// handler nothing may run.
-	defer func() { <-done }()
-	as := &events{r: r, task: task.Task{ID: ref.ID}, history: q.HistoryLength}
-	s := r.Stream(as)
-	if !turn.Continue {
-		return s.Follow(ref, 0, d.Tasks.FollowTurn)
-	}
-	// A stream begins with the task, also if that is older. The turn may have ended
-	// already.
-	t, last, err := d.Tasks.TurnSnapshot(r.Context(), ref)
-	if err != nil {
-		return err
-	}
-	s.Send(task.Numbered{N: last, Event: task.Event{Task: &t}})
-	return s.Follow(ref, last, d.Tasks.FollowTurn)
-}
-
 func (d *api) subscribe(r *request, params []byte) error {
-	_, ref, err := d.named(r, params)
+	q, err := a2awire.DecodeTask(r.dialect, params)
+	if err != nil {
+		return err
+	}
+	ref, err := d.ref(r, q.ID)
 	if err != nil {
 		return err
 	}
@@ -110,7 +76,7 @@ func (e *events) End(err error) []byte {
 	}
 	f := faultOf(err)
 	if f == nil {
-		f = faultf(internalError, textOf(err))
+		f = faultf(internalError, problem.Of(err).Text())
 	}
 	return append(append([]byte("data: "), e.r.rpcError(f)...), "\n\n"...)
 }
