@@ -27,7 +27,7 @@ func (d *api) send(r *request, params []byte) error {
 	}
 	turn, err := d.turn(r, &q)
 	if err == nil {
-		err = r.Admit(turn)
+		err = r.Admit(r.Context(), turn, r.Request, &r.Line)
 	}
 	if err != nil {
 		return err
@@ -48,7 +48,11 @@ func (d *api) send(r *request, params []byte) error {
 	case q.Immediately && !isBare:
 		t, err = d.Tasks.Start(r.Context(), *turn)
 	default:
-		t, err = r.Run(turn)
+		t, err = r.Run(r.Context(), turn, plain.Wait{})
+		if r.IsSlow() {
+			// The limit for an answer began with the request, which a turn of minutes outlasts.
+			r.ExtendWrite()
+		}
 	}
 	if turn.Continue && errors.Is(err, task.ErrBusy) {
 		before, err := d.Tasks.Get(r.Context(), turn.Ref)

@@ -75,14 +75,8 @@ func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string),
 	if err != nil {
 		return t, err
 	}
-	by, err := caller.Payment(a.r.Request)
-	if err != nil {
-		return t, err
-	}
-	if q.Most != nil && (by.Most == nil || *q.Most < *by.Most) {
-		by.Most = q.Most
-	}
-	if err := a.Admit(ctx, turn, by, l); err != nil {
+	turn.Most = q.Most
+	if err := a.Admit(ctx, turn, a.r.Request, l); err != nil {
 		return t, err
 	}
 	return a.Run(ctx, turn, plain.Wait{Time: a.d.AnswerTime, Began: q.Began, Piece: pieceOf(piece)})
@@ -191,7 +185,21 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	if !a.Vacant.State.CanBeCalled() {
 		return nil, &mcptool.Said{Text: fmt.Sprintf("vacant %s; not accepting calls", a.Vacant.State)}
 	}
-	o, err := a.send(ctx, e)
+	if e.Seq == 1 {
+		err = plain.CheckNewPair(ctx)
+	}
+	var by call.Credential
+	if err == nil {
+		by, err = caller.Payment(a.r.Request)
+	}
+	var o call.Outcome
+	if err == nil {
+		by.Payer = a.Payer // the client's account pays for the call, if there is one
+		err = a.d.Agents.Answers.Hold(a.Caller, func() error {
+			o = a.d.Agents.Tasks.Send(ctx, a.Vacant.ID, e, by, a.Address.String())
+			return nil
+		})
+	}
 	refusal := err
 	if o.Problem != nil && !o.Ended && o.State == "" {
 		refusal = o.Problem
@@ -208,26 +216,6 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, explained(&task.Refusal{Outcome: o}, true)
 	}
 	return envelope.AppendMessage(nil, o.Reply), nil
-}
-
-// send has the vacant answer a call that the client signed. The client's account pays for the call, if
-// there is one.
-func (a *agent) send(ctx context.Context, e *envelope.Envelope) (o call.Outcome, err error) {
-	if e.Seq == 1 {
-		if err := plain.CheckNewPair(ctx); err != nil {
-			return o, err
-		}
-	}
-	by, err := caller.Payment(a.r.Request)
-	if err != nil {
-		return o, err
-	}
-	by.Payer = a.Payer
-	err = a.d.Agents.Answers.Hold(a.Caller, func() error {
-		o = a.d.Agents.Tasks.Send(ctx, a.Vacant.ID, e, by, a.Address.String())
-		return nil
-	})
-	return o, err
 }
 
 // explained adds to a refusal of the pipeline what it tells besides its text. The state of the chain

@@ -198,7 +198,8 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 // repeat was quicker.
 const maxRepeats = 4
 
-// beginCompletion begins the turn of a request, or finds the turn that the client began before.
+// beginCompletion begins the turn of a request, or finds the turn that the client began before. A turn is a
+// conversation of its own, because the client brings what was said before.
 func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *completion, done <-chan struct{}, err error) {
 	// A client marks a request that it may send again by a key, or by the number of requests before.
 	key := strings.Join(r.Request.Header.Values(openaiwire.IdempotencyHeader), ", ")
@@ -211,6 +212,24 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 	owner, payer := r.Owner(), "address "+r.Address.String()
 	if r.Payer != nil {
 		payer = owner.String()
+	}
+	// The key of the envelope is the hash of the body, so that the call's row covers all that came.
+	came := "openai:" + q.Came
+	metadata, err := json.Marshal(map[string]string{"idempotency_key": came})
+	if err != nil {
+		return nil, nil, err
+	}
+	m := task.Message{Role: task.User, Parts: partsOf(&q.Asked), Metadata: metadata}
+	told := []task.Told{}
+	if q.Left > 0 {
+		told = append(told, task.Told{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", q.Left)})
+	}
+	for _, said := range q.Told {
+		var lines []string
+		for _, p := range partsOf(&said) {
+			lines = append(lines, p.Note())
+		}
+		told = append(told, task.Told{Role: said.Role, Text: strings.Join(lines, "\n")})
 	}
 	c = &completion{d: d, r: r, q: q}
 	c.Model = r.Vacant.Name
@@ -239,12 +258,33 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 		if err != nil {
 			return nil, nil, err
 		}
-		turn, err := d.completionTurn(r, q, task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, c.repeats)
-		if err == nil {
-			turn.Recent, turn.Quiet = c.recent, !q.Stream
-			if !q.Stream {
-				turn.Ended = func(e *task.Ended) { c.ended = e }
+		m.ID, m.Context = "m-"+id, "c-"+id
+		unfit := plain.CheckParts(&m, func(_ int, p *task.Part) error {
+			if r.Takes(p) {
+				return nil
 			}
+			return problem.Invalid("messages", "content that this agent reads, which is "+plain.Readable(&r.Vacant), plain.Describe(p))
+		})
+		turn := &task.Turn{
+			Ref: task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, Opens: true, Told: told, Once: c.repeats, Unfit: unfit,
+			Recent: c.recent, Quiet: !q.Stream,
+		}
+		if owner != call.GuestOwner {
+			turn.List = owner
+		}
+		if !q.Stream {
+			turn.Ended = func(e *task.Ended) { c.ended = e }
+		}
+		if !c.repeats {
+			err = unfit
+		}
+		if err == nil {
+			err = r.Sign(r.Context(), turn, m.Context, m, came)
+		}
+		if err == nil {
+			err = r.Admit(r.Context(), turn, r.Request, &r.Line)
+		}
+		if err == nil {
 			c.ref, done, err = d.Tasks.Begin(r.Context(), *turn)
 			c.ID = c.ref.ID
 		}
@@ -262,45 +302,6 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 			return nil, nil, err
 		}
 	}
-}
-
-// completionTurn is the turn of a request. It is a conversation of its own, because the client brings what
-// was said before. The key of its envelope is the hash of the body, so that the call's row covers all
-// that came. With once the request may have come before.
-func (d *api) completionTurn(r *plain.Exchange, q *openaiwire.Request, ref task.Ref, once bool) (*task.Turn, error) {
-	came := "openai:" + q.Came
-	metadata, err := json.Marshal(map[string]string{"idempotency_key": came})
-	if err != nil {
-		return nil, err
-	}
-	m := task.Message{ID: "m-" + ref.ID, Context: "c-" + ref.ID, Role: task.User, Parts: partsOf(&q.Asked), Metadata: metadata}
-	t := &task.Turn{Ref: ref, Opens: true, Told: []task.Told{}, Once: once}
-	t.Unfit = plain.CheckParts(&m, func(_ int, p *task.Part) error {
-		if r.Takes(p) {
-			return nil
-		}
-		return problem.Invalid("messages", "content that this agent reads, which is "+plain.Readable(&r.Vacant), plain.Describe(p))
-	})
-	if t.Unfit != nil && !once {
-		return nil, t.Unfit
-	}
-	if q.Left > 0 {
-		t.Told = append(t.Told, task.Told{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", q.Left)})
-	}
-	for _, said := range q.Told {
-		var lines []string
-		for _, p := range partsOf(&said) {
-			lines = append(lines, p.Note())
-		}
-		t.Told = append(t.Told, task.Told{Role: said.Role, Text: strings.Join(lines, "\n")})
-	}
-	if ref.Owner != call.GuestOwner {
-		t.List = ref.Owner
-	}
-	if err := r.Sign(r.Context(), t, m.Context, m, came); err != nil {
-		return nil, err
-	}
-	return t, r.Admit(t)
 }
 
 // partsOf returns the text and the images of a message.

@@ -78,10 +78,21 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 		content += len(p.Text) + len(p.Content())
 		beside += len(p.Filename) + len(p.MediaType) + len(p.Metadata)
 	}
-	stored, err := storedSize(m, content+beside)
+	for _, s := range slices.Concat(m.Extensions, m.References) {
+		beside += len(s)
+	}
+	// The stored form of a small message is not made: no character takes more than six bytes there.
+	stored := 6*(content+beside) + 4<<10
+	if stored >= maxStored {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(m); err != nil {
+			return err
+		}
+		stored = b.Len()
+	}
 	switch {
-	case err != nil:
-		return err
 	case stored > maxStored:
 		return problem.New(problem.TooLarge, "message: expected at most %d bytes in the form in which a task is stored, got %d", maxStored, stored)
 	case texts > maxText:
@@ -90,22 +101,6 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of texts and files together, got %d", maxFiles, content)
 	}
 	return nil
-}
-
-// storedSize returns the size of a message in the form in which a task is stored, or for a small message a bound of
-// it: no character takes more than six bytes there. The parts together have size bytes.
-func storedSize(m *task.Message, size int) (int, error) {
-	for _, s := range slices.Concat(m.Extensions, m.References) {
-		size += len(s)
-	}
-	if bound := 6*size + 4<<10; bound < maxStored {
-		return bound, nil
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(m)
-	return b.Len(), err
 }
 
 // Takes reports whether the vacant's agent takes a part that is not text. An agent that reads only text

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -13,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/protocol"
-	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -127,9 +127,15 @@ func (x *Exchange) Open(name string) error {
 	return err
 }
 
-// Identify sets the account of the request's credential.
+// Identify sets the account of the request's credential, or none without a credential. A request with a bad
+// credential is refused: it never falls back to a guest.
 func (x *Exchange) Identify() (err error) {
-	x.Payer, err = x.s.Payer(x.Request)
+	x.Payer = nil
+	if x.s.Identify != nil {
+		x.Payer, err = x.s.Identify(x.Context(), x.Request)
+	} else if x.Request.Header.Get("Authorization") != "" {
+		err = problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
+	}
 	return err
 }
 
@@ -137,25 +143,6 @@ func (x *Exchange) Identify() (err error) {
 func (x *Exchange) NotAllowed(allowed string) error {
 	x.ResponseWriter.Header().Set("Allow", allowed)
 	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", x.Method, allowed)
-}
-
-// Admit completes a turn with the request's payer, address and highest price. It refuses an address
-// that begins too many conversations.
-func (x *Exchange) Admit(t *task.Turn) error {
-	by, err := caller.Payment(x.Request)
-	if err != nil {
-		return err
-	}
-	return x.Caller.Admit(x.Context(), t, by, &x.Line)
-}
-
-// Run runs a turn to its end, or returns the task of a slow turn in its state after the service's Hold.
-func (x *Exchange) Run(t *task.Turn) (task.Task, error) {
-	// The limit for an answer began with the request, which a turn of minutes outlasts.
-	if x.IsSlow() {
-		defer x.ExtendWrite()
-	}
-	return x.Caller.Run(x.Context(), t, Wait{})
 }
 
 // writeTimeout is the time that a slow client has to read one event or one answer.
@@ -188,7 +175,10 @@ func (x *Exchange) Fail(err error) {
 		if p.Kind == problem.BudgetSpent {
 			a.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(x.s.Now())))
 		}
-		setRetryAfter(a.Header(), err)
+		var r *retryable
+		if errors.As(err, &r) {
+			a.Header().Set("Retry-After", r.after)
+		}
 		x.Refuse(a, err)
 	}
 	x.Log(p.Kind.String(), p.Kind.Row().Status, p)

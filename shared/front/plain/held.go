@@ -2,7 +2,6 @@ package plain
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -111,14 +110,6 @@ type retryable struct {
 
 // Unwrap returns the refusal.
 func (r *retryable) Unwrap() error { return r.error }
-
-// setRetryAfter sets Retry-After if err is a refusal of this package that may be retried.
-func setRetryAfter(h http.Header, err error) {
-	var r *retryable
-	if errors.As(err, &r) {
-		h.Set("Retry-After", r.after)
-	}
-}
 
 // CheckNewPair applies the limit of new pairs in ctx.
 func CheckNewPair(ctx context.Context) error {

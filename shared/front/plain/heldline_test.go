@@ -2,7 +2,7 @@ package plain
 
 import (
 	"context"
-	"net/http"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -70,11 +70,10 @@ func TestALineHasAnEnd(t *testing.T) {
 	h := newHeld(bound{ofSender: 1, ofVacant: 8})
 	refused := func(what string, ctx context.Context) {
 		t.Helper()
-		header := http.Header{}
 		err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
-		setRetryAfter(header, err)
-		if !problem.Is(err, problem.TooMany) || header.Get("Retry-After") != "1" || !strings.Contains(problem.Of(err).Text(), "1 of your requests are under way") {
-			t.Errorf("%s: %v, Retry-After %q", what, err, header.Get("Retry-After"))
+		var r *retryable
+		if !problem.Is(err, problem.TooMany) || !errors.As(err, &r) || r.after != "1" || !strings.Contains(problem.Of(err).Text(), "1 of your requests are under way") {
+			t.Errorf("%s: %v, may be retried %+v", what, err, r)
 		}
 	}
 	err := completes(t.Context(), h, "a", func() {

@@ -111,18 +111,6 @@ func NotFound() error {
 	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
 }
 
-// Payer returns the account of a request's credential, or nil without a credential. A request with a
-// bad credential is refused: it never falls back to a guest.
-func (s *Service) Payer(r *http.Request) (*call.Payer, error) {
-	if s.Identify != nil {
-		return s.Identify(r.Context(), r)
-	}
-	if r.Header.Get("Authorization") != "" {
-		return nil, problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
-	}
-	return nil, nil
-}
-
 // Base returns the host's base URL: the configured one, else the URL of the request. Without a CDN a
 // function cannot be told its own URL. On AWS requests come by TLS, which Lambda reports in a header.
 func (s *Service) Base(r *http.Request) (string, error) {

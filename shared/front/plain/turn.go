@@ -2,8 +2,10 @@ package plain
 
 import (
 	"context"
+	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -115,9 +117,17 @@ func (c *Caller) Sign(ctx context.Context, t *task.Turn, conversation string, m 
 	return nil
 }
 
-// Admit completes a turn with its payer and its address. It refuses an address that begins too many
-// conversations. The line records whether the call is accepted.
-func (c *Caller) Admit(ctx context.Context, t *task.Turn, by call.Credential, l *Line) error {
+// Admit completes a turn with its payer, its address and the payment in its request; of two highest prices the
+// lower one is used. It refuses an address that begins too many conversations. The line records whether the call
+// is accepted.
+func (c *Caller) Admit(ctx context.Context, t *task.Turn, r *http.Request, l *Line) error {
+	by, err := caller.Payment(r)
+	if err != nil {
+		return err
+	}
+	if t.Most != nil && (by.Most == nil || *t.Most < *by.Most) {
+		by.Most = t.Most
+	}
 	by.Payer = c.Payer
 	t.Credential, t.From = by, c.Address.String()
 	l.Pair = t.Caller.Short() + ">" + t.Vacant.Short()

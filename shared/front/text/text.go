@@ -51,94 +51,96 @@ const paramContext = "context"
 
 // Handler serves a text. The sender is an account, or a guest.
 func Handler(s *plain.Service) func(*plain.Exchange) error {
-	return func(r *plain.Exchange) error { return answer(s, r) }
-}
-
-func answer(s *plain.Service, r *plain.Exchange) error {
-	if err := r.Find(); err != nil {
-		return err
-	}
-	r.Line.What, r.Line.IsCall = "text", true
-	if r.Method != http.MethodPost {
-		return r.NotAllowed(http.MethodPost)
-	}
-	if err := r.CheckPlain(); err != nil {
-		return err
-	}
-	if err := r.Identify(); err != nil {
-		return err
-	}
-	m := task.Message{Role: task.User}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return problem.Invalid("query", paramContext+" and "+caller.MaxPrice+", escaped", httpapi.Clip(r.URL.RawQuery))
-	}
-	for name, values := range query {
-		switch name {
-		case caller.MaxPrice: // for Payment
-		case paramContext:
-			m.Context = values[0]
-			if err := r.CheckContext(r.Context(), strings.Join(values, ", "), "the "+contextHeader); err != nil {
-				return err
+	return func(r *plain.Exchange) error {
+		if err := r.Find(); err != nil {
+			return err
+		}
+		r.Line.What, r.Line.IsCall = "text", true
+		if r.Method != http.MethodPost {
+			return r.NotAllowed(http.MethodPost)
+		}
+		if err := r.CheckPlain(); err != nil {
+			return err
+		}
+		if err := r.Identify(); err != nil {
+			return err
+		}
+		m := task.Message{Role: task.User}
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return problem.Invalid("query", paramContext+" and "+caller.MaxPrice+", escaped", httpapi.Clip(r.URL.RawQuery))
+		}
+		for name, values := range query {
+			switch name {
+			case caller.MaxPrice: // for Payment
+			case paramContext:
+				m.Context = values[0]
+				if err := r.CheckContext(r.Context(), strings.Join(values, ", "), "the "+contextHeader); err != nil {
+					return err
+				}
+			default:
+				return problem.Invalid("query", paramContext+" and "+caller.MaxPrice, httpapi.Clip(name))
 			}
-		default:
-			return problem.Invalid("query", paramContext+" and "+caller.MaxPrice, httpapi.Clip(name))
 		}
-	}
-	text, err := httpapi.Text(r.ResponseWriter, r.Request, canon.DefaultLimits().Bytes)
-	if err != nil {
-		return err
-	}
-	r.EndReadDeadline()
-	m.Parts = []task.Part{{Kind: task.Text, Text: text}}
-	if err := plain.CheckText("body", text); err != nil {
-		return err
-	}
-	isStream := strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), plain.MediaEvents)
-	if !isStream && s.Hold > 0 && r.IsSlow() {
-		return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.Work)
-	}
-	send := func() error {
-		turn, err := r.Turn(r.Context(), m, plain.CheckParts(&m, nil))
-		if err == nil {
-			err = r.Admit(turn)
-		}
+		text, err := httpapi.Text(r.ResponseWriter, r.Request, canon.DefaultLimits().Bytes)
 		if err != nil {
 			return err
 		}
-		h := r.ResponseWriter.Header()
-		if isStream {
-			ref, done, err := r.Begin(r.Context(), turn)
+		r.EndReadDeadline()
+		m.Parts = []task.Part{{Kind: task.Text, Text: text}}
+		if err := plain.CheckText("body", text); err != nil {
+			return err
+		}
+		isStream := strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), plain.MediaEvents)
+		if !isStream && s.Hold > 0 && r.IsSlow() {
+			return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.Work)
+		}
+		send := func() error {
+			turn, err := r.Turn(r.Context(), m, plain.CheckParts(&m, nil))
+			if err == nil {
+				err = r.Admit(r.Context(), turn, r.Request, &r.Line)
+			}
 			if err != nil {
 				return err
 			}
-			// A turn goes on without its client. The handler waits for it, because after the
-			// handler nothing may run.
-			defer func() { <-done }()
-			h.Set(contextHeader, turn.Message.Context)
-			return r.Stream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
+			h := r.ResponseWriter.Header()
+			if isStream {
+				ref, done, err := r.Begin(r.Context(), turn)
+				if err != nil {
+					return err
+				}
+				// A turn goes on without its client. The handler waits for it, because after the
+				// handler nothing may run.
+				defer func() { <-done }()
+				h.Set(contextHeader, turn.Message.Context)
+				return r.Stream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
+			}
+			t, err := r.Run(r.Context(), turn, plain.Wait{})
+			if r.IsSlow() {
+				// The limit for an answer began with the request, which a turn of minutes outlasts.
+				r.ExtendWrite()
+			}
+			if err != nil {
+				return err
+			}
+			h.Set(contextHeader, t.Context)
+			if err := plain.Failure(&t.Status); err != nil {
+				return err
+			}
+			if r.Line.Cut = t.Status.Cut(); r.Line.Cut != "" {
+				h.Set(cutHeader, string(r.Line.Cut))
+			}
+			h.Set("Cache-Control", "no-store")
+			h.Set("Content-Type", mediaText+"; charset=utf-8")
+			httpapi.Send(r.ResponseWriter, http.StatusOK, []byte(plain.TextOfStatus(&t.Status)))
+			r.Log("ok", http.StatusOK, nil)
+			return nil
 		}
-		t, err := r.Run(turn)
-		if err != nil {
-			return err
+		if isStream {
+			return s.Streams.Hold(&r.Caller, send)
 		}
-		h.Set(contextHeader, t.Context)
-		if err := plain.Failure(&t.Status); err != nil {
-			return err
-		}
-		if r.Line.Cut = t.Status.Cut(); r.Line.Cut != "" {
-			h.Set(cutHeader, string(r.Line.Cut))
-		}
-		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Type", mediaText+"; charset=utf-8")
-		httpapi.Send(r.ResponseWriter, http.StatusOK, []byte(plain.TextOfStatus(&t.Status)))
-		r.Log("ok", http.StatusOK, nil)
-		return nil
+		return send()
 	}
-	if isStream {
-		return s.Streams.Hold(&r.Caller, send)
-	}
-	return send()
 }
 
 // textEvents renders the events of a turn as server-sent events of text: the pieces of the answer,
