@@ -74,14 +74,6 @@ type rpc struct {
 	answer bool            // the message is a response
 }
 
-// isRequest reports whether m expects an answer.
-func (m *rpc) isRequest() bool { return m.method != "" && m.id != nil }
-
-// isServed reports whether a server of this package has the method of m.
-func (p *posted) isServed(m *rpc) bool {
-	return slices.Contains(methods, m.method) || p.version != modern && slices.Contains(blindMethods, m.method)
-}
-
 // id returns the id of the only request in a body.
 func (p *posted) id() json.RawMessage {
 	if p.batch || len(p.messages) != 1 || p.messages[0].id == nil {
@@ -131,8 +123,8 @@ func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
 	var served [][]byte
 	for i := range p.messages {
 		switch m := &p.messages[i]; {
-		case !m.isRequest():
-		case p.isServed(m):
+		case m.method == "" || m.id == nil: // expects no answer
+		case slices.Contains(methods, m.method), p.version != modern && slices.Contains(blindMethods, m.method):
 			served = append(served, m.raw)
 		default:
 			unknown = append(unknown, httpapi.RPCRefusal{Version: "2.0", ID: m.id, Error: httpapi.RPCError{
@@ -151,7 +143,24 @@ func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
 
 // parse reads the headers and the outer form of a body, and refuses what the library would take.
 func parse(h http.Header, body []byte) (p posted, err error) {
-	if p.whole, p.stream = accepted(h); !p.whole && !p.stream {
+	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
+	p.whole = strings.TrimSpace(accept) == "" // without Accept, a client accepts each form (RFC 9110 §12.5.1)
+	p.stream = p.whole
+	for part := range strings.SplitSeq(accept, ",") {
+		media, parameters, _ := strings.Cut(part, ";")
+		if refusedWeight.MatchString(parameters) {
+			continue
+		}
+		switch strings.TrimSpace(media) {
+		case "*/*":
+			p.whole, p.stream = true, true
+		case "application/json", "application/*":
+			p.whole = true
+		case "text/event-stream", "text/*":
+			p.stream = true
+		}
+	}
+	if !p.whole && !p.stream {
 		return p, &problem.Error{Kind: problem.NotAcceptable, Field: "Accept", Want: "application/json, text/event-stream", Got: httpapi.Clip(strings.Join(h.Values("Accept"), ", "))}
 	}
 	d := canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
@@ -179,7 +188,29 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	if len(p.messages) == 0 {
 		return p, problem.Invalid("the body", "a request, or several of them", "none")
 	}
-	return p, p.checkVersion(h)
+	// An unknown version in the header of initialize is ignored, because its body negotiates the version.
+	given := h.Values(headerName)
+	switch {
+	case !p.batch && p.messages[0].method == "initialize" && (len(given) > 1 || len(given) == 1 && !slices.Contains(versions, given[0])):
+		p.version = withBatch
+		h.Del(headerName)
+	case len(given) > 1:
+		return p, problem.Invalid(headerName, "one header", "several")
+	case len(given) == 0:
+		p.version = withBatch
+	default:
+		p.version = given[0]
+	}
+	if !slices.Contains(versions, p.version) {
+		return p, refusal{
+			problem.Invalid(headerName, "one of "+strings.Join(versions, ", "), httpapi.Clip(p.version)), codeVersion,
+			map[string]any{"supported": versions, "requested": strings.ToValidUTF8(p.version[:min(len(p.version), 80)], "")},
+		}
+	}
+	if p.batch && p.version != withBatch {
+		return p, problem.Invalid("the body", "one request, because only version "+withBatch+" has batches", fmt.Sprintf("%d of version %s", len(p.messages), p.version))
+	}
+	return p, nil
 }
 
 // encode returns errors in the form of the answer: events, a list for a batch, or the only error.
@@ -273,59 +304,8 @@ func text(d *canon.Decoder) (string, error) {
 	return d.String()
 }
 
-// accepted returns the forms of an answer that a client accepts. Without Accept it accepts each
-// (RFC 9110 §12.5.1).
-func accepted(h http.Header) (whole, stream bool) {
-	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
-	if strings.TrimSpace(accept) == "" {
-		return true, true
-	}
-	for part := range strings.SplitSeq(accept, ",") {
-		media, parameters, _ := strings.Cut(part, ";")
-		if refusedWeight.MatchString(parameters) {
-			continue
-		}
-		switch strings.TrimSpace(media) {
-		case "*/*":
-			whole, stream = true, true
-		case "application/json", "application/*":
-			whole = true
-		case "text/event-stream", "text/*":
-			stream = true
-		}
-	}
-	return whole, stream
-}
-
 // refusedWeight matches the parameters of a media type that a client does not accept.
 var refusedWeight = regexp.MustCompile(`(^|;)\s*q=0(\.0*)?\s*(;|$)`)
-
-// checkVersion refuses a version that is not served, and batches but in the version that has them.
-// An unknown version in the header of initialize is ignored, because its body negotiates the version.
-func (p *posted) checkVersion(h http.Header) error {
-	given := h.Values(headerName)
-	switch {
-	case !p.batch && p.messages[0].method == "initialize" && (len(given) > 1 || len(given) == 1 && !slices.Contains(versions, given[0])):
-		p.version = withBatch
-		h.Del(headerName)
-	case len(given) > 1:
-		return problem.Invalid(headerName, "one header", "several")
-	case len(given) == 0:
-		p.version = withBatch
-	default:
-		p.version = given[0]
-	}
-	if !slices.Contains(versions, p.version) {
-		return refusal{
-			problem.Invalid(headerName, "one of "+strings.Join(versions, ", "), httpapi.Clip(p.version)), codeVersion,
-			map[string]any{"supported": versions, "requested": strings.ToValidUTF8(p.version[:min(len(p.version), 80)], "")},
-		}
-	}
-	if p.batch && p.version != withBatch {
-		return problem.Invalid("the body", "one request, because only version "+withBatch+" has batches", fmt.Sprintf("%d of version %s", len(p.messages), p.version))
-	}
-	return nil
-}
 
 // refusal is an error with a code of JSON-RPC and data of its own.
 type refusal struct {

@@ -53,7 +53,7 @@ type Config struct {
 
 // Handler serves all paths of MCP.
 func Handler(c Config) func(*plain.Exchange) error {
-	c.AnswerTime = cmp.Or(c.AnswerTime, mcptool.AnswerTime)
+	c.AnswerTime, c.Version = cmp.Or(c.AnswerTime, mcptool.AnswerTime), cmp.Or(c.Version, "0")
 	d := &api{Config: c, servers: map[mcptool.About]*sdk.Server{}}
 	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
@@ -124,18 +124,18 @@ func (d *api) route(x *plain.Exchange) error {
 		} else if err != nil {
 			return err
 		}
-		about, r.agent = d.aboutVacant(&r.Caller), &agent{&r.Caller, d, r}
+		r.agent = &agent{&r.Caller, d, r}
+		about = mcptool.About{
+			Name: r.Vacant.Name, Instructions: r.Vacant.Capability, Version: d.Version, Signed: r.CheckPlain() != nil,
+			Input: strings.Join(r.Vacant.Input, ","), Of: r.Vacant.ID,
+		}
 	} else {
-		about, r.host = d.aboutHost(), &host{api: d, r: r}
+		r.host = &host{api: d, r: r}
+		about = mcptool.About{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, and ask by ask_agent."}
 	}
 	if isCard {
 		return d.serverCard(r, about)
 	}
-	return d.serve(r, about)
-}
-
-// serve serves the address of a server.
-func (d *api) serve(r *request, about mcptool.About) error {
 	switch r.Method {
 	case http.MethodPost:
 	case http.MethodOptions:
@@ -161,39 +161,53 @@ func (d *api) serve(r *request, about mcptool.About) error {
 	}
 	body, unknown := r.posted.forLibrary()
 	if body == nil {
-		return d.withoutLibrary(r, unknown)
+		if unknown == nil { // no request at all
+			r.WriteHeader(http.StatusAccepted)
+			return nil
+		}
+		status := http.StatusOK
+		switch {
+		case r.posted.version == modern:
+			status = http.StatusNotFound
+		case r.posted.streams():
+			r.Header().Set("Content-Type", mediaEvents)
+		}
+		httpapi.Send(r.ResponseWriter, status, r.posted.encode(unknown))
+		r.Log("method_not_found", status, nil)
+		return nil
 	}
 	r.server = d.server(about)
 	body, r.posted.ids = mcptool.ReplaceIDs(body)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.Request.Header.Set("Accept", mediaJSON+", "+mediaEvents) // the library answers no other Accept
 	w := &writer{request: r, unknown: unknown}
-	if !r.posted.streams() {
-		ctx := context.WithValue(r.Context(), requestKey{}, r)
+	ctx := context.WithValue(r.Context(), requestKey{}, r)
+	if r.posted.streams() {
+		ctx = mcptool.WithStream(ctx, r.posted.token())
+		err = d.Agents.Streams.Hold(&r.Caller, func() error {
+			c := http.NewResponseController(r.ResponseWriter)
+			_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
+			d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	} else {
 		d.whole.ServeHTTP(w, r.Request.WithContext(ctx))
-		return d.served(w)
 	}
-	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r), r.posted.token())
-	err = d.Agents.Streams.Hold(&r.Caller, func() error {
-		c := http.NewResponseController(r.ResponseWriter)
-		_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
-		d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return d.served(w)
-}
-
-// served ends a request that the library answered. The error is the lack of a credential, of which
-// nothing is sent yet.
-func (d *api) served(w *writer) error {
-	if w.lack != nil {
+	if w.lack != nil { // nothing is sent yet
 		w.Header().Del("Content-Type") // of the stream that does not begin
 		return w.lack
 	}
-	w.end()
+	if w.isText {
+		text := strings.TrimSpace(strings.ToValidUTF8(string(w.text), "\uFFFD"))
+		body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalid, Message: text}}) // texts encode
+		w.Header().Del("Content-Type")
+		w.Header().Del("Content-Length")
+		w.Header().Set("Cache-Control", "no-store")
+		httpapi.Send(w.ResponseWriter, w.status, body)
+	}
 	w.Line.IsAside = w.asked.Load()
 	if p := cmp.Or(w.fault.Load(), w.verdict.Load()); p != nil {
 		w.Log(p.Kind.String(), w.status, p)
@@ -225,25 +239,6 @@ const maxServers = 256
 
 // Header returns the headers of the answer.
 func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
-
-// withoutLibrary answers a body without a request for the library. A body without any request is
-// accepted.
-func (d *api) withoutLibrary(r *request, unknown []httpapi.RPCRefusal) error {
-	if unknown == nil {
-		r.WriteHeader(http.StatusAccepted)
-		return nil
-	}
-	status := http.StatusOK
-	switch {
-	case r.posted.version == modern:
-		status = http.StatusNotFound
-	case r.posted.streams():
-		r.Header().Set("Content-Type", mediaEvents)
-	}
-	httpapi.Send(r.ResponseWriter, status, r.posted.encode(unknown))
-	r.Log("method_not_found", status, nil)
-	return nil
-}
 
 // writer gives answers of the library the form of this package's: errors in text get the body of
 // JSON-RPC, and a fault in a tool gets its status.
@@ -320,19 +315,6 @@ func (w *writer) Flush() {
 	if w.lack == nil {
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}
-}
-
-// end sends an error that came as text.
-func (w *writer) end() {
-	if !w.isText {
-		return
-	}
-	text := strings.TrimSpace(strings.ToValidUTF8(string(w.text), "\uFFFD"))
-	body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalid, Message: text}}) // texts encode
-	w.Header().Del("Content-Type")
-	w.Header().Del("Content-Length")
-	w.Header().Set("Cache-Control", "no-store")
-	httpapi.Send(w.ResponseWriter, w.status, body)
 }
 
 // note keeps an error of a tool for the log, and a fault for the status.

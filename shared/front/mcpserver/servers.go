@@ -17,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/front/plain"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -27,23 +26,6 @@ const mediaCard = "application/mcp-server-card+json"
 
 // cardPath is the path of a server's card below the server.
 const cardPath = "/server-card"
-
-// aboutVacant describes the server of a vacant.
-func (d *api) aboutVacant(c *plain.Caller) mcptool.About {
-	return mcptool.About{Name: c.Vacant.Name, Instructions: c.Vacant.Capability, Version: d.version(), Signed: c.CheckPlain() != nil, Input: strings.Join(c.Vacant.Input, ","), Of: c.Vacant.ID}
-}
-
-// aboutHost describes the server of the host.
-func (d *api) aboutHost() mcptool.About {
-	return mcptool.About{Name: "vacancy", Version: d.version(), Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, and ask by ask_agent."}
-}
-
-func (d *api) version() string {
-	if d.Version == "" {
-		return "0"
-	}
-	return d.Version
-}
 
 // newServer makes the server for a description.
 func (d *api) newServer(about mcptool.About) *sdk.Server {
@@ -71,7 +53,19 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 		}
 		return d.Card(ctx, &a.Vacant, base)
 	})
-	add("halo", "Halo", "the signed capability card of the vacant protocol", func(_ context.Context, a *agent) ([]byte, error) { return halo(a) })
+	add("halo", "Halo", "the signed capability card of the vacant protocol", func(_ context.Context, a *agent) ([]byte, error) {
+		d, err := a.describe()
+		if err != nil {
+			return nil, err
+		}
+		return httpapi.Encode(struct { // as package message serves it
+			ID         string  `json:"vacant_id"`
+			Capability *string `json:"capability_text"`
+			Endpoint   *string `json:"endpoint"`
+			Version    *int64  `json:"halo_version"`
+			Blob       string  `json:"capability_card_blob_hex"`
+		}{d.ID, d.Capability, d.Endpoint, d.Halo, hex.EncodeToString(a.Vacant.Card)})
+	})
 	if d.Receipts != nil {
 		s.AddResourceTemplate(&sdk.ResourceTemplate{
 			URITemplate: at + receipts + "{caller}/{position}", Name: "receipt", Title: "Receipt",
@@ -86,21 +80,6 @@ const receipts = "/receipts/"
 
 func contents(b []byte) *sdk.ReadResourceResult {
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{Text: string(b), MIMEType: "application/json"}}}
-}
-
-// halo returns the page of the vacant's own card, as message serves it.
-func halo(a *agent) ([]byte, error) {
-	d, err := a.describe()
-	if err != nil {
-		return nil, err
-	}
-	return httpapi.Encode(struct {
-		ID         string  `json:"vacant_id"`
-		Capability *string `json:"capability_text"`
-		Endpoint   *string `json:"endpoint"`
-		Version    *int64  `json:"halo_version"`
-		Blob       string  `json:"capability_card_blob_hex"`
-	}{d.ID, d.Capability, d.Endpoint, d.Halo, hex.EncodeToString(a.Vacant.Card)})
 }
 
 // receipt reads the receipt of a call, by the key of its payer.

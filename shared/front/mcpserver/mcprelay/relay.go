@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -94,7 +95,13 @@ func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	case <-ctx.Done():
 	case <-s.broken:
 	}
-	s.end()
+	s.mu.Lock()
+	s.ended = true
+	calls := slices.Collect(maps.Values(s.calls))
+	s.mu.Unlock()
+	for _, c := range calls {
+		s.stop(c)
+	}
 	s.wait.Wait()
 	return errors.Join(err, s.outErr)
 }
@@ -211,16 +218,13 @@ func (s *session) take(ctx context.Context, line []byte) {
 	switch {
 	case m.Method == "notifications/cancelled":
 		s.cancel(m.Params)
+		return
 	case m.Method == "" || m.ID == nil: // servers over HTTP take no answers and no other notifications
+		return
 	case m.ID[0] != '"' && m.ID[0] != '-' && (m.ID[0] < '0' || m.ID[0] > '9'):
 		s.fail(nil, codeInvalid, "id: expected a text or a number")
-	default:
-		s.request(ctx, m)
+		return
 	}
-}
-
-// request sends a request.
-func (s *session) request(ctx context.Context, m envelope) {
 	c := &call{id: m.ID, method: m.Method}
 	var p struct {
 		Name, URI string
@@ -365,7 +369,7 @@ func (s *session) post(ctx context.Context, header http.Header, message []byte) 
 	return s.HTTP.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
 }
 
-// follow reads an answer that is a stream, and passes progress on.
+// follow reads an answer that is a stream. It learns the task of a question, and passes other progress on.
 func (s *session) follow(c *call, stream io.Reader) []byte {
 	for e, err := range sse.Events(stream, maxAnswer) {
 		if err != nil {
@@ -377,7 +381,27 @@ func (s *session) follow(c *call, stream io.Reader) []byte {
 		if answer := s.answer(c, e.Data); answer != nil {
 			return answer
 		}
-		s.progress(c, e.Data)
+		var m struct {
+			Method string
+			Params struct {
+				Meta map[string]json.RawMessage `json:"_meta"`
+			} `json:"params"`
+		}
+		task := ""
+		if json.Unmarshal(e.Data, &m) == nil && json.Unmarshal(m.Params.Meta[mcptool.MetaTask], &task) == nil {
+			c.mu.Lock()
+			known := c.task != ""
+			c.task = task
+			c.mu.Unlock()
+			if !known {
+				close(c.told)
+			}
+			continue
+		}
+		var line bytes.Buffer
+		if c.shown && m.Method != "" && !c.isCanceled() && json.Compact(&line, e.Data) == nil {
+			s.write(line.Bytes())
+		}
 	}
 	return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
 }
@@ -423,31 +447,6 @@ func idOrNull(id json.RawMessage) []byte {
 	return id
 }
 
-// progress learns the task of a question, and passes other progress on.
-func (s *session) progress(c *call, b []byte) {
-	var m struct {
-		Method string
-		Params struct {
-			Meta map[string]json.RawMessage `json:"_meta"`
-		} `json:"params"`
-	}
-	task := ""
-	if json.Unmarshal(b, &m) == nil && json.Unmarshal(m.Params.Meta[mcptool.MetaTask], &task) == nil {
-		c.mu.Lock()
-		known := c.task != ""
-		c.task = task
-		c.mu.Unlock()
-		if !known {
-			close(c.told)
-		}
-		return
-	}
-	var line bytes.Buffer
-	if c.shown && m.Method != "" && !c.isCanceled() && json.Compact(&line, b) == nil {
-		s.write(line.Bytes())
-	}
-}
-
 // cancel ends a request that the client does not wait for any more.
 func (s *session) cancel(params json.RawMessage) {
 	var p struct {
@@ -458,20 +457,6 @@ func (s *session) cancel(params json.RawMessage) {
 	c := s.calls[string(p.ID)]
 	s.mu.Unlock()
 	if c != nil && p.ID != nil {
-		s.stop(c)
-	}
-}
-
-// end ends all requests.
-func (s *session) end() {
-	s.mu.Lock()
-	s.ended = true
-	var all []*call
-	for _, c := range s.calls {
-		all = append(all, c)
-	}
-	s.mu.Unlock()
-	for _, c := range all {
 		s.stop(c)
 	}
 }

@@ -235,40 +235,6 @@ var hints = map[problem.Kind]string{
 	problem.PriceAboveMax:        "raise max_price, or leave it out",
 }
 
-// Pieces of the results of Answer.
-const (
-	finishStop = "stop"
-	working    = "working"
-)
-
-// answer renders an Answer.
-func (a *Answer) render() (*sdk.CallToolResult, error) {
-	text := a.Text
-	if text == "" {
-		text = a.notice()
-	}
-	res, err := result(text, a)
-	if err == nil && a.Envelope != nil {
-		res.Meta = sdk.Meta{MetaEnvelope: a.Envelope}
-	}
-	return res, err
-}
-
-// notice says what a task without an answer waits for.
-func (a *Answer) notice() string {
-	args := fmt.Sprintf(`{"task": %q, "wait": %d}`, a.Task, MaxWait/time.Second)
-	if a.Agent != "" {
-		args = fmt.Sprintf(`{"agent": %q, "task": %q, "wait": %d}`, a.Agent, a.Task, MaxWait/time.Second)
-	}
-	switch a.State {
-	case "":
-		return "the answer is empty"
-	case "submitted", working:
-		return "The agent is still at work. Its answer comes with the tool get_task and " + args + "; stop_task ends the work."
-	}
-	return "The task is " + a.State + ", without an answer."
-}
-
 // progress sends progress to a client that asked for it.
 type progress struct {
 	ctx   context.Context
@@ -299,45 +265,12 @@ func (p *progress) piece() func(string) {
 	return func(text string) { p.send(text, nil) }
 }
 
-// began returns the function that sends the id of a task, or nil if the client did not ask for the id.
-func (p *progress) began() func(string) {
-	if p == nil || p.r.Params.Meta[MetaTask] != true {
-		return nil
-	}
-	return func(task string) { p.send("", sdk.Meta{MetaTask: task}) }
-}
-
 type streamedKey struct{}
 
 // WithStream marks ctx as the context of a request whose answer is a stream, so that progress reaches
 // the client. token is the client's progress token as it came, because the library changes large numbers.
 func WithStream(ctx context.Context, token json.RawMessage) context.Context {
 	return context.WithValue(ctx, streamedKey{}, token)
-}
-
-// question reads the part of a question that is not in the arguments.
-func question(r *sdk.CallToolRequest, text, context string, most *int64) (Question, error) {
-	q := Question{Text: text, Context: context}
-	if most != nil {
-		m := money.Amount(*most)
-		q.Most = &m
-	}
-	key, ok := r.Params.Meta[MetaKey]
-	if !ok {
-		return q, nil
-	}
-	if q.ID, ok = key.(string); !ok || q.ID == "" {
-		return q, problem.Invalid("_meta."+MetaKey, "a text", fmt.Sprintf("%.40v", key))
-	}
-	return q, nil
-}
-
-// waitOf checks the argument wait.
-func waitOf(seconds int64) (time.Duration, error) {
-	if most := int64(MaxWait / time.Second); seconds < 0 || seconds > most {
-		return 0, problem.Invalid("wait", fmt.Sprintf("0 to %d seconds", most), fmt.Sprint(seconds))
-	}
-	return time.Duration(seconds) * time.Second, nil
 }
 
 func yes() *bool { t := true; return &t }

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -174,9 +175,15 @@ func filesArgument(input string) string {
 }
 
 func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in askingFiles) (*sdk.CallToolResult, error) {
-	q, err := question(r, in.Message, in.Context, in.MaxPrice)
-	if err != nil {
-		return nil, err
+	q := Question{Text: in.Message, Context: in.Context}
+	if in.MaxPrice != nil {
+		most := money.Amount(*in.MaxPrice)
+		q.Most = &most
+	}
+	if key, ok := r.Params.Meta[MetaKey]; ok {
+		if q.ID, ok = key.(string); !ok || q.ID == "" {
+			return nil, problem.Invalid("_meta."+MetaKey, "a text", fmt.Sprintf("%.40v", key))
+		}
 	}
 	for i, f := range in.Files {
 		data, err := base64.StdEncoding.DecodeString(f.Data)
@@ -186,17 +193,18 @@ func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, 
 		q.Files = append(q.Files, substrate.File{Name: f.Name, MediaType: f.Media, Data: data})
 	}
 	p := progressOf(ctx, r)
-	q.Began = p.began()
+	if p != nil && r.Params.Meta[MetaTask] == true {
+		q.Began = func(task string) { p.send("", sdk.Meta{MetaTask: task}) }
+	}
 	a, err := agent.Ask(ctx, q, p.piece())
 	return rendered(&a, name, err)
 }
 
 func getTask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in waiting) (*sdk.CallToolResult, error) {
-	wait, err := waitOf(in.Wait)
-	if err != nil {
-		return nil, err
+	if most := int64(MaxWait / time.Second); in.Wait < 0 || in.Wait > most {
+		return nil, problem.Invalid("wait", fmt.Sprintf("0 to %d seconds", most), fmt.Sprint(in.Wait))
 	}
-	a, err := agent.Task(ctx, in.Task, wait, progressOf(ctx, r).piece())
+	a, err := agent.Task(ctx, in.Task, time.Duration(in.Wait)*time.Second, progressOf(ctx, r).piece())
 	return rendered(&a, name, err)
 }
 
@@ -211,7 +219,25 @@ func rendered(a *Answer, name string, err error) (*sdk.CallToolResult, error) {
 		return nil, err
 	}
 	a.Agent = name
-	return a.render()
+	text := a.Text
+	switch {
+	case text != "":
+	case a.State == "":
+		text = "the answer is empty"
+	case a.State == "submitted" || a.State == "working":
+		args := fmt.Sprintf(`{"task": %q, "wait": %d}`, a.Task, MaxWait/time.Second)
+		if a.Agent != "" {
+			args = fmt.Sprintf(`{"agent": %q, "task": %q, "wait": %d}`, a.Agent, a.Task, MaxWait/time.Second)
+		}
+		text = "The agent is still at work. Its answer comes with the tool get_task and " + args + "; stop_task ends the work."
+	default:
+		text = "The task is " + a.State + ", without an answer."
+	}
+	res, err := result(text, a)
+	if err == nil && a.Envelope != nil {
+		res.Meta = sdk.Meta{MetaEnvelope: a.Envelope}
+	}
+	return res, err
 }
 
 // call carries out vacant_call. Its shapes are the reference's (PROTOCOL's MCP adapter): a request
