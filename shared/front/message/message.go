@@ -103,7 +103,12 @@ type api struct{ Config }
 // //a2a/message/send, which callers build from a base URL with a trailing
 // slash, and a redirected POST loses its body (PROTOCOL §23 B6, C4).
 func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer d.rescue(w, r)
+	defer func() {
+		// In Lambda a panic would end the process and the other requests in it.
+		if cause := recover(); cause != nil {
+			d.fault(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
+		}
+	}()
 	var post func(http.ResponseWriter, *http.Request, identity.ID)
 	var get http.HandlerFunc
 	switch path := r.URL.Path; {
@@ -133,14 +138,6 @@ func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func notAllowed(w http.ResponseWriter, r *http.Request, allowed string) {
 	w.Header().Set("Allow", allowed)
 	fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
-}
-
-// rescue turns a panic into a 500 with a log line. In Lambda a panic would end
-// the process and the other requests in it.
-func (d *api) rescue(w http.ResponseWriter, r *http.Request) {
-	if cause := recover(); cause != nil {
-		d.fault(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
-	}
 }
 
 // fault renders an internal error before an envelope is known: opaque to the
@@ -196,7 +193,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		if o.Problem.Kind == problem.BudgetSpent {
 			w.Header().Set("Retry-After", strconv.Itoa(SecondsUntilMidnightUTC(d.Now())))
 		}
-		outcome(w, &o, appendDetail(nil, o.Problem))
+		outcome(w, &o, refusalBody(detail, o.Problem))
 	}
 	d.log(r, obs.CallLine, began, &req.Envelope, &o)
 }
@@ -212,7 +209,7 @@ func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	if o.Problem == nil {
 		outcome(w, &o, nil)
 	} else {
-		outcome(w, &o, appendDetail(nil, o.Problem))
+		outcome(w, &o, refusalBody(detail, o.Problem))
 	}
 	d.log(r, "ask", began, &req.Envelope, &o)
 }
@@ -237,7 +234,7 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		if p.Kind == problem.Malformed || p.Kind == problem.NotJSON {
 			p = problem.Wrap(problem.Malformed, p.Err, "bad_envelope: %s", p.Text())
 		}
-		httpapi.Send(w, p.Kind.Row().Status, append(appendResetError(nil, p), '}'))
+		httpapi.Send(w, p.Kind.Row().Status, append(refusalBody(resetError, p), '}'))
 		d.line(r, "reset", began, p.Kind.Row().Status, p)
 		return
 	}
@@ -248,7 +245,7 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		b = append(canon.AppendTime(b, o.ResetAt), `"}`...)
 		httpapi.Send(w, http.StatusOK, b)
 	} else {
-		outcome(w, &o, appendResetError(nil, o.Problem))
+		outcome(w, &o, refusalBody(resetError, o.Problem))
 	}
 	d.log(r, "reset", began, &req.Envelope, &o)
 }
@@ -266,7 +263,8 @@ func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, er
 
 // request reads and decodes the envelope of a call or an ask.
 func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
-	if ct := r.Header.Get("Content-Type"); !isJSON(ct) {
+	ct := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(ct); media != "application/json" || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
 		return envelope.Request{}, unsupported("content-type", ct, "application/json")
 	}
 	body, err := d.body(w, r)
@@ -288,11 +286,12 @@ const bodyRoom = 16 << 10
 // body reads the body, at most 256 KiB.
 func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := canon.DefaultLimits().Bytes
+	tooLarge := problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, unsupported("content-encoding", enc, "none")
 	}
 	if r.ContentLength > int64(limit) {
-		return nil, tooLarge(limit)
+		return nil, tooLarge
 	}
 	// The deadline bounds how long a slow body holds its connection. In Lambda
 	// the body is complete before the handler runs, and there is no deadline to
@@ -303,7 +302,7 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, tooLarge(limit)
+		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, problem.New(problem.SlowBody, "the body did not come within %v", d.BodyTimeout)
 	case err != nil:
@@ -327,18 +326,6 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 			return b, err
 		}
 	}
-}
-
-func isJSON(contentType string) bool {
-	if contentType == "application/json" { // the common case
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && media == "application/json"
-}
-
-func tooLarge(limit int) error {
-	return problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
 }
 
 // log writes the line of a request about a call. The pipeline writes the row of a call that has

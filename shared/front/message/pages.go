@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,17 +51,12 @@ func (d *api) page(path string) http.HandlerFunc {
 	default:
 		return nil
 	}
-	if !under {
-		return d.sole(p)
-	}
-	return func(w http.ResponseWriter, r *http.Request) { d.show(w, r, name, p) }
-}
-
-// sole serves a page without /v/{id}: for ?vacant=, or for the only open vacant
-// of the host.
-func (d *api) sole(p page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if name := r.URL.Query().Get("vacant"); name != "" {
+		// A page without /v/{id} is of ?vacant=, or of the only open vacant of the host.
+		if !under {
+			name = r.URL.Query().Get("vacant")
+		}
+		if under || name != "" {
 			d.show(w, r, name, p)
 			return
 		}
@@ -87,7 +83,7 @@ func (d *api) show(w http.ResponseWriter, r *http.Request, what string, p page) 
 	if err == nil {
 		s, ok, err = d.Directory.Show(r.Context(), id)
 	} else {
-		denoted = strconv.Quote(clip(what))
+		denoted = strconv.Quote(what[:min(len(what), 80)])
 		s, ok, err = d.Directory.ShowNamed(r.Context(), what)
 	}
 	switch {
@@ -99,8 +95,6 @@ func (d *api) show(w http.ResponseWriter, r *http.Request, what string, p page) 
 		p(w, r, s)
 	}
 }
-
-func clip(s string) string { return s[:min(len(s), 80)] }
 
 // card serves the reference's page: the card's fields and its signed blob.
 func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
@@ -132,20 +126,15 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, max-age=10")
 	// Lambda may pass a list as several values.
-	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
+	known := strings.Split(strings.Join(r.Header.Values("If-None-Match"), ","), ",")
+	if slices.ContainsFunc(known, func(tag string) bool {
+		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+		return tag == etag || tag == "*"
+	}) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	httpapi.Send(w, http.StatusOK, append(m.b, '}'))
-}
-
-func matches(header, etag string) bool {
-	for tag := range strings.SplitSeq(header, ",") {
-		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *api) health(w http.ResponseWriter, _ *http.Request, s vacants.Record) {

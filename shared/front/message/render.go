@@ -28,20 +28,18 @@ func SecondsUntilMidnightUTC(now time.Time) int {
 
 // fail renders a refusal of a request without a decoded envelope.
 func fail(w http.ResponseWriter, p *problem.Error) {
-	httpapi.Send(w, p.Kind.Row().Status, append(appendDetail(nil, p), '}'))
+	httpapi.Send(w, p.Kind.Row().Status, append(refusalBody(detail, p), '}'))
 }
 
-func appendDetail(b []byte, p *problem.Error) []byte {
-	b = canon.AppendString(append(b, `{"detail":`...), p.Text())
-	return appendCode(b, p)
-}
+// Beginnings of refusals; a reset has its own.
+const (
+	detail     = `{"detail":`
+	resetError = `{"ok":false,"error":`
+)
 
-func appendResetError(b []byte, p *problem.Error) []byte {
-	b = canon.AppendString(append(b, `{"ok":false,"error":`...), p.Text())
-	return appendCode(b, p)
-}
-
-func appendCode(b []byte, p *problem.Error) []byte {
+// refusalBody returns the beginning of a refusal's body with its text and its code.
+func refusalBody(beginning string, p *problem.Error) []byte {
+	b := canon.AppendString([]byte(beginning), p.Text())
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
 }
 

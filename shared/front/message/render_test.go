@@ -52,7 +52,7 @@ func TestMembersOfAnOutcome(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w, b := httptest.NewRecorder(), []byte(nil)
 			if tt.o.Problem != nil {
-				b = appendDetail(nil, tt.o.Problem)
+				b = refusalBody(detail, tt.o.Problem)
 			}
 			outcome(w, &tt.o, b)
 			if diff := cmp.Diff(tt.want, w.Body.String()); w.Code != tt.status || diff != "" {
