@@ -61,7 +61,7 @@ type Queues struct {
 
 // OpenA2A opens the tasks of vacants. Run works on them in this process.
 func (h *Server) OpenA2A() *A2A {
-	queue := local.New(h.updater(), h.config.Now)
+	queue := local.New(store.Updater{Store: h.config.Store, Rand: h.config.Rand}, h.config.Now)
 	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk}, 0)
 	a.queue = queue
 	return a
@@ -84,10 +84,6 @@ func (h *Server) newTasks(t task.Config) *task.Engine {
 	c := &h.config
 	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
 	return task.New(t)
-}
-
-func (h *Server) updater() store.Updater {
-	return store.Updater{Store: h.config.Store, Rand: h.config.Rand}
 }
 
 func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
@@ -128,7 +124,19 @@ func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
 	go func() { defer close(pushed); a.Push.Run(ctx) }()
 	defer func() { <-pushed }()
-	a.queue.Run(ctx, a.Server.config.Log, a.localShares, a.Work)
+	shares := func(message string, sender task.Sender) []task.Share {
+		if booking.IsMessage(message) {
+			return []task.Share{{Key: "bookings", Max: localBookings}}
+		}
+		all := []task.Share{{Key: "turns", Max: localTurns}}
+		ref, err := task.ParseMessage(message)
+		if err != nil {
+			return all // Work logs the error
+		}
+		stranger := !sender.IsAccount() && !a.Server.config.OwnMachine
+		return append(all, task.Shares(ref, sender, stranger, localTurns)...)
+	}
+	a.queue.Run(ctx, a.Server.config.Log, shares, a.Work)
 	a.Tasks.Wait()
 }
 
@@ -137,20 +145,6 @@ const (
 	localTurns    = 64
 	localBookings = localTurns / 4
 )
-
-// localShares returns the shares of a message of the local queue.
-func (a *A2A) localShares(message string, sender task.Sender) []task.Share {
-	if booking.IsMessage(message) {
-		return []task.Share{{Key: "bookings", Max: localBookings}}
-	}
-	all := []task.Share{{Key: "turns", Max: localTurns}}
-	ref, err := task.ParseMessage(message)
-	if err != nil {
-		return all // Work logs the error
-	}
-	stranger := !sender.IsAccount() && !a.Server.config.OwnMachine
-	return append(all, task.Shares(ref, sender, stranger, localTurns)...)
-}
 
 // Work handles a message of the queue of tasks.
 func (a *A2A) Work(ctx context.Context, message string) error {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -79,11 +80,29 @@ func DialAdmin(dataDir string) (*http.Client, string, error) {
 }
 
 func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
-	dial, token, err := adminDialer(dir, loopback)
-	if err != nil {
-		return nil, "", err
+	network, addr, token, err := "unix", filepath.Join(dir, socketName), "", error(nil)
+	if loopback {
+		network = "tcp"
+		var file []byte
+		file, err = os.ReadFile(filepath.Join(dir, tokenName))
+		addr, token, _ = strings.Cut(string(file), "\n")
+		token, _, _ = strings.Cut(token, "\n")
+	} else {
+		_, err = os.Lstat(addr)
 	}
-	c, err := dial(context.Background())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", ErrNoHost
+	case errors.Is(err, fs.ErrPermission):
+		return nil, "", problem.Wrap(problem.Forbidden, err, "data directory %s belongs to another user", dir)
+	case err != nil:
+		return nil, "", problem.Wrap(problem.Unavailable, err, "the admin socket of %s cannot be found", dir)
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		d := net.Dialer{Timeout: dialTime}
+		return d.DialContext(ctx, network, addr)
+	}
+	c, err := dial(context.Background(), "", "")
 	var timeout net.Error
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -95,10 +114,7 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 		return nil, "", ErrNoHost
 	}
 	c.Close()
-	var t http.RoundTripper = &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		DisableCompression: true,
-	}
+	var t http.RoundTripper = &http.Transport{DialContext: dial, DisableCompression: true}
 	if token != "" {
 		t = bearer{token: token, next: t}
 	}
@@ -113,30 +129,6 @@ func adminClient(t http.RoundTripper) *http.Client {
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-type dialFunc func(context.Context) (net.Conn, error)
-
-func adminDialer(dir string, loopback bool) (dial dialFunc, token string, err error) {
-	network, addr := "unix", filepath.Join(dir, socketName)
-	if loopback {
-		network = "tcp"
-		addr, token, err = readToken(dir)
-	} else {
-		_, err = os.Lstat(addr)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, "", ErrNoHost
-	case errors.Is(err, fs.ErrPermission):
-		return nil, "", problem.Wrap(problem.Forbidden, err, "data directory %s belongs to another user", dir)
-	case err != nil:
-		return nil, "", problem.Wrap(problem.Unavailable, err, "the admin socket of %s cannot be found", dir)
-	}
-	return func(ctx context.Context) (net.Conn, error) {
-		d := net.Dialer{Timeout: dialTime}
-		return d.DialContext(ctx, network, addr)
-	}, token, nil
 }
 
 // bearer adds the token to each request.

@@ -40,7 +40,16 @@ func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{
 		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.SigningKeys.Signer, URL: h.gatewayURL,
-		ByShort:  func(ctx context.Context, short string) (identity.ID, error) { return byShort(ctx, find, short) },
+		ByShort: func(ctx context.Context, short string) (identity.ID, error) {
+			if find == nil {
+				return identity.ID{}, nil
+			}
+			page, err := find(ctx, search.Request{ShortID: short, Limit: 1})
+			if err != nil || len(page.Matches) == 0 {
+				return identity.ID{}, err
+			}
+			return page.Matches[0].Registration.ID, nil
+		},
 		Outbound: h.Outbound,
 		Queue:    queue, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,
 	})
@@ -62,16 +71,4 @@ func (h *Server) agp(b *booking.Service) agp.Config {
 		Bookings: b, Owner: h.owner, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	}
-}
-
-// byShort finds a listed vacant by the beginning of its id.
-func byShort(ctx context.Context, find Find, short string) (identity.ID, error) {
-	if find == nil {
-		return identity.ID{}, nil
-	}
-	page, err := find(ctx, search.Request{ShortID: short, Limit: 1})
-	if err != nil || len(page.Matches) == 0 {
-		return identity.ID{}, err
-	}
-	return page.Matches[0].Registration.ID, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/due"
@@ -50,23 +49,106 @@ type JobParts struct {
 
 // Jobs lists the jobs of the host.
 func (h *Server) Jobs(p JobParts) []Job {
-	all := []Job{
-		{Name: "usage", Every: time.Second, Run: h.foldJob()},
-		{Name: "exports", Every: time.Hour, Run: h.exportJob(p.Exports)},
-		{Name: "calls", Every: time.Minute, Run: h.callsJob()},
-		{Name: "keys", Every: time.Minute, Run: h.keysJob()},
-		{Name: "bookings", Every: time.Minute, Run: bookingsJob(p.Bookings)},
-		// Text keys expire after hours, keys in memory after minutes.
-		{Name: "texts", Every: time.Minute, Run: h.textsJob()},
-		{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (Done, error) { return Done{}, h.Texts.Ahead(ctx) }},
-		{Name: "endpoints", Every: time.Minute, Run: h.endpointsJob(), wake: h.Registry.Waiting()},
-		{Name: "expiry", Every: time.Minute, Run: expiryJob(p.Expire)},
-		// A local host makes the key when a receipt needs it.
-		{Name: "signing", Run: h.signingJob()},
-		{Name: "log", Every: time.Minute, Run: logJob(p.Log), later: true},
+	var all []Job
+	if meter := h.Meter(); meter != nil {
+		all = append(all, Job{Name: "usage", Every: time.Second, Run: func(ctx context.Context) (Done, error) {
+			folded, err := h.fold(ctx, meter)
+			return Done{Counts: folded}, err
+		}})
 	}
-	return slices.DeleteFunc(all, func(j Job) bool { return j.Run == nil })
+	// A meter serves one job, because jobs run at the same time.
+	if meter := h.Meter(); meter != nil && p.Exports != nil {
+		all = append(all, Job{Name: "exports", Every: time.Hour, Run: func(ctx context.Context) (Done, error) {
+			// An incomplete fold would export incomplete days.
+			counts, err := h.fold(ctx, meter)
+			files := 0
+			if err == nil {
+				var blobs blob.Blobs
+				if blobs, err = p.Exports(); err == nil {
+					files, err = (&exports.Exporter{Billing: h.Billing, Blobs: blobs}).Run(ctx)
+				}
+			}
+			return Done{Counts: append(counts, slog.Int("files", files))}, err
+		}})
+	}
+	if h.Billing != nil {
+		all = append(all, Job{Name: "calls", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+			swept, err := h.Billing.Sweep(ctx, h.Calls)
+			done := Done{Counts: []slog.Attr{slog.Int("decided", swept.Decided), slog.Int("waiting", swept.Waiting)}}
+			if swept.Waiting > 0 {
+				done.News, done.Level = "priced calls wait for their settlement", slog.LevelWarn
+			}
+			return done, err
+		}}, Job{Name: "keys", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+			ended, err := h.Billing.EndTrees(ctx) // completes interrupted revocations of keys
+			return Done{Counts: []slog.Attr{slog.Int("ended", ended)}}, err
+		}})
+	}
+	if p.Bookings != nil {
+		all = append(all, Job{Name: "bookings", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+			swept, err := p.Bookings(ctx)
+			return Done{Counts: []slog.Attr{slog.Int("bookings", swept.Waiting)}}, err
+		}})
+	}
+	leapt := ""
+	probe := registry.Prober(h.Outbound)
+	all = append(all, Job{Name: "texts", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+		// Text keys expire after hours, keys in memory after minutes.
+		days, err := h.Maintain(ctx)
+		done := Done{Counts: []slog.Attr{slog.Int("days", days)}}
+		if days > 0 {
+			done.News = "texts are beyond reading now"
+		}
+		// A stage without calls is not a failure. A local host logs only once why it keeps the keys, because
+		// an idle one would repeat it for days.
+		if leap := new(textkeys.LeapError); errors.As(err, &leap) {
+			done.Counts, err = append(done.Counts, slog.String("kept", leap.Error())), nil
+			if leapt != leap.Error() {
+				leapt = leap.Error()
+				done.News, done.Level = "expired text keys are kept", slog.LevelWarn
+			}
+		}
+		return done, err
+	}}, Job{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+		return Done{}, h.Texts.Ahead(ctx)
+	}}, Job{Name: "endpoints", Every: time.Minute, wake: h.Registry.Waiting(), Run: func(ctx context.Context) (Done, error) {
+		// Lists the endpoints on other hosts that answer. A local host also probes after each publication.
+		reached, err := h.Registry.Reach(ctx, probe)
+		return Done{Counts: []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, More: reached.More}, err
+	}})
+	if p.Expire != nil {
+		all = append(all, Job{Name: "expiry", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {
+			const page = 1000
+			n, err := p.Expire(ctx, page)
+			return Done{Counts: []slog.Attr{slog.Int("expired", n)}, More: n == page}, err
+		}})
+	}
+	if h.config.HoldsIdentity {
+		// A local host creates the key when a receipt needs it.
+		all = append(all, Job{Name: "signing", Run: func(ctx context.Context) (Done, error) {
+			ctx, cancel := context.WithTimeout(ctx, signingTime)
+			defer cancel()
+			return Done{}, h.SigningKeys.Renew(ctx)
+		}})
+	}
+	if p.Log != nil {
+		all = append(all, Job{Name: "log", Every: time.Minute, later: true, Run: func(ctx context.Context) (Done, error) {
+			sealed, err := p.Log.Seal(ctx)
+			if problem.Is(err, problem.Conflict) {
+				return Done{Counts: []slog.Attr{slog.String("sealing", "another")}}, nil
+			}
+			done := Done{Counts: []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}}
+			if err == nil && sealed.Added > 0 {
+				done.News = "the log is sealed"
+			}
+			return done, err
+		}})
+	}
+	return all
 }
+
+// signingTime limits the creation of a signing key, so that a function with another job has time left.
+const signingTime = 10 * time.Second
 
 // Loop runs the job at once and then at intervals, until ctx ends. A failure is logged and
 // tried again; a job that runs more often than each minute does not repeat the same one.
@@ -103,18 +185,6 @@ func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// foldJob folds new rows into usage.
-func (h *Server) foldJob() func(context.Context) (Done, error) {
-	meter := h.Meter()
-	if meter == nil {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		folded, err := h.fold(ctx, meter)
-		return Done{Counts: folded}, err
-	}
-}
-
 // trimmed counts folds that found rows missing from the stream.
 const trimmed = "trimmed"
 
@@ -135,144 +205,10 @@ func (h *Server) fold(ctx context.Context, meter *usage.Meter) ([]slog.Attr, err
 	return []slog.Attr{slog.Int("rows", folded.Rows), slog.Int("commits", folded.Commits)}, err
 }
 
-// exportJob exports the usage of days that are over. It folds before, because an incomplete
-// fold would export incomplete days.
-func (h *Server) exportJob(open func() (blob.Blobs, error)) func(context.Context) (Done, error) {
-	meter := h.Meter()
-	if meter == nil || open == nil {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		counts, err := h.fold(ctx, meter)
-		files := 0
-		if err == nil {
-			var blobs blob.Blobs
-			if blobs, err = open(); err == nil {
-				files, err = (&exports.Exporter{Billing: h.Billing, Blobs: blobs}).Run(ctx)
-			}
-		}
-		return Done{Counts: append(counts, slog.Int("files", files))}, err
-	}
-}
-
-// callsJob follows the reminders of calls that are due.
-func (h *Server) callsJob() func(context.Context) (Done, error) {
-	if h.Billing == nil {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		swept, err := h.Billing.Sweep(ctx, h.Calls)
-		done := Done{Counts: []slog.Attr{slog.Int("decided", swept.Decided), slog.Int("waiting", swept.Waiting)}}
-		if swept.Waiting > 0 {
-			done.News, done.Level = "priced calls wait for their settlement", slog.LevelWarn
-		}
-		return done, err
-	}
-}
-
-// keysJob completes interrupted revocations of keys.
-func (h *Server) keysJob() func(context.Context) (Done, error) {
-	if h.Billing == nil {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		ended, err := h.Billing.EndTrees(ctx)
-		return Done{Counts: []slog.Attr{slog.Int("ended", ended)}}, err
-	}
-}
-
-// bookingsJob follows the reminders of bookings that are due.
-func bookingsJob(sweep func(context.Context) (due.Swept, error)) func(context.Context) (Done, error) {
-	if sweep == nil {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		swept, err := sweep(ctx)
-		return Done{Counts: []slog.Attr{slog.Int("bookings", swept.Waiting)}}, err
-	}
-}
-
 // Maintain deletes expired text keys and wipes keys that were in memory for
 // long. It returns the number of days whose texts became unreadable.
 func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
 	h.SigningKeys.Sweep()
 	return h.Texts.Sweep(ctx)
-}
-
-// textsJob runs Maintain. A stage without calls is not a failure. A local host logs only once
-// why it keeps the keys, because an idle one would repeat it for days.
-func (h *Server) textsJob() func(context.Context) (Done, error) {
-	leapt := ""
-	return func(ctx context.Context) (Done, error) {
-		days, err := h.Maintain(ctx)
-		done := Done{Counts: []slog.Attr{slog.Int("days", days)}}
-		if days > 0 {
-			done.News = "texts are beyond reading now"
-		}
-		if leap := new(textkeys.LeapError); errors.As(err, &leap) {
-			done.Counts, err = append(done.Counts, slog.String("kept", leap.Error())), nil
-			if leapt != leap.Error() {
-				leapt = leap.Error()
-				done.News, done.Level = "expired text keys are kept", slog.LevelWarn
-			}
-		}
-		return done, err
-	}
-}
-
-// endpointsJob probes endpoints elsewhere, and lists those that answer. A local host also does
-// so after each publication.
-func (h *Server) endpointsJob() func(context.Context) (Done, error) {
-	probe := registry.Prober(h.Outbound)
-	return func(ctx context.Context) (Done, error) {
-		reached, err := h.Registry.Reach(ctx, probe)
-		return Done{Counts: []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, More: reached.More}, err
-	}
-}
-
-// expiryJob deletes expired documents.
-func expiryJob(expire func(context.Context, int) (int, error)) func(context.Context) (Done, error) {
-	if expire == nil {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		const page = 1000
-		n, err := expire(ctx, page)
-		return Done{Counts: []slog.Attr{slog.Int("expired", n)}, More: n == page}, err
-	}
-}
-
-// signingTime bounds what a key may take, so that a function with another job has time left.
-const signingTime = 10 * time.Second
-
-// signingJob makes the key that signs receipts in time.
-func (h *Server) signingJob() func(context.Context) (Done, error) {
-	if !h.config.HoldsIdentity {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		ctx, cancel := context.WithTimeout(ctx, signingTime)
-		defer cancel()
-		return Done{}, h.SigningKeys.Renew(ctx)
-	}
-}
-
-// logJob seals the transparency log if there are new events. If another process is sealing
-// it, the run does not fail.
-func logJob(l *translog.Log) func(context.Context) (Done, error) {
-	if l == nil {
-		return nil
-	}
-	return func(ctx context.Context) (Done, error) {
-		sealed, err := l.Seal(ctx)
-		if problem.Is(err, problem.Conflict) {
-			return Done{Counts: []slog.Attr{slog.String("sealing", "another")}}, nil
-		}
-		done := Done{Counts: []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}}
-		if err == nil && sealed.Added > 0 {
-			done.News = "the log is sealed"
-		}
-		return done, err
-	}
 }

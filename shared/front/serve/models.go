@@ -47,14 +47,6 @@ func (m *modelList) list(ctx context.Context, find Find) (all []vacants.Record, 
 	if find == nil || now().Before(m.until) {
 		return m.all, nil
 	}
-	if all, err = m.read(ctx, find); err == nil {
-		// The time starts after the read: otherwise a slow read would be repeated by each request.
-		m.all, m.until = all, now().Add(m.limits.keep)
-	}
-	return all, err
-}
-
-func (m *modelList) read(ctx context.Context, find Find) (all []vacants.Record, err error) {
 	request := search.Request{Limit: search.MaxLimit}
 	for range m.limits.pages {
 		page, err := find(ctx, request)
@@ -78,5 +70,7 @@ func (m *modelList) read(ctx context.Context, find Find) (all []vacants.Record, 
 		}
 	}
 	slices.SortFunc(all, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
+	// The time starts after the read: otherwise a slow read would be repeated by each request.
+	m.all, m.until = all, now().Add(m.limits.keep)
 	return all, nil
 }

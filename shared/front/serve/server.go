@@ -16,9 +16,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
 	"github.com/vacancy-host/vacancy/shared/host/family/egress"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -38,6 +40,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -209,7 +212,10 @@ func (h Config) Open() (*Server, error) {
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 	}
-	server.Gate = h.newGate(server)
+	server.Gate = graduation.New(graduation.Config{
+		Store: h.Store, Vacants: directory, Registry: reg, Now: h.Now, Rand: h.Rand,
+		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: directory, Registry: reg, Texts: keys, Now: h.Now},
+	})
 	return server, nil
 }
 
@@ -223,17 +229,46 @@ func (h *Server) MessageHandler() http.Handler {
 // an Operator for any listener.
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
-	api.Recount = h.recount()
+	if c.Rows != nil {
+		api.Recount = func(ctx context.Context) (usage.Recounted, error) {
+			m := h.Meter()
+			r := usage.Recounter{Meter: m, Rows: c.Rows, Fold: func(ctx context.Context) error {
+				_, err := m.Fold(ctx)
+				return err
+			}}
+			return r.Recount(ctx)
+		}
+	}
 	if c.HoldsIdentity {
 		api.RenewKeys = h.SigningKeys.Renew
-		api.Seal = h.seal
+		api.Seal = func(ctx context.Context) (admin.Sealed, error) {
+			l, err := h.OpenLog(nil)
+			if err != nil {
+				return admin.Sealed{}, err
+			}
+			s, err := l.Seal(ctx)
+			return admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added}, err
+		}
 	}
 	if c.Operator == nil {
 		api.Graduations = h.GateHandler(nil)
 		api.Host = admin.SocketHost
 		return admin.Handler(api)
 	}
-	return c.requireOperatorKey(admin.Handler(api), h.ChildrenHandler(), h.TenantsHandler())
+	operators, children, tenants := admin.RequireKey(c.Operator, admin.Handler(api)), h.ChildrenHandler(), h.TenantsHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A parent requests children by its own signature. A tenant has the routes of its vacants, by a key of
+		// its account.
+		if r.Method == http.MethodPost && admin.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
+			children.ServeHTTP(w, r)
+			return
+		}
+		if secret, err := billing.Bearer(r); err == nil && tenants != nil && billing.IsSecret(secret) {
+			tenants.ServeHTTP(w, r)
+			return
+		}
+		operators.ServeHTTP(w, r)
+	})
 }
 
 // gatewayURL returns the base URL of accounts and AGP.
@@ -292,7 +327,10 @@ func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{
 		Vacants: h.Vacants, Answers: h.Answers, Calls: h.Calls, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more,
+		ChildReport: func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
+			return delegation.Report(ctx, by, h.Vacants, c.Store, parent, cursor, n)
+		},
 	}
 }
 

@@ -54,8 +54,16 @@ func listenSocket(dir string) (net.Listener, error) {
 		return nil, problem.New(problem.Conflict, "a host is running over %s; stop it first", dir)
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, syscall.ECONNREFUSED):
-		if err := removeSocket(path); err != nil {
-			return nil, err
+		// A stale socket is removed, and no other kind of file.
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().Type() != fs.ModeSocket {
+			err = fmt.Errorf("it is not a socket but %v", info.Mode())
+		}
+		if err == nil {
+			err = os.Remove(path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, problem.Wrap(problem.Usage, err, "%s is in the way of the admin socket", path)
 		}
 	default:
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be used", path)
@@ -70,19 +78,4 @@ func listenSocket(dir string) (net.Listener, error) {
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made private", path)
 	}
 	return l, nil
-}
-
-// removeSocket removes a stale socket, and no other kind of file.
-func removeSocket(path string) error {
-	info, err := os.Lstat(path)
-	if err == nil && info.Mode().Type() != fs.ModeSocket {
-		err = fmt.Errorf("it is not a socket but %v", info.Mode())
-	}
-	if err == nil {
-		err = os.Remove(path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return problem.Wrap(problem.Usage, err, "%s is in the way of the admin socket", path)
-	}
-	return nil
 }
