@@ -124,7 +124,7 @@ func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	}
 	err = r.object(fields{
 		"task":           func() (err error) { a.Task, err = r.task(); return err },
-		"message":        func() (err error) { a.Message, err = r.answerMessage(); return err },
+		"message":        func() error { m, err := r.message(); a.Message = &m; return err },
 		"statusUpdate":   func() error { return r.statusUpdate(&a) },
 		"artifactUpdate": func() error { return r.artifactUpdate(&a) },
 	})
@@ -183,7 +183,9 @@ func readAnswer03(raw []byte) (a Answer, err error) {
 	case "task":
 		a.Task, err = r.task()
 	case "message":
-		a.Message, err = r.answerMessage()
+		var m task.Message
+		m, err = r.message()
+		a.Message = &m
 	case "status-update":
 		err = r.statusUpdate(&a)
 	case "artifact-update":
@@ -284,13 +286,11 @@ func (r *reader) task() (*task.Task, error) {
 				return r.Skip()
 			}
 			return r.Array(func(int) error {
-				return r.aside(func(one *reader) error {
-					m, err := one.message()
-					if err == nil {
-						t.History = append(t.History, m)
-					}
-					return err
-				})
+				m, err := r.optionalMessage()
+				if m != nil {
+					t.History = append(t.History, *m)
+				}
+				return err
 			})
 		},
 		"metadata": r.raw("metadata", (*[]byte)(&t.Metadata)),
@@ -301,13 +301,17 @@ func (r *reader) task() (*task.Task, error) {
 	return t, err
 }
 
-// aside reads a value that decides nothing: a value that cannot be read counts as absent.
-func (r *reader) aside(read func(one *reader) error) error {
+// optionalMessage reads a message that decides nothing. It returns nil for a message that cannot be read.
+func (r *reader) optionalMessage() (*task.Message, error) {
 	raw, err := r.Span()
-	if err == nil {
-		_ = read(newAnswerReader(r.d, raw))
+	if err != nil {
+		return nil, err
 	}
-	return err
+	m, unreadable := newAnswerReader(r.d, raw).message()
+	if unreadable != nil {
+		return nil, nil
+	}
+	return &m, nil
 }
 
 func (r *reader) status(s *task.Status) error {
@@ -331,15 +335,7 @@ func (r *reader) status(s *task.Status) error {
 			}
 			return err
 		},
-		"message": func() error {
-			return r.aside(func(one *reader) error {
-				m, err := one.message()
-				if err == nil {
-					s.Message = &m
-				}
-				return err
-			})
-		},
+		"message":   func() (err error) { s.Message, err = r.optionalMessage(); return err },
 		"timestamp": r.text(&timestamp),
 	})
 	// Times without a zone are taken for UTC.
@@ -353,11 +349,6 @@ func (r *reader) status(s *task.Status) error {
 
 // numbered are the states by their number in the enum of 1.0: ProtoJSON may send either.
 var numbered = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
-
-func (r *reader) answerMessage() (*task.Message, error) {
-	m, err := r.message()
-	return &m, err
-}
 
 func (r *reader) artifact() (a task.Artifact, err error) {
 	if r.Kind() != canon.Object {

@@ -218,15 +218,11 @@ func (w *writer) message(m *task.Message) {
 		w.optional("contextId", m.Context)
 		w.optional("taskId", m.Task)
 		w.text("role", w.d.role(m.Role))
-		w.parts(m.Parts)
+		w.list("parts", len(m.Parts), func(i int) { w.part(&m.Parts[i]) })
 		w.raw("metadata", m.Metadata)
 		w.texts("extensions", m.Extensions)
 		w.texts("referenceTaskIds", m.References)
 	})
-}
-
-func (w *writer) parts(parts []task.Part) {
-	w.list("parts", len(parts), func(i int) { w.part(&parts[i]) })
 }
 
 func (w *writer) part(p *task.Part) {
@@ -287,7 +283,7 @@ func (w *writer) artifact(a *task.Artifact) {
 		w.text("artifactId", a.ID)
 		w.optional("name", a.Name)
 		w.optional("description", a.Description)
-		w.parts(a.Parts)
+		w.list("parts", len(a.Parts), func(i int) { w.part(&a.Parts[i]) })
 		w.raw("metadata", a.Metadata)
 		w.texts("extensions", a.Extensions)
 	})

@@ -202,11 +202,12 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	r.join(&o)
 	// The caller's lines have a share of the log, whatever process writes them.
 	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
+	turnCtx := context.WithValue(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), nameKey{}, ref.message())
 	ended := make(chan struct{})
 	var out call.Outcome
 	e.run(r, func() {
 		defer close(ended)
-		out = e.Calls.Resume(withName(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref), l.pair(), l.head.Position, o)
+		out = e.Calls.Resume(turnCtx, l.pair(), l.head.Position, o)
 	})
 	<-ended
 	switch {

@@ -71,7 +71,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if !t.Continue {
 		r.task, r.next = t.begun(began), 2
 	}
-	ctx = withName(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref)
+	ctx = context.WithValue(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), nameKey{}, t.Ref.message())
 	e.run(r, func() {
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)

@@ -460,10 +460,6 @@ func NameOf(ctx context.Context) string {
 
 type nameKey struct{}
 
-func withName(ctx context.Context, r Ref) context.Context {
-	return context.WithValue(ctx, nameKey{}, r.message())
-}
-
 // Watch returns a context that ends within two seconds of the turn that NameOf named, for
 // a process that works for the runner of that turn. A fault of the store does not end the
 // context.
