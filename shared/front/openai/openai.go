@@ -147,31 +147,38 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 	if err := r.Identify(); err != nil {
 		return err
 	}
-	answer := func() error {
-		// Only the sender of a task's message finds its answer.
-		err := q.Resolve(func(item string) (string, error) {
-			id, ok := openaiwire.AnswerTask(item)
-			t, err := task.Task{}, error(task.ErrNotFound)
-			if ok {
-				t, err = d.Tasks.Get(r.Context(), task.Ref{Vacant: r.Vacant.ID, Owner: r.Owner(), ID: id})
-			}
-			if errors.Is(err, task.ErrNotFound) {
-				err = problem.Invalid("id", "the id of an answer of the last 24 hours, or the message itself", httpapi.Clip(item))
-			}
-			return plain.TextOfStatus(&t.Status), err
-		})
-		if err != nil {
-			return err
+	answer := func() error { return d.answer(r, q) }
+	if q.Stream {
+		return d.Streams.Hold(&r.Caller, answer)
+	}
+	return r.Waiting().HoldInLine(r.Context(), &r.Caller, answer)
+}
+
+// answer begins the turn of a request, and sends its pieces as they come or waits for its end. A turn that this
+// process has run is not read again.
+func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
+	// Only the sender of a task's message finds its answer.
+	err := q.Resolve(func(item string) (string, error) {
+		id, ok := openaiwire.AnswerTask(item)
+		t, err := task.Task{}, error(task.ErrNotFound)
+		if ok {
+			t, err = d.Tasks.Get(r.Context(), task.Ref{Vacant: r.Vacant.ID, Owner: r.Owner(), ID: id})
 		}
-		c, done, err := d.beginCompletion(r, q)
-		if err != nil {
-			return err
+		if errors.Is(err, task.ErrNotFound) {
+			err = problem.Invalid("id", "the id of an answer of the last 24 hours, or the message itself", httpapi.Clip(item))
 		}
-		defer func() { <-done }() // a turn goes on without its client, and nothing may run after the handler
-		defer c.settle()
-		if !q.Stream {
-			return d.answerCompletion(c, done)
-		}
+		return plain.TextOfStatus(&t.Status), err
+	})
+	if err != nil {
+		return err
+	}
+	c, done, err := d.beginCompletion(r, q)
+	if err != nil {
+		return err
+	}
+	defer func() { <-done }() // a turn goes on without its client, and nothing may run after the handler
+	defer c.settle()
+	if q.Stream {
 		after := 0
 		if c.repeats {
 			// Of a turn that has ended, the answer is in the last event, also if pieces of it were lost.
@@ -188,10 +195,53 @@ func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) er
 		c.delivered = c.delivered && !s.Broken
 		return err
 	}
-	if q.Stream {
-		return d.Streams.Hold(&r.Caller, answer)
+	hungUp := func() error {
+		r.Log("hung_up", http.StatusOK, nil)
+		return nil
 	}
-	return r.Waiting().HoldInLine(r.Context(), &r.Caller, answer)
+	select {
+	case <-done:
+	case <-r.Context().Done():
+		return hungUp()
+	}
+	var failed error
+	if e := c.ended; e != nil {
+		c.Created = e.Began.Unix()
+		failed = c.take(&task.Event{Status: e.Status})
+	} else {
+		err = d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.Numbered) bool {
+			failed = c.take(&n.Event)
+			return failed == nil
+		})
+	}
+	// The limit for an answer began with the request, which a turn of minutes outlasts.
+	r.ExtendWrite()
+	switch err = errors.Join(err, failed); {
+	case err != nil:
+		return err
+	case c.last == nil:
+		return hungUp()
+	}
+	if err := c.prove(r.Context()); err != nil {
+		return err
+	}
+	if c.Proof.Receipt != "" {
+		r.ResponseWriter.Header().Set(caller.ReceiptHeader, c.Proof.Receipt)
+	}
+	r.Line.Cut = c.Cut
+	if r.Context().Err() != nil {
+		return hungUp()
+	}
+	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, q.API.Whole(&c.Answer)); err != nil {
+		return err
+	}
+	// A client that has its answer may close the connection, so only an error of writing says that it broke.
+	if err := http.NewResponseController(r.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return hungUp()
+	}
+	c.delivered = true
+	r.Log("ok", http.StatusOK, nil)
+	return nil
 }
 
 // maxRepeats bounds how often a message that its client sends again is looked for, because another
@@ -403,58 +453,6 @@ func (c *completion) prove(ctx context.Context) error {
 	if a.Charged {
 		c.Proof.Receipt = call.ReceiptPath(pair, q.Position)
 	}
-	return nil
-}
-
-// answerCompletion waits for the end of a turn, and answers. A turn that this process has run is not read again.
-func (d *api) answerCompletion(c *completion, done <-chan struct{}) error {
-	r := c.r
-	hungUp := func() error {
-		r.Log("hung_up", http.StatusOK, nil)
-		return nil
-	}
-	select {
-	case <-done:
-	case <-r.Context().Done():
-		return hungUp()
-	}
-	var err, failed error
-	if e := c.ended; e != nil {
-		c.Created = e.Began.Unix()
-		failed = c.take(&task.Event{Status: e.Status})
-	} else {
-		err = d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.Numbered) bool {
-			failed = c.take(&n.Event)
-			return failed == nil
-		})
-	}
-	// The limit for an answer began with the request, which a turn of minutes outlasts.
-	r.ExtendWrite()
-	switch err = errors.Join(err, failed); {
-	case err != nil:
-		return err
-	case c.last == nil:
-		return hungUp()
-	}
-	if err := c.prove(r.Context()); err != nil {
-		return err
-	}
-	if c.Proof.Receipt != "" {
-		r.ResponseWriter.Header().Set(caller.ReceiptHeader, c.Proof.Receipt)
-	}
-	r.Line.Cut = c.Cut
-	if r.Context().Err() != nil {
-		return hungUp()
-	}
-	if err := httpapi.Answer(r.ResponseWriter, http.StatusOK, c.q.API.Whole(&c.Answer)); err != nil {
-		return err
-	}
-	// A client that has its answer may close the connection, so only an error of writing says that it broke.
-	if err := http.NewResponseController(r.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return hungUp()
-	}
-	c.delivered = true
-	r.Log("ok", http.StatusOK, nil)
 	return nil
 }
 

@@ -162,7 +162,14 @@ type Stream struct {
 // Begin begins an answer.
 func (s *Stream) Begin(a *Answer) []byte {
 	if s.API == Responses {
-		return s.beginResponse(a)
+		var b []byte
+		for _, kind := range []string{"response.created", "response.in_progress"} {
+			b = s.event(b, event{Type: kind, Response: a.response(inProgress)})
+		}
+		b = s.event(b, event{Type: "response.output_item.added", OutputIndex: new(int), Item: a.item(inProgress)})
+		part, e := textPart(""), a.partEvent("response.content_part.added")
+		e.Part = &part
+		return s.event(b, e)
 	}
 	return s.delta(a, Delta{Role: assistant, Content: new(string)})
 }
@@ -186,7 +193,15 @@ func (s *Stream) delta(a *Answer, d Delta) []byte {
 // End ends an answer.
 func (s *Stream) End(a *Answer) (b []byte) {
 	if s.API == Responses {
-		return s.endResponse(a)
+		whole := a.response(completed)
+		text, e := a.Text, a.partEvent("response.output_text.done")
+		e.Text, e.Logprobs = &text, &[]struct{}{}
+		b = s.event(nil, e)
+		e = a.partEvent("response.content_part.done")
+		e.Part = &whole.Output[0].Content[0]
+		b = s.event(b, e)
+		b = s.event(b, event{Type: "response.output_item.done", OutputIndex: new(int), Item: &whole.Output[0]})
+		return s.event(b, event{Type: "response." + whole.Status, Response: whole})
 	}
 	final := a.completion(chunk)
 	final.Choices = []Choice{{Delta: &Delta{}, Finish: a.finish()}}
@@ -202,7 +217,10 @@ func (s *Stream) End(a *Answer) (b []byte) {
 // Fail ends an answer whose rest does not come.
 func (s *Stream) Fail(a *Answer, err error) []byte {
 	if s.API == Responses {
-		return s.failResponse(a, err)
+		// Some clients read only one of the two events.
+		e, r := FailureOf(err).Error, a.response(failed)
+		r.Error = &ResponseError{e.Code, e.Message}
+		return s.event(s.event(nil, event{Type: "error", Error: &e}), event{Type: "response.failed", Response: r})
 	}
 	return appendData(nil, FailureOf(err))
 }

@@ -146,32 +146,3 @@ func (s *Stream) event(b []byte, e event) []byte {
 	s.next++
 	return appendData(append(append(append(b, "event: "...), e.Type...), '\n'), e)
 }
-
-func (s *Stream) beginResponse(a *Answer) (b []byte) {
-	for _, kind := range []string{"response.created", "response.in_progress"} {
-		b = s.event(b, event{Type: kind, Response: a.response(inProgress)})
-	}
-	b = s.event(b, event{Type: "response.output_item.added", OutputIndex: new(int), Item: a.item(inProgress)})
-	part, e := textPart(""), a.partEvent("response.content_part.added")
-	e.Part = &part
-	return s.event(b, e)
-}
-
-func (s *Stream) endResponse(a *Answer) []byte {
-	whole := a.response(completed)
-	text, e := a.Text, a.partEvent("response.output_text.done")
-	e.Text, e.Logprobs = &text, &[]struct{}{}
-	b := s.event(nil, e)
-	e = a.partEvent("response.content_part.done")
-	e.Part = &whole.Output[0].Content[0]
-	b = s.event(b, e)
-	b = s.event(b, event{Type: "response.output_item.done", OutputIndex: new(int), Item: &whole.Output[0]})
-	return s.event(b, event{Type: "response." + whole.Status, Response: whole})
-}
-
-// failResponse sends two events, because some clients read only one of them.
-func (s *Stream) failResponse(a *Answer, err error) []byte {
-	e, r := FailureOf(err).Error, a.response(failed)
-	r.Error = &ResponseError{e.Code, e.Message}
-	return s.event(s.event(nil, event{Type: "error", Error: &e}), event{Type: "response.failed", Response: r})
-}
