@@ -44,9 +44,11 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 		}
 		// A turn goes on without its client, and after this answer. The server waits for it before it
 		// ends (task.Engine.Wait).
-		var ref task.Ref
+		ref := turn.Ref
 		if slow {
-			ref, err = c.start(ctx, turn)
+			var started task.Task
+			started, err = c.s.Tasks.Start(ctx, *turn)
+			ref.ID = started.ID // a message that came before has the task of then
 		} else {
 			ref, _, err = c.s.Tasks.Begin(ctx, *turn)
 		}
@@ -66,16 +68,6 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 	return t, err
 }
 
-// start starts a turn in the background.
-func (c *Caller) start(ctx context.Context, turn *task.Turn) (task.Ref, error) {
-	t, err := c.s.Tasks.Start(ctx, *turn)
-	ref := turn.Ref
-	if err == nil {
-		ref.ID = t.ID // a message that came before has the task of then
-	}
-	return ref, err
-}
-
 // ended is the end of turns that this request does not run.
 var ended = func() <-chan struct{} {
 	c := make(chan struct{})
@@ -89,7 +81,9 @@ func (c *Caller) Begin(ctx context.Context, turn *task.Turn) (ref task.Ref, done
 	if !c.IsSlow() || c.s.Hold > 0 {
 		return c.s.Tasks.Begin(ctx, *turn)
 	}
-	ref, err = c.start(ctx, turn)
+	t, err := c.s.Tasks.Start(ctx, *turn)
+	ref = turn.Ref
+	ref.ID = t.ID // a message that came before has the task of then
 	return ref, ended, err
 }
 
