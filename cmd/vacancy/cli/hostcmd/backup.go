@@ -40,7 +40,38 @@ as you keep the backup.`,
 		Example: `  vacancy backup monday.age
   vacancy backup monday.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return backup(a, cmd.Context(), args[0], data, recipient, passphraseFile)
+			passphrase, err := passphrase(a, passphraseFile)
+			if err != nil {
+				return err
+			}
+			path := args[0]
+			r := backupResult{File: path, restore: a.Command("restore %s", kit.ShellWord(path))}
+			var to age.Recipient
+			switch {
+			case recipient != "" && passphraseFile != "":
+				return problem.New(problem.Usage, "--recipient and --passphrase-file do not go together")
+			case recipient != "":
+				if to, err = age.ParseX25519Recipient(recipient); err != nil {
+					return problem.New(problem.Usage, "--recipient: expected a public key of age, age1..., got %.80q", recipient)
+				}
+			default:
+				if passphrase == "" {
+					passphrase = rand.Text()
+					r.Passphrase = passphrase
+				}
+				if to, err = age.NewScryptRecipient(passphrase); err != nil {
+					return problem.Wrap(problem.Usage, err, "the passphrase cannot be used")
+				}
+			}
+			return a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: data}, false, func(c *kit.AdminAPI) error {
+				if err := writeBackup(cmd.Context(), c, path, to); err != nil {
+					return err
+				}
+				if info, err := os.Stat(path); err == nil {
+					r.Bytes = info.Size()
+				}
+				return a.Show(r)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&recipient, "recipient", "", "the public key of age that may read the backup")
@@ -69,42 +100,8 @@ func passphrase(a *kit.App, file string) (string, error) {
 	return s, nil
 }
 
-func backup(a *kit.App, ctx context.Context, path, data, recipient, passphraseFile string) (err error) {
-	passphrase, err := passphrase(a, passphraseFile)
-	if err != nil {
-		return err
-	}
-	r := backupResult{File: path, restore: a.Command("restore %s", kit.ShellWord(path))}
-	var to age.Recipient
-	switch {
-	case recipient != "" && passphraseFile != "":
-		return problem.New(problem.Usage, "--recipient and --passphrase-file do not go together")
-	case recipient != "":
-		if to, err = age.ParseX25519Recipient(recipient); err != nil {
-			return problem.New(problem.Usage, "--recipient: expected a public key of age, age1..., got %.80q", recipient)
-		}
-	default:
-		if passphrase == "" {
-			passphrase = rand.Text()
-			r.Passphrase = passphrase
-		}
-		if to, err = age.NewScryptRecipient(passphrase); err != nil {
-			return problem.Wrap(problem.Usage, err, "the passphrase cannot be used")
-		}
-	}
-	return a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: data}, false, func(c *kit.AdminAPI) error {
-		if err := writeBackup(a, ctx, c, path, to); err != nil {
-			return err
-		}
-		if info, err := os.Stat(path); err == nil {
-			r.Bytes = info.Size()
-		}
-		return a.Show(r)
-	})
-}
-
 // writeBackup writes a backup beside FILE, which gets its name when it is whole.
-func writeBackup(a *kit.App, ctx context.Context, c *kit.AdminAPI, path string, to age.Recipient) (err error) {
+func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recipient) (err error) {
 	if err := datadir.Free(path); err != nil {
 		return err
 	}

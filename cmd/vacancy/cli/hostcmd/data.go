@@ -1,7 +1,6 @@
 package hostcmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,32 +34,30 @@ func dataShowCommand(a *kit.App) *cobra.Command {
 		Long: `Show the format of the data file, the version of the documents in it, its size and the last
 upgrade, and whether the next start of a host upgrades or refuses the data. Nothing is changed.`,
 		Example: "  vacancy data show\n  vacancy data show --data /srv/vacancy --json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return showData(a, cmd.Context(), data) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.DataDir(data)
+			if err != nil {
+				return err
+			}
+			path := filepath.Join(dir, standalone.DataFile)
+			switch s, err := runningStatus(a, cmd.Context(), data); {
+			case err == nil:
+				return a.Show(dataResult{Path: path, Stored: s.Stored, Bytes: s.DataBytes})
+			case !errors.Is(err, serve.ErrNoHost):
+				return err
+			}
+			if !standalone.IsThere(path) {
+				return a.NoHost(data)
+			}
+			info, err := standalone.Inspect(dir)
+			if err != nil {
+				return err
+			}
+			return a.Show(dataResult{path, info.Stored(), info.Size, info.Outlook()})
+		},
 	}
 	kit.DataFlag(cmd.Flags(), &data)
 	return cmd
-}
-
-func showData(a *kit.App, ctx context.Context, data string) error {
-	dir, err := a.DataDir(data)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, standalone.DataFile)
-	switch s, err := runningStatus(a, ctx, data); {
-	case err == nil:
-		return a.Show(dataResult{Path: path, Stored: s.Stored, Bytes: s.DataBytes})
-	case !errors.Is(err, serve.ErrNoHost):
-		return err
-	}
-	if !standalone.IsThere(path) {
-		return a.NoHost(data)
-	}
-	info, err := standalone.Inspect(dir)
-	if err != nil {
-		return err
-	}
-	return a.Show(dataResult{path, info.Stored(), info.Size, info.Outlook()})
 }
 
 type dataResult struct {

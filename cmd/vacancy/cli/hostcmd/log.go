@@ -2,6 +2,7 @@ package hostcmd
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"time"
@@ -105,7 +106,18 @@ its configuration.`,
 			if err != nil {
 				return err
 			}
-			return cosign(a, cmd.Context(), l, self.Identity)
+			verified, err := l.verify(cmd.Context())
+			if err != nil {
+				return err
+			}
+			n, err := l.Cosign(cmd.Context(), verified.report, self.Key, a.Now())
+			if problem.Is(err, problem.Forbidden) {
+				return kit.WithHint(err, `vacancy publish %s --capability "cosigns logs" --visibility restricted --registry %s, or have the host take --witness %s`, self.Name, l.url, translog.WitnessKey(self.ID()))
+			}
+			if err != nil {
+				return err
+			}
+			return a.Show(cosignResult{verified, self.Name, self.ID(), n})
 		},
 	}
 	cmd.Flags().StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
@@ -129,7 +141,16 @@ host's signature is verified.
 			if err != nil {
 				return err
 			}
-			return showLog(a, cmd.Context(), url)
+			note, err := logAt(a, url).Checkpoint(cmd.Context())
+			if err != nil {
+				return err
+			}
+			c, cosigned, err := translog.Open(note)
+			if err != nil {
+				return err
+			}
+			return a.Show(checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: witnessResults(cosigned),
+				Note: string(note), Key: translog.VerifierKey(c.Host)})
 		},
 	}
 	kit.HostFlags(cmd.Flags(), &w)
@@ -180,8 +201,7 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 }
 
 func logAt(a *kit.App, url string) witness.HTTP {
-	web := a.HTTP(logTimeout)
-	return witness.HTTP{Client: &registryclient.Client{Transport: web, URL: url, Now: a.Now}}
+	return witness.HTTP{Client: &registryclient.Client{Transport: a.HTTP(logTimeout), URL: url, Now: a.Now}}
 }
 
 // verify verifies the log, remembers the checkpoint, and stores the proof of a
@@ -205,32 +225,10 @@ func (l *followed) verify(ctx context.Context) (logResult, error) {
 	case err != nil:
 		return logResult{}, err
 	}
-	return newLogResult(l.url, r), l.memory.Save(ctx, l.url, r)
-}
-
-func cosign(a *kit.App, ctx context.Context, l *followed, self *datadir.Identity) error {
-	verified, err := l.verify(ctx)
-	if err != nil {
-		return err
+	verified := logResult{URL: l.url, Host: r.Host, Size: r.Size, Root: hex.EncodeToString(r.Root[:]), Witnesses: witnessResults(r.Cosignatures),
+		Leaves: r.Leaves, Events: r.Checked, Hidden: r.Hidden, report: r}
+	if r.Since != nil {
+		verified.Since = &r.Since.Size
 	}
-	n, err := l.Cosign(ctx, verified.report, self.Key, a.Now())
-	if problem.Is(err, problem.Forbidden) {
-		return kit.WithHint(err, `vacancy publish %s --capability "cosigns logs" --visibility restricted --registry %s, or have the host take --witness %s`, self.Name, l.url, translog.WitnessKey(self.ID()))
-	}
-	if err != nil {
-		return err
-	}
-	return a.Show(cosignResult{verified, self.Name, self.ID(), n})
-}
-
-func showLog(a *kit.App, ctx context.Context, url string) error {
-	note, err := logAt(a, url).Checkpoint(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := newCheckpointResult(url, note)
-	if err != nil {
-		return err
-	}
-	return a.Show(r)
+	return verified, l.memory.Save(ctx, l.url, r)
 }

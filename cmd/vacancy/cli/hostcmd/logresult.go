@@ -1,7 +1,6 @@
 package hostcmd
 
 import (
-	"encoding/hex"
 	"fmt"
 	"io"
 	"strings"
@@ -29,13 +28,6 @@ type witnessResult struct {
 	Time string `json:"time"`
 }
 
-func newCheckpointResult(url string, note []byte) (checkpointResult, error) {
-	c, cosigned, err := translog.Open(note)
-	r := checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: witnessResults(cosigned),
-		Note: string(note), Key: translog.VerifierKey(c.Host)}
-	return r, err
-}
-
 func witnessResults(cosigned []translog.Signature) []witnessResult {
 	all := []witnessResult{}
 	for _, s := range cosigned {
@@ -59,15 +51,6 @@ type logResult struct {
 	Hidden    uint64          `json:"events_hidden"`
 
 	report witness.Report
-}
-
-func newLogResult(url string, v witness.Report) logResult {
-	r := logResult{URL: url, Host: v.Host, Size: v.Size, Root: hex.EncodeToString(v.Root[:]), Witnesses: witnessResults(v.Cosignatures),
-		Leaves: v.Leaves, Events: v.Checked, Hidden: v.Hidden, report: v}
-	if v.Since != nil {
-		r.Since = &v.Since.Size
-	}
-	return r
 }
 
 func (r logResult) Print(w io.Writer) {

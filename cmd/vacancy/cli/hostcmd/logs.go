@@ -59,11 +59,6 @@ host on AWS.`,
 // FollowPause is the pause between two looks at the journal.
 const FollowPause = 40 * time.Millisecond
 
-// selects reports whether e has one of the outcomes that were asked for.
-func (f *logsFlags) selects(e *kit.LogEvent) bool {
-	return !f.failed && !f.refused || f.failed && e.IsFailed() || f.refused && e.IsRefused()
-}
-
 func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	if f.since < 0 {
 		return problem.New(problem.Usage, "--since: expected a duration of 0 or more, got %s", f.since)
@@ -95,10 +90,13 @@ func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	for {
 		err := journal.Next(ctx, func(line []byte) error {
 			e, ok := kit.ReadEvent(line)
-			if !ok || e.At.Before(from) || !f.selects(&e) || short != "" && !e.IsOf(short) {
+			if !ok || e.At.Before(from) || short != "" && !e.IsOf(short) {
 				return nil
 			}
-			return ShowEvent(a, &e)
+			if !f.failed && !f.refused || f.failed && e.IsFailed() || f.refused && e.IsRefused() {
+				return ShowEvent(a, &e)
+			}
+			return nil
 		})
 		if ctx.Err() != nil {
 			return nil
@@ -134,9 +132,6 @@ func (t *JournalTail) Next(ctx context.Context, show func(cloud.Line) error) err
 		if !ok || e.At.Before(t.From) {
 			return nil
 		}
-		return show(cloud.Line{At: e.At, Group: journalGroup, Text: string(line)})
+		return show(cloud.Line{At: e.At, Group: "host", Text: string(line)})
 	})
 }
-
-// journalGroup stands for the name of a log group.
-const journalGroup = "host"

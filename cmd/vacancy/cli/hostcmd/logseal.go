@@ -27,7 +27,22 @@ running or not. With --host aws it runs the stage's checkpointer with your AWS
 credentials.`,
 		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := seal(a, cmd.Context(), w)
+			at, err := a.Find(w)
+			if err != nil {
+				return err
+			}
+			var s admin.Sealed
+			if at != nil && at.AWS {
+				s, err = sealStage(a, cmd.Context(), at)
+			} else {
+				err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+					s, err = admin.SealLog.Call(cmd.Context(), c, op.Unread{})
+					return err
+				})
+				if problem.Is(err, problem.NotFound) && at != nil && at.Stage != "" {
+					err = kit.WithHint(err, "vacancy log seal --host aws --stage %s", at.Stage)
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -38,25 +53,6 @@ credentials.`,
 	}
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
-}
-
-// seal seals the log of a host.
-func seal(a *kit.App, ctx context.Context, w kit.Where) (s admin.Sealed, err error) {
-	at, err := a.Find(w)
-	if err != nil {
-		return s, err
-	}
-	if at != nil && at.AWS {
-		return sealStage(a, ctx, at)
-	}
-	err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-		s, err = admin.SealLog.Call(ctx, c, op.Unread{})
-		return err
-	})
-	if problem.Is(err, problem.NotFound) && at != nil && at.Stage != "" {
-		err = kit.WithHint(err, "vacancy log seal --host aws --stage %s", at.Stage)
-	}
-	return s, err
 }
 
 // sealStage runs the stage's checkpointer and reads the result.

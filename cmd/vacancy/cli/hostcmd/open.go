@@ -58,9 +58,22 @@ func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string
 			at = strings.TrimRight(what, "/") + webpath.Path
 		}
 	} else {
-		base, err := baseOfHost(a, ctx, w)
+		host, err := a.Find(w)
 		if err != nil {
 			return "", err
+		}
+		var base string
+		if host != nil {
+			base = host.Record.URL
+		} else {
+			s, err := runningStatus(a, ctx, w.Data)
+			if errors.Is(err, serve.ErrNoHost) {
+				return "", a.NoHost(w.Data)
+			}
+			if err != nil {
+				return "", err
+			}
+			base = s.URL
 		}
 		if at = base + webpath.Path; what != "" {
 			at = base + webpath.VacantPath(what)
@@ -76,22 +89,6 @@ func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string
 		return "", problem.New(problem.NotFound, "%s answers %d: the host has no such page", kit.Printable(at), status)
 	}
 	return at, nil
-}
-
-// baseOfHost returns the base URL of a host.
-func baseOfHost(a *kit.App, ctx context.Context, w kit.Where) (string, error) {
-	host, err := a.Find(w)
-	if err != nil {
-		return "", err
-	}
-	if host != nil {
-		return host.Record.URL, nil
-	}
-	s, err := runningStatus(a, ctx, w.Data)
-	if errors.Is(err, serve.ErrNoHost) {
-		err = a.NoHost(w.Data)
-	}
-	return s.URL, err
 }
 
 // browser returns the program that opens a URL; nil where a person would not see it.

@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
@@ -49,7 +48,14 @@ and searches use the old index meanwhile.`,
 			case cluster != "":
 				return problem.New(problem.Usage, "--opensearch does not go with --host aws: a stage keeps its index in its bucket")
 			}
-			return reindexStage(a, cmd.Context(), remote.Stage)
+			_, c, err := a.OpenStage(cmd.Context(), remote.Stage)
+			if err != nil {
+				return err
+			}
+			if _, err := kit.InvokeStage(cmd.Context(), c, remote.Stage, "indexer", `{"reindex":true}`); err != nil {
+				return err
+			}
+			return a.Show(reindexResult{Stage: remote.Stage})
 		},
 	}
 	kit.HostFlags(cmd.Flags(), &w)
@@ -102,54 +108,27 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 	defer func() { err = errors.Join(err, file.Close()) }()
 	feed := registry.New(registry.Config{Store: a.Seams.WrapStore(file), Now: a.Now, Rand: a.Rand})
 	r := reindexResult{Index: filepath.Join(dir, standalone.SearchDir)}
-	if cluster != "" {
-		r.Index = cluster
-		err = reindexCluster(a, ctx, cluster, feed, &r)
-	} else {
-		err = buildFolderIndex(a, ctx, r.Index, feed, &r)
+	line := a.ProgressLine()
+	progress := func(p live.Progress) {
+		r.Registrations, r.Listed = p.Read, p.Listed
+		line.Show("%d registrations read, %d of them listed", p.Read, p.Listed)
 	}
+	if cluster == "" {
+		if err = standalone.BuildIndex(ctx, r.Index, feed, a.Now, progress); err == nil {
+			err = standalone.SwapIndex(r.Index)
+		}
+	} else {
+		r.Index = cluster
+		index, failed := a.OpenCluster(ctx, cluster)
+		if failed != nil {
+			return failed
+		}
+		defer func() { _ = index.Close() }() // there is nothing to flush
+		err = live.Rebuild(ctx, index, feed, a.Now, progress)
+	}
+	line.Clear()
 	if err != nil {
 		return err
 	}
 	return a.Show(r)
-}
-
-// buildFolderIndex builds an index in the directory path and prints its progress.
-func buildFolderIndex(a *kit.App, ctx context.Context, path string, feed live.Feed, r *reindexResult) error {
-	line := a.ProgressLine()
-	defer line.Clear()
-	err := standalone.BuildIndex(ctx, path, feed, a.Now, progress(a, line, r))
-	if err != nil {
-		return err
-	}
-	return standalone.SwapIndex(path)
-}
-
-// fillIndex reads all registrations into an index and prints its progress.
-func fillIndex(a *kit.App, ctx context.Context, index search.Index, feed live.Feed, r *reindexResult) error {
-	line := a.ProgressLine()
-	defer line.Clear()
-	return live.Rebuild(ctx, index, feed, a.Now, progress(a, line, r))
-}
-
-// progress keeps and shows how far an index is.
-func progress(a *kit.App, line *kit.ProgressLine, r *reindexResult) func(live.Progress) {
-	return func(p live.Progress) {
-		r.Registrations, r.Listed = p.Read, p.Listed
-		line.Show("%d registrations read, %d of them listed", p.Read, p.Listed)
-	}
-}
-
-// reindexEvent makes the indexer rebuild the index.
-const reindexEvent = `{"reindex":true}`
-
-func reindexStage(a *kit.App, ctx context.Context, name string) error {
-	_, c, err := a.OpenStage(ctx, name)
-	if err != nil {
-		return err
-	}
-	if _, err := kit.InvokeStage(ctx, c, name, "indexer", reindexEvent); err != nil {
-		return err
-	}
-	return a.Show(reindexResult{Stage: name})
 }

@@ -53,8 +53,12 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	if err != nil {
 		return err
 	}
-	if err := checkRestorable(ctx, dir); err != nil {
-		return err
+	if _, _, err := serve.DialAdmin(dir); err == nil {
+		return problem.New(problem.Conflict, "a host is running over %s: end it first", dir)
+	}
+	if !standalone.IsEmpty(ctx, dir) {
+		err := problem.New(problem.Conflict, "there is a host in %s, which may have accepted calls since the backup; it is not replaced", dir)
+		return kit.WithHint(err, "mv %s %s.before, and the same command again", kit.ShellWord(dir), kit.ShellWord(dir))
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -94,18 +98,6 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 		return err
 	}
 	return verifyHost(a, ctx, kit.Where{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
-}
-
-// checkRestorable returns an error if a host runs over a directory, or if the directory has data of a host.
-func checkRestorable(ctx context.Context, dir string) error {
-	if _, _, err := serve.DialAdmin(dir); err == nil {
-		return problem.New(problem.Conflict, "a host is running over %s: end it first", dir)
-	}
-	if standalone.IsEmpty(ctx, dir) {
-		return nil
-	}
-	err := problem.New(problem.Conflict, "there is a host in %s, which may have accepted calls since the backup; it is not replaced", dir)
-	return kit.WithHint(err, "mv %s %s.before, and the same command again", kit.ShellWord(dir), kit.ShellWord(dir))
 }
 
 // backupKey returns the key that opens a backup.

@@ -2,7 +2,6 @@ package hostcmd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,48 +33,46 @@ Callers whose calls since the backup are lost reset their chain: vacancy call TA
 A host elsewhere is marked while it runs: do so before callers can reach the restored
 tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return restored(a, cmd.Context(), w) },
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
-}
-
-func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
-	at, err := a.Find(w)
-	if err != nil {
-		return err
-	}
-	if at != nil {
-		return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-			all, err := c.Restored(ctx)
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			at, err := a.Find(w)
 			if err != nil {
 				return err
 			}
-			return a.Show(restoredAt(a, at, all))
-		})
+			if at != nil {
+				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+					all, err := c.Restored(cmd.Context())
+					if err != nil {
+						return err
+					}
+					return a.Show(restoredAt(a, at, all))
+				})
+			}
+			dir, err := a.DataDir(w.Data)
+			if err != nil {
+				return err
+			}
+			switch _, _, err := serve.DialAdmin(dir); {
+			case err == nil:
+				return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
+			case !errors.Is(err, serve.ErrNoHost):
+				return err
+			case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
+				return kit.WithHint(a.NoHost(w.Data), "vacancy restore FILE, from a backup")
+			}
+			host, err := a.OpenHost(dir)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, host.Close()) }()
+			raised, err := host.Vacants.RaiseFloors(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.Show(restoredResult{Data: dir, Vacants: raised.Vacants, Until: raised.Until, call: a.Command("call")})
+		},
 	}
-	dir, err := a.DataDir(w.Data)
-	if err != nil {
-		return err
-	}
-	switch _, _, err := serve.DialAdmin(dir); {
-	case err == nil:
-		return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
-	case !errors.Is(err, serve.ErrNoHost):
-		return err
-	case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
-		return kit.WithHint(a.NoHost(w.Data), "vacancy restore FILE, from a backup")
-	}
-	host, err := a.OpenHost(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, host.Close()) }()
-	raised, err := host.Vacants.RaiseFloors(ctx)
-	if err != nil {
-		return err
-	}
-	return a.Show(restoredResult{Data: dir, Vacants: raised.Vacants, Until: raised.Until, call: a.Command("call")})
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
 }
 
 // restoredAt is the result for a remote host, under the name that the person

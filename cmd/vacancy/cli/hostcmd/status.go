@@ -39,21 +39,19 @@ them failed and how many others were refused ("vacancy logs" lists both), the si
 data, the free space of its disk, the last restore from a backup, and when the oldest texts
 become unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return status(a, cmd.Context(), data) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := runningStatus(a, cmd.Context(), data)
+			if errors.Is(err, serve.ErrNoHost) {
+				return a.NoHost(data)
+			}
+			if err != nil {
+				return err
+			}
+			return a.Show(statusResult{s, a.Now(), a.Command("call")})
+		},
 	}
 	kit.DataFlag(cmd.Flags(), &data)
 	return cmd
-}
-
-func status(a *kit.App, ctx context.Context, data string) error {
-	s, err := runningStatus(a, ctx, data)
-	if errors.Is(err, serve.ErrNoHost) {
-		return a.NoHost(data)
-	}
-	if err != nil {
-		return err
-	}
-	return a.Show(statusResult{s, a.Now(), a.Command("call")})
 }
 
 // runningStatus returns the status of the host that runs over a data directory, or serve.ErrNoHost.

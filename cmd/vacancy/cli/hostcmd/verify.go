@@ -52,31 +52,27 @@ It reports every part and exits with 1 if one is broken.`,
 			case w != (kit.Where{}) || read != (kit.ReadFlags{}):
 				return kit.WithHint(problem.New(problem.Usage, "FILE does not go together with the flags of a host"), "%s --help", cmd.CommandPath())
 			}
-			return verifyFile(a, args[0])
+			r, err := historyResult(args[0])
+			if err != nil {
+				return err
+			}
+			if r == nil {
+				e, err := datadir.ReadExport(args[0])
+				if err != nil {
+					return err
+				}
+				r = &verifyResult{Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
+			}
+			r.File, r.OK = args[0], datadir.Whole(r.Parts)
+			if err := a.Show(*r); err != nil || r.OK {
+				return err
+			}
+			return &kit.Reported{}
 		},
 	}
 	kit.HostFlags(cmd.Flags(), &w)
 	kit.ReadUnits(cmd.Flags(), &read)
 	return cmd
-}
-
-func verifyFile(a *kit.App, file string) error {
-	r, err := historyResult(file)
-	if err != nil {
-		return err
-	}
-	if r == nil {
-		e, err := datadir.ReadExport(file)
-		if err != nil {
-			return err
-		}
-		r = &verifyResult{Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
-	}
-	r.File, r.OK = file, datadir.Whole(r.Parts)
-	if err := a.Show(*r); err != nil || r.OK {
-		return err
-	}
-	return &kit.Reported{}
 }
 
 // historyResult checks a file with a history, and returns nil of another file, or of none.

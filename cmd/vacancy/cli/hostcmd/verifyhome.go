@@ -39,53 +39,46 @@ func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
 		return false, l.Error.Problem()
 	case l.Result != nil:
 		r.progress.Clear()
-		return true, r.end(*l.Result)
+		res := homeResult{!r.broken, *l.Result}
+		if !r.JSON {
+			res.Print(r.Out)
+			return true, nil
+		}
+		before := `{"findings":[],`
+		if r.broken {
+			before = "\n],"
+		}
+		b, err := compact(res)
+		if err == nil {
+			_, err = io.WriteString(r.Out, before+b[1:]+"\n")
+		}
+		return true, err
 	case l.Finding != nil:
 		r.progress.Clear()
-		return false, r.finding(l.Finding)
+		before := ",\n"
+		if !r.broken {
+			before = "{\"findings\":[\n"
+		}
+		r.broken = true
+		if !r.JSON {
+			_, err := fmt.Fprintf(r.Out, "BROKEN %s\n", kit.Printable(l.Finding.String()))
+			return false, err
+		}
+		b, err := compact(l.Finding)
+		if err == nil {
+			_, err = io.WriteString(r.Out, before+b)
+		}
+		return false, err
 	case l.Progress != nil:
 		r.progress.Show("%d rows in %d streams, %d broken", l.Progress.Rows, l.Progress.Streams, l.Progress.Findings)
 	}
 	return false, nil
 }
 
-func (r *homeReport) finding(f *fsck.Finding) error {
-	before := ",\n"
-	if !r.broken {
-		before = "{\"findings\":[\n"
-	}
-	r.broken = true
-	if !r.JSON {
-		_, err := fmt.Fprintf(r.Out, "BROKEN %s\n", kit.Printable(f.String()))
-		return err
-	}
-	b, err := compact(f)
-	if err == nil {
-		_, err = io.WriteString(r.Out, before+b)
-	}
-	return err
-}
-
 // homeResult is the end of a report.
 type homeResult struct {
 	OK bool `json:"ok"`
 	fsck.Result
-}
-
-func (r *homeReport) end(res fsck.Result) error {
-	if !r.JSON {
-		homeResult{!r.broken, res}.Print(r.Out)
-		return nil
-	}
-	before := `{"findings":[],`
-	if r.broken {
-		before = "\n],"
-	}
-	b, err := compact(homeResult{!r.broken, res})
-	if err == nil {
-		_, err = io.WriteString(r.Out, before+b[1:]+"\n")
-	}
-	return err
 }
 
 func (r homeResult) Print(w io.Writer) {
