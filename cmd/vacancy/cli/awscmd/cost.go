@@ -13,13 +13,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -55,16 +53,13 @@ account. infra/README.md lists the costs of tasks, bookings, pages and other fea
 			return a.Show(r)
 		},
 	}
-	f.register(cmd.Flags())
-	return cmd
-}
-
-func (f *costFlags) register(flags *pflag.FlagSet) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.where.Host, "host", "", "the host: aws or local (default $VACANCY_HOST, else local)")
 	kit.StageFlag(flags, &f.where.Stage)
 	flags.Int64Var(&f.calls, "calls", 1_000_000, "number of calls")
 	flags.StringVar(&f.prices, "price-list", "", "JSON file with prices of your own: {\"region\", \"taken\", \"prices\": {ITEM: {\"usd\", \"per\"}}}")
 	flags.StringVar(&f.templates, "templates", "", "folder with synthesized templates (*.template.json), in place of the deployed ones")
+	return cmd
 }
 
 // costs returns the prices of the list, or the estimate of a stage.
@@ -122,15 +117,37 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 		return costResult{}, err
 	}
 	region := cmp.Or(rec.Region, a.Env["AWS_REGION"])
-	templates, from := [][]byte(nil), f.templates
-	if from != "" {
-		templates, err = readTemplates(from, rec.Stage)
-	} else {
+	var templates [][]byte
+	from := f.templates
+	if from == "" {
 		from = "the deployed templates"
-		templates, region, err = readDeployed(a, ctx, rec)
-	}
-	if err != nil {
-		return costResult{}, err
+		c, err := a.OpenCloud(ctx, rec.Region)
+		if err != nil {
+			return costResult{}, err
+		}
+		templates, err = cloud.Templates(ctx, c, rec.Stage)
+		if problem.Is(err, problem.NotFound) {
+			err = kit.WithHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
+		}
+		if err != nil {
+			return costResult{}, err
+		}
+		region = c.Region()
+	} else {
+		files, err := filepath.Glob(filepath.Join(from, "vacancy-"+rec.Stage+"-*.template.json"))
+		if err != nil {
+			return costResult{}, err
+		}
+		if len(files) == 0 {
+			return costResult{}, kit.WithHint(problem.New(problem.NotFound, "%s has no vacancy-%s-*.template.json", from, rec.Stage), "%s", synthesis(rec.Stage))
+		}
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				return costResult{}, err
+			}
+			templates = append(templates, b)
+		}
 	}
 	shape, err := cost.ReadTemplates(templates...)
 	if err != nil {
@@ -145,43 +162,10 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 	return r, nil
 }
 
-// readTemplates reads a stage's synthesized templates.
-func readTemplates(dir, name string) ([][]byte, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "vacancy-"+name+"-*.template.json"))
-	if err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return nil, kit.WithHint(problem.New(problem.NotFound, "%s has no vacancy-%s-*.template.json", dir, name), "%s", synthesis(name))
-	}
-	var found [][]byte
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, b)
-	}
-	return found, nil
-}
-
 // synthesis is the command that writes a stage's templates to cdk.out, for
 // persons without an installed CDK.
 func synthesis(name string) string {
 	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
-}
-
-// readDeployed reads templates from AWS, and returns the stage's Region.
-func readDeployed(a *kit.App, ctx context.Context, rec stage.Record) (templates [][]byte, region string, err error) {
-	c, err := a.OpenCloud(ctx, rec.Region)
-	if err != nil {
-		return nil, "", err
-	}
-	templates, err = cloud.Templates(ctx, c, rec.Stage)
-	if problem.Is(err, problem.NotFound) {
-		err = kit.WithHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
-	}
-	return templates, c.Region(), err
 }
 
 // costResult is the cost of a stage.
@@ -209,7 +193,7 @@ func (r costResult) Print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "\n%s: $%s%s\n", part.title, inDollars(part.lines.USD), part.note)
 		for _, l := range part.lines.Lines {
-			fmt.Fprintf(w, "  %9s  %s: %s, %s%s\n", fmt.Sprintf("$%.4f", l.USD), l.What, l.Formula, l.Price, assumed(l.Assumes))
+			fmt.Fprintf(w, "  %9s  %s: %s, %s%s\n", fmt.Sprintf("$%.4f", l.USD), l.What, l.Formula, l.Price, kit.FormatIf(l.Assumes != "", " (%s)", l.Assumes))
 		}
 	}
 	fmt.Fprint(w, "\nnot bounded by any limit\n")
@@ -224,13 +208,6 @@ func inDollars(usd float64) string {
 		return fmt.Sprintf("%.4f", usd)
 	}
 	return fmt.Sprintf("%.2f", usd)
-}
-
-func assumed(s string) string {
-	if s == "" {
-		return ""
-	}
-	return " (" + s + ")"
 }
 
 // plural is a number of calls with its noun.

@@ -155,7 +155,18 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if d.rec, d.cloud, err = a.OpenStage(ctx, name); err != nil { // checks the credentials
 		return err
 	}
-	if d.cdk, err = tools(a, ctx); err != nil {
+	if err := findGo(); err != nil {
+		return err
+	}
+	tools, err := cache.Dir(func(name string) string { return a.Env[name] })
+	if err != nil {
+		return err
+	}
+	progress := io.Discard
+	if !a.JSON {
+		progress = a.Err
+	}
+	if d.cdk, err = cdk.Install(ctx, tools, progress); err != nil {
 		return err
 	}
 	if err := d.quiet(ctx); err != nil { // a deploy that is under way may change the settings
@@ -187,22 +198,6 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 		return err
 	}
 	return d.finish(ctx, changed)
-}
-
-// tools makes sure that the tools of a deploy are installed.
-func tools(a *kit.App, ctx context.Context) (*cdk.CLI, error) {
-	if err := findGo(); err != nil {
-		return nil, err
-	}
-	dir, err := cache.Dir(func(name string) string { return a.Env[name] })
-	if err != nil {
-		return nil, err
-	}
-	progress := io.Discard
-	if !a.JSON {
-		progress = a.Err
-	}
-	return cdk.Install(ctx, dir, progress)
 }
 
 func findGo() error {
@@ -282,13 +277,6 @@ func stuckHint(s cloud.Stack) string {
 		return "aws cloudformation delete-stack --stack-name " + s.Name + " (resources with the policy Retain stay)"
 	}
 	return ""
-}
-
-// edgeWanted reports whether the stage should have an edge.
-func (d *deployment) edgeWanted() (bool, error) {
-	values, err := d.context()
-	v, _ := setting.ReadContext(values) // the stacks report wrong values
-	return v.Edge, err
 }
 
 // environ is CDK's environment, without the operator's key.

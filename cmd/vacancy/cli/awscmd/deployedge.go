@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -22,9 +22,12 @@ type rotation struct {
 
 // rotation plans a rotation if an edge already sends a secret.
 func (d *deployment) rotation(ctx context.Context) (rotation, error) {
-	wanted, err := d.edgeWanted()
-	if err != nil || !wanted {
+	values, err := d.context()
+	if err != nil {
 		return rotation{}, err
+	}
+	if v, _ := setting.ReadContext(values); !v.Edge { // the stacks report wrong values
+		return rotation{}, nil
 	}
 	edge, err := d.deployed(ctx, stage.Whole(d.rec.Stage, "edge"))
 	if err != nil || edge == nil {
@@ -58,22 +61,6 @@ func (r rotation) context() map[string]string {
 		return nil
 	}
 	return map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": r.before}
-}
-
-// begin creates the new value, which the templates already reference.
-func (r rotation) begin(ctx context.Context, c cloud.Cloud) error {
-	if r.secret == "" {
-		return nil
-	}
-	return c.PutVersion(ctx, r.secret, r.next)
-}
-
-// end records that the edge sends the new value.
-func (r rotation) end(ctx context.Context, c cloud.Cloud) error {
-	if r.secret == "" {
-		return nil
-	}
-	return c.Promote(ctx, r.secret, r.next)
 }
 
 // newUUID is a random UUID, which AWS requires as a version id.

@@ -211,12 +211,28 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 		r.NoCall = why
 		return err
 	}
+	// Like any caller, with the person's identity.
 	err = patiently(ctx, func() error {
-		call, seq, err := callVacant(d.App, ctx, *hello)
-		if err == nil {
-			r.Call, r.seq = &call, seq
+		c, err := card.Parse(hello.Card)
+		if err != nil {
+			return problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read", hello.Name)
 		}
-		return err
+		if !c.Verify() {
+			return problem.New(problem.Untrusted, "the card of %s does not verify", hello.Name)
+		}
+		self, err := d.DemoCaller(ctx)
+		if err != nil {
+			return err
+		}
+		target := dispatch.Target{ID: hello.ID, URL: c.Endpoint, Card: &c, Name: hello.Name}
+		caller := d.Dispatcher(self, d.HTTP(0), kit.CallTimeout)
+		res, err := caller.Call(ctx, target, envelope.Message{Role: envelope.RoleUser, Parts: []string{helloText}})
+		if err != nil {
+			return err
+		}
+		call := callcmd.NewCallResult(self, target, res)
+		r.Call, r.seq = &call, res.Request.Seq
+		return nil
 	})
 	if err != nil {
 		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the first call failed: %s", problem.Of(err).Text())
@@ -259,27 +275,4 @@ func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.V
 	}
 	v, err = admin.CreateVacant.Call(ctx, handler, op.Of(admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"}))
 	return &v, "", err
-}
-
-// callVacant calls a vacant like any caller, with the person's identity, and
-// verifies the answer.
-func callVacant(a *kit.App, ctx context.Context, v admin.Vacant) (callcmd.CallResult, int64, error) {
-	c, err := card.Parse(v.Card)
-	if err != nil {
-		return callcmd.CallResult{}, 0, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read", v.Name)
-	}
-	if !c.Verify() {
-		return callcmd.CallResult{}, 0, problem.New(problem.Untrusted, "the card of %s does not verify", v.Name)
-	}
-	self, err := a.DemoCaller(ctx)
-	if err != nil {
-		return callcmd.CallResult{}, 0, err
-	}
-	target := dispatch.Target{ID: v.ID, URL: c.Endpoint, Card: &c, Name: v.Name}
-	caller := a.Dispatcher(self, a.HTTP(0), kit.CallTimeout)
-	res, err := caller.Call(ctx, target, envelope.Message{Role: envelope.RoleUser, Parts: []string{helloText}})
-	if err != nil {
-		return callcmd.CallResult{}, 0, err
-	}
-	return callcmd.NewCallResult(self, target, res), res.Request.Seq, nil
 }

@@ -115,25 +115,14 @@ func (d *deployment) plan(ctx context.Context, name string) error {
 		d.Note("stage %s is deployed, and stores its settings, which a plan does not read: give them with --context", name)
 	}
 	d.Note("making the templates of stage %s", name)
+	// The app gets the Region, but no credentials.
+	environ := slices.DeleteFunc(d.environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") && !strings.HasPrefix(v, "AWS_REGION=") })
 	cmd := exec.CommandContext(ctx, "go", "run", "./infra", "-plan")
-	cmd.Dir, cmd.Env = d.top, append(withoutCredentials(d.environ()), "CDK_OUTDIR="+dir, "CDK_CONTEXT_JSON="+string(values))
+	cmd.Dir, cmd.Env = d.top, append(environ, "CDK_OUTDIR="+dir, "CDK_CONTEXT_JSON="+string(values))
 	built, err := d.assemble(ctx, dir, cmd)
 	if err != nil {
 		return err
 	}
-	if err := r.read(built); err != nil {
-		return err
-	}
-	return d.Show(r)
-}
-
-// withoutCredentials removes AWS's variables except for the Region.
-func withoutCredentials(environ []string) []string {
-	return slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, "AWS_") && !strings.HasPrefix(v, "AWS_REGION=") })
-}
-
-// read fills r from the templates.
-func (r *planResult) read(built *assembly.Assembly) error {
 	var templates [][]byte
 	for _, s := range built.Stacks {
 		t, err := assembly.Parse(s.Template)
@@ -165,5 +154,5 @@ func (r *planResult) read(built *assembly.Assembly) error {
 	if r.Calls = costs.Direct.USD; r.edge {
 		r.Calls = costs.Edge.USD
 	}
-	return nil
+	return d.Show(r)
 }

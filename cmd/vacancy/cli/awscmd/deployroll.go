@@ -28,7 +28,9 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	if err != nil {
 		return nil, err
 	}
-	built, err := d.synth(ctx, dir, edge.context())
+	d.Note("building the functions and the templates")
+	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage, "--context", "changes=all"}, contextArgs(d.rec.Context, d.regional, edge.context())...)
+	built, err := d.assemble(ctx, dir, d.cdk.Command(ctx, d.top, d.environ(), args...))
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +41,17 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	if len(losses) > 0 {
 		return nil, d.refuse(losses)
 	}
-	dropped, err := d.dropsEdge(ctx, built)
-	if err != nil {
-		return nil, err
+	// An edge that is no longer wanted is deleted before the functions, whose outputs it imports.
+	var dropped cloud.Stack
+	name := stage.Whole(d.rec.Stage, "edge")
+	if !slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
+		s, err := d.cloud.Stack(ctx, name)
+		switch {
+		case err == nil:
+			dropped = s
+		case !problem.Is(err, problem.NotFound):
+			return nil, err
+		}
 	}
 	if len(changes) == 0 && dropped.ID == "" {
 		d.Note("nothing changes: the stacks are as the checkout says")
@@ -66,8 +76,10 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 			return nil, err
 		}
 	}
-	if err := edge.begin(ctx, d.cloud); err != nil {
-		return nil, err
+	if edge.secret != "" { // the templates already name the new value
+		if err := d.cloud.PutVersion(ctx, edge.secret, edge.next); err != nil {
+			return nil, err
+		}
 	}
 	if err := u.pause(ctx); err != nil {
 		return nil, u.undo(ctx, err)
@@ -79,7 +91,10 @@ func (d *deployment) roll(ctx context.Context, dir string, u *upgrading) ([]stac
 	if err := d.watched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
 		return nil, u.undo(ctx, err)
 	}
-	return changes, edge.end(ctx, d.cloud)
+	if edge.secret == "" {
+		return changes, nil
+	}
+	return changes, d.cloud.Promote(ctx, edge.secret, edge.next) // the edge sends the new value now
 }
 
 // stackChange is a stack and its changes.
@@ -100,36 +115,23 @@ func contextArgs(all ...map[string]string) (args []string) {
 	return args
 }
 
-// synth builds the functions and the templates.
-func (d *deployment) synth(ctx context.Context, dir string, more map[string]string) (*assembly.Assembly, error) {
-	d.Note("building the functions and the templates")
-	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage, "--context", "changes=all"}, contextArgs(d.rec.Context, d.regional, more)...)
-	return d.assemble(ctx, dir, d.cdk.Command(ctx, d.top, d.environ(), args...))
-}
-
 // assemble runs a command that writes an assembly to dir.
 func (d *deployment) assemble(ctx context.Context, dir string, cmd *exec.Cmd) (*assembly.Assembly, error) {
-	out, err := d.alive("building", cmd)
-	if ctx.Err() != nil {
-		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
-	}
-	if err != nil {
-		if refused := refusedValues(out); refused != nil {
-			return nil, refused
-		}
-		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastWord(out))
-	}
-	return assembly.Read(dir)
-}
-
-// alive runs a silent command and shows on a terminal how long it takes.
-func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
 	var out output
 	cmd.Stdout, cmd.Stderr = &out, &out
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	err := d.ProgressLine().During(func() string { return doing }, time.Now(), tick.C, cmd.Run)
-	return out.Bytes(), err
+	err := d.ProgressLine().During(func() string { return "building" }, time.Now(), tick.C, cmd.Run)
+	if ctx.Err() != nil {
+		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
+	}
+	if err != nil {
+		if refused := refusedValues(out.Bytes()); refused != nil {
+			return nil, refused
+		}
+		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastWord(out.Bytes()))
+	}
+	return assembly.Read(dir)
 }
 
 // refusedValues returns the values that the build refused, of those a person
@@ -191,20 +193,6 @@ func (d *deployment) deployed(ctx context.Context, name string) ([]byte, error) 
 func (d *deployment) refuse(losses []string) error {
 	err := problem.New(problem.Conflict, "refused, and nothing was started: this would lose data. %s", strings.Join(losses, "; "))
 	return kit.WithHint(err, "the checkout as it was, or vacancy deploy with another --stage")
-}
-
-// dropsEdge is the edge's stack if it is deployed but no longer wanted. It is
-// deleted before the functions, whose outputs it imports.
-func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (cloud.Stack, error) {
-	name := stage.Whole(d.rec.Stage, "edge")
-	if slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
-		return cloud.Stack{}, nil
-	}
-	s, err := d.cloud.Stack(ctx, name)
-	if problem.Is(err, problem.NotFound) {
-		return cloud.Stack{}, nil
-	}
-	return s, err
 }
 
 // eventPause is the pause between two polls of stack events.

@@ -26,13 +26,23 @@ func (d *deployment) choose(ctx context.Context) error {
 	d.stored = stored
 	switch {
 	case stored != nil:
-		d.noteUnusedSettings()
+		// Another machine deployed the stage since, or a deploy from here failed.
+		if d.rec.Context != nil {
+			for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitSetByDeploy(stored)) {
+				d.Note("the record on this machine has %s, which is not used: stage %s has %s", kit.Printable(c.Name+"="+c.From), d.rec.Stage, kit.Printable(c.Name+"="+c.To))
+			}
+		}
 		d.rec.Context = stored
 	case isDeployed && d.rec.Context != nil:
 		d.Note("stage %s does not store its settings yet, so this deploy begins with those in the record on this machine: %s", d.rec.Stage, formatContext(d.rec.Context))
 	case isDeployed:
-		if err := d.acceptDefaults(ctx); err != nil {
-			return err
+		unknown := problem.New(problem.Conflict, "the settings of stage %s are unknown: an earlier release deployed it and did not store them in the stage, and this machine has no record of the stage", d.rec.Stage)
+		if d.flags.yes {
+			return kit.WithHint(unknown, "vacancy deploy --stage %s on the machine that deployed it last, or here without --yes", d.rec.Stage)
+		}
+		d.Note("%s.\nEvery setting that you do not give by a flag becomes the default, which may remove a domain, an address for alarms or a limit.", unknown.Text())
+		if err := d.Ask(ctx, "Go on with the defaults? Type yes:", "yes"); err != nil {
+			return kit.WithHint(err, "vacancy deploy --stage %s --context NAME=VALUE for each setting", d.rec.Stage)
 		}
 	}
 	chosen := changeContext(d.rec.Context, given)
@@ -67,30 +77,6 @@ func formatContext(context map[string]string) string {
 		return "the defaults"
 	}
 	return strings.Join(all, " ")
-}
-
-// acceptDefaults asks whether a stage of unknown settings may get the defaults.
-func (d *deployment) acceptDefaults(ctx context.Context) error {
-	unknown := problem.New(problem.Conflict, "the settings of stage %s are unknown: an earlier release deployed it and did not store them in the stage, and this machine has no record of the stage", d.rec.Stage)
-	if d.flags.yes {
-		return kit.WithHint(unknown, "vacancy deploy --stage %s on the machine that deployed it last, or here without --yes", d.rec.Stage)
-	}
-	d.Note("%s.\nEvery setting that you do not give by a flag becomes the default, which may remove a domain, an address for alarms or a limit.", unknown.Text())
-	if err := d.Ask(ctx, "Go on with the defaults? Type yes:", "yes"); err != nil {
-		return kit.WithHint(err, "vacancy deploy --stage %s --context NAME=VALUE for each setting", d.rec.Stage)
-	}
-	return nil
-}
-
-// noteUnusedSettings reports settings in the record on this machine that the stage does not have: another machine deployed the
-// stage since, or a deploy from here failed.
-func (d *deployment) noteUnusedSettings() {
-	if d.rec.Context == nil {
-		return
-	}
-	for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitSetByDeploy(d.stored)) {
-		d.Note("the record on this machine has %s, which is not used: stage %s has %s", kit.Printable(c.Name+"="+c.From), d.rec.Stage, kit.Printable(c.Name+"="+c.To))
-	}
 }
 
 // noteSettings shows which settings of the stage would change.

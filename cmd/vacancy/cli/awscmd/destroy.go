@@ -99,19 +99,34 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 		return err
 	}
 	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}, Orphans: []keptResult{}}
-	orphans, err := orphansOf(ctx, c, name, plan)
+	tagged, err := c.Tagged(ctx, name)
 	if err != nil { // these rights are not needed to remove the stage
 		a.Note("Data of earlier deploys could not be listed: %s", problem.Of(err).Text())
 	}
-	for _, o := range orphans {
-		r.Orphans = append(r.Orphans, keptResult{o.Type, o.Physical})
+	for _, o := range tagged {
+		owns := func(owned cloud.Resource) bool { return owned.Physical == o.Physical }
+		if !slices.ContainsFunc(plan, func(d doomed) bool { return slices.ContainsFunc(d.goes, owns) || slices.ContainsFunc(d.stays, owns) }) {
+			r.Orphans = append(r.Orphans, keptResult{o.Type, o.Physical})
+		}
 	}
 	if len(plan) > 0 {
 		full, err := hasData(ctx, c, plan)
 		if err != nil {
 			return err
 		}
-		tellPlan(a, name, c, plan, full)
+		a.Note("stage %s in Region %s:", name, c.Region())
+		for _, d := range plan {
+			a.Note("  goes   stack %s, %d resources", d.Name, d.count)
+			for _, r := range d.goes {
+				a.Note("  goes   %s %s", r.Type, r.Physical)
+			}
+			for _, r := range d.stays {
+				a.Note("  stays  %s %s", r.Type, r.Physical)
+			}
+		}
+		if full {
+			a.Note("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
+		}
 		if !yes {
 			if err := a.Ask(ctx, "Type the stage's name to go on:", name); err != nil {
 				return kit.WithHint(err, "vacancy destroy --stage %s --yes", name)
@@ -179,19 +194,6 @@ func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed
 	return plan, nil
 }
 
-// orphansOf lists the data of a stage that is in none of the planned stacks.
-func orphansOf(ctx context.Context, c cloud.Cloud, stageName string, plan []doomed) ([]cloud.Resource, error) {
-	tagged, err := c.Tagged(ctx, stageName)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(tagged, func(r cloud.Resource) bool {
-		return slices.ContainsFunc(plan, func(d doomed) bool {
-			return slices.ContainsFunc(slices.Concat(d.goes, d.stays), func(owned cloud.Resource) bool { return owned.Physical == r.Physical })
-		})
-	}), nil
-}
-
 // Types of resources whose content is checked and emptied.
 const (
 	bucketType = "AWS::S3::Bucket"
@@ -217,23 +219,6 @@ func hasData(ctx context.Context, c cloud.Cloud, plan []doomed) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// tellPlan prints what is deleted and what stays.
-func tellPlan(a *kit.App, stageName string, c cloud.Cloud, plan []doomed, full bool) {
-	a.Note("stage %s in Region %s:", stageName, c.Region())
-	for _, d := range plan {
-		a.Note("  goes   stack %s, %d resources", d.Name, d.count)
-		for _, r := range d.goes {
-			a.Note("  goes   %s %s", r.Type, r.Physical)
-		}
-		for _, r := range d.stays {
-			a.Note("  stays  %s %s", r.Type, r.Physical)
-		}
-	}
-	if full {
-		a.Note("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
-	}
 }
 
 // deleteStack empties a stack's buckets and deletes it. It follows a deletion
@@ -268,12 +253,7 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error
 	if s.Status == "DELETE_COMPLETE" {
 		return nil
 	}
-	return notDeleted(d.Name, s, events)
-}
-
-// notDeleted names the remaining resources of a stack, and why.
-func notDeleted(name string, s cloud.Stack, events []cloud.Event) error {
-	var left []string
+	var left []string // resources that remain, and why
 	for _, e := range events {
 		if e.Status == "DELETE_FAILED" && !e.OfStack() {
 			left = append(left, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))
@@ -282,7 +262,7 @@ func notDeleted(name string, s cloud.Stack, events []cloud.Event) error {
 	if len(left) == 0 {
 		left = append(left, s.Reason)
 	}
-	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", name, s.Status, strings.Join(left, "; "))
+	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", d.Name, s.Status, strings.Join(left, "; "))
 }
 
 // noteEvent prints one event of a stack.

@@ -93,10 +93,17 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		}
 	}
 	for line := range strings.Lines(answer.Log) {
-		r.Log = append(r.Log, strings.TrimRight(line, "\n"))
-		a.Note("%s", loggedLine(r.Log[len(r.Log)-1], name, function))
+		text := strings.TrimRight(line, "\n")
+		r.Log = append(r.Log, text)
+		l := readLine(cloud.Line{Group: function, Text: text})
+		l.At = timestampOf(l.fields) // Lambda returns only the text of the log's end
+		a.Note("%s", l.text(stage.Whole(name, "")))
 	}
-	r.Status = httpStatus(r.Answer)
+	var http struct {
+		StatusCode int `json:"statusCode"` // 0 for an event that is not of a Function URL
+	}
+	_ = json.Unmarshal(r.Answer, &http) // an answer that is not an object has none
+	r.Status = http.StatusCode
 	if err := a.Show(r); err != nil {
 		return err
 	}
@@ -119,14 +126,6 @@ func wholeAnswer(payload []byte) []byte {
 	return b
 }
 
-// loggedLine formats a function's log line like tail. Its time is in the line,
-// because Lambda returns only the text of the log's end.
-func loggedLine(text, stageName, function string) string {
-	line := readLine(cloud.Line{Group: function, Text: text})
-	line.At = timestampOf(line.fields)
-	return line.text(stage.Whole(stageName, ""))
-}
-
 // timestampOf is the time in a line; zero if there is none. The line of a call
 // has it in its metrics.
 func timestampOf(fields map[string]any) time.Time {
@@ -138,16 +137,6 @@ func timestampOf(fields map[string]any) time.Time {
 		return time.UnixMilli(int64(ms)).UTC()
 	}
 	return time.Time{}
-}
-
-// httpStatus is the status of an answer to a Function URL's event; 0 for other
-// events.
-func httpStatus(answer []byte) int {
-	var http struct {
-		StatusCode int `json:"statusCode"`
-	}
-	_ = json.Unmarshal(answer, &http) // an answer that is not an object has none
-	return http.StatusCode
 }
 
 // failure is the error of the invocation; the answer itself was printed.

@@ -25,7 +25,25 @@ stage's record. The previous key is refused from then on. Update $VACANCY_OPERAT
 where it is set.`,
 		Example: "  vacancy keys rotate-operator\n  vacancy keys rotate-operator --stage prod --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return rotateOperator(a, cmd.Context(), stageName)
+			ctx := cmd.Context()
+			name, err := a.StageName(stageName)
+			if err != nil {
+				return err
+			}
+			rec, c, err := a.OpenStage(ctx, name)
+			if err != nil {
+				return err
+			}
+			if rec.URL == "" { // deployed from another machine, or by plain cdk
+				if err := learnURLs(a, ctx, c, &rec); err != nil {
+					return err
+				}
+			}
+			r, err := mint(a, ctx, c, &rec)
+			if err != nil {
+				return err
+			}
+			return a.Show(r)
 		},
 	}
 	kit.StageFlag(cmd.Flags(), &stageName)
@@ -41,27 +59,6 @@ type keyResult struct {
 
 func (r keyResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "operator key of stage %s, shown this once; it is kept in %s:\n%s\n", r.Stage, r.Kept, r.Key)
-}
-
-func rotateOperator(a *kit.App, ctx context.Context, flag string) error {
-	name, err := a.StageName(flag)
-	if err != nil {
-		return err
-	}
-	rec, c, err := a.OpenStage(ctx, name)
-	if err != nil {
-		return err
-	}
-	if rec.URL == "" { // deployed from elsewhere, or by plain cdk
-		if err := learnURLs(a, ctx, c, &rec); err != nil {
-			return err
-		}
-	}
-	r, err := mint(a, ctx, c, &rec)
-	if err != nil {
-		return err
-	}
-	return a.Show(r)
 }
 
 // mint creates a stage's operator key and stores it in the stage's record. The

@@ -82,7 +82,23 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 		return err
 	}
 	if !onAWS {
-		return tailLocal(a, ctx, f)
+		if f.function != "" {
+			return kit.WithHint(problem.New(problem.Usage, "--function goes with --host aws"), "%s", a.AgainWith("--host", kit.HostAWS))
+		}
+		dir, err := a.DataDir(f.where.Data)
+		if err != nil {
+			return err
+		}
+		from := a.Now().Add(-f.since)
+		journal, err := standalone.ReadJournal(dir, from)
+		if problem.Is(err, problem.NotFound) {
+			return a.NoHost(f.where.Data)
+		}
+		if err != nil {
+			return err
+		}
+		defer journal.Close()
+		return follow(a, ctx, f, &hostcmd.JournalTail{JournalReader: journal, From: from}, "", hostcmd.FollowPause)
 	}
 	name, err := a.StageName(f.where.Stage)
 	if err != nil {
@@ -103,27 +119,6 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 	return follow(a, ctx, f, c.Tail(groups, a.Now().Add(-f.since)), prefix, tailPause)
 }
 
-// tailLocal follows the journal of a data directory.
-func tailLocal(a *kit.App, ctx context.Context, f tailFlags) error {
-	if f.function != "" {
-		return kit.WithHint(problem.New(problem.Usage, "--function goes with --host aws"), "%s", a.AgainWith("--host", kit.HostAWS))
-	}
-	dir, err := a.DataDir(f.where.Data)
-	if err != nil {
-		return err
-	}
-	from := a.Now().Add(-f.since)
-	journal, err := standalone.ReadJournal(dir, from)
-	if problem.Is(err, problem.NotFound) {
-		return a.NoHost(f.where.Data)
-	}
-	if err != nil {
-		return err
-	}
-	defer journal.Close()
-	return follow(a, ctx, f, &hostcmd.JournalTail{JournalReader: journal, From: from}, "", hostcmd.FollowPause)
-}
-
 // follow prints lines until the person interrupts, which is the normal end.
 // Transient faults are waited out; no line is printed twice.
 func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix string, usual time.Duration) error {
@@ -131,10 +126,20 @@ func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix s
 	for {
 		err := t.Next(ctx, func(l cloud.Line) error {
 			line := readLine(l)
-			if !f.wants(line.fields) {
+			// A line without a pair or status does not pass a filter for it.
+			if f.pair != "" && !pairFits(f.pair, kit.TextOf(line.fields["pair"])) || f.status != "" && !statusFits(f.status, line.fields) {
 				return nil
 			}
-			return showLine(a, line, prefix)
+			if !a.JSON {
+				_, err := io.WriteString(a.Out, line.text(prefix)+"\n")
+				return err
+			}
+			object := line.fields
+			if object == nil {
+				object = map[string]any{"msg": line.Text}
+			}
+			object["at"], object["log_group"] = line.At.Format(time.RFC3339Nano), line.Group
+			return kit.WriteJSON(a.Out, object)
 		})
 		switch {
 		case ctx.Err() != nil:
@@ -166,15 +171,6 @@ func readLine(l cloud.Line) logLine {
 	line.Text = strings.TrimRight(line.Text, "\r\n")
 	_ = json.Unmarshal([]byte(line.Text), &line.fields) // other text is printed as it is
 	return line
-}
-
-// wants reports whether a line passes the filters. A line without a pair or
-// status does not pass a filter for it.
-func (f tailFlags) wants(fields map[string]any) bool {
-	if f.pair != "" && !pairFits(f.pair, kit.TextOf(fields["pair"])) {
-		return false
-	}
-	return f.status == "" || statusFits(f.status, fields)
 }
 
 // pairFits compares a typed pair with a line's shortened ids: either may be a
@@ -222,19 +218,6 @@ func statusFits(want string, fields map[string]any) bool {
 		return len(status) == 3 && status[0] == class[0]
 	}
 	return status == want && status != "" || kit.TextOf(fields["verdict"]) == want
-}
-
-func showLine(a *kit.App, l logLine, prefix string) error {
-	if a.JSON {
-		object := l.fields
-		if object == nil {
-			object = map[string]any{"msg": l.Text}
-		}
-		object["at"], object["log_group"] = l.At.Format(time.RFC3339Nano), l.Group
-		return kit.WriteJSON(a.Out, object)
-	}
-	_, err := io.WriteString(a.Out, l.text(prefix)+"\n")
-	return err
 }
 
 // text is a line for people: time, function, message and fields.
