@@ -2,7 +2,6 @@ package startcmd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +32,10 @@ func a2aCommand(a *kit.App) *cobra.Command {
 }
 
 func a2aServeCommand(a *kit.App) *cobra.Command {
-	var o a2aServeOptions
+	var substrate, name, capability string
+	var port int
+	var agent vacantcmd.AgentFlags
+	var settings settingFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve one agent to A2A clients on this machine, in memory only",
@@ -47,39 +49,47 @@ of A2A require.`,
 		Example: `  vacancy a2a serve --substrate ollama:llama3.2
   vacancy a2a serve --from agents/sage.md --port 0
   vacancy a2a serve --substrate conformance`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a2aServe(a, cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, err := settings.read()
+			if err != nil {
+				return err
+			}
+			if port < 0 || port > 65535 {
+				return problem.New(problem.Usage, "--port: expected 0 to 65535, got %d", port)
+			}
+			file, err := agent.Read(substrate)
+			if err != nil {
+				return err
+			}
+			spec := vacants.Spec{Name: cmp.Or(name, file.Name, "agent"), Capability: capability, Substrate: cmp.Or(substrate, echo.Kind)}
+			if file.Name != "" {
+				spec.Agent, spec.Substrate, spec.Capability = &file.Agent, "", cmp.Or(spec.Capability, file.Agent.Description)
+			}
+			spec.Capability = cmp.Or(spec.Capability, "answers messages as "+spec.Name)
+			listener, err := listenLoopback(a, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err != nil {
+				return err
+			}
+			url := "http://" + listener.Addr().String() + "/"
+			shown, _, err := a.LogOn()
+			if err != nil {
+				return errors.Join(err, listener.Close())
+			}
+			s := standalone.Single{Listener: listener, Vacant: spec, Substrates: mock.Kinds(), Host: host, Log: slog.New(shown)}
+			return s.Run(cmd.Context(), func(r vacants.Record) error {
+				return a.Show(a2aServeResult{Name: r.Name, ID: r.ID.String(), URL: url, Card: url + ".well-known/agent-card.json"})
+			})
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.substrate, "substrate", "", "the agent's substrate, as in \"vacancy create\" (default echo)")
-	fs.StringVar(&o.name, "name", "", "the agent's name (default: the file's name, else agent)")
-	fs.StringVar(&o.capability, "capability", "", "what the agent can do, for its card")
-	fs.IntVar(&o.port, "port", a2aPort, "the port on 127.0.0.1; 0 picks a free one")
-	o.agent.Add(fs)
+	fs.StringVar(&substrate, "substrate", "", "the agent's substrate, as in \"vacancy create\" (default echo)")
+	fs.StringVar(&name, "name", "", "the agent's name (default: the file's name, else agent)")
+	fs.StringVar(&capability, "capability", "", "what the agent can do, for its card")
+	fs.IntVar(&port, "port", a2aPort, "the port on 127.0.0.1; 0 picks a free one")
+	agent.Add(fs)
 	a.LogFlag(fs)
-	o.settings.add(fs, "a2a serve")
+	settings.add(fs, "a2a serve")
 	return cmd
-}
-
-type a2aServeOptions struct {
-	substrate, name, capability string
-	port                        int
-	agent                       vacantcmd.AgentFlags
-	settings                    settingFlags
-}
-
-// spec is the vacant of the agent.
-func (o *a2aServeOptions) spec() (vacants.Spec, error) {
-	file, err := o.agent.Read(o.substrate)
-	if err != nil {
-		return vacants.Spec{}, err
-	}
-	s := vacants.Spec{Name: cmp.Or(o.name, file.Name, "agent"), Capability: o.capability, Substrate: cmp.Or(o.substrate, echo.Kind)}
-	if file.Name != "" {
-		agent := file.Agent
-		s.Agent, s.Substrate, s.Capability = &agent, "", cmp.Or(s.Capability, file.Agent.Description)
-	}
-	s.Capability = cmp.Or(s.Capability, "answers messages as "+s.Name)
-	return s, nil
 }
 
 // a2aServeResult is printed once the agent answers.
@@ -92,31 +102,4 @@ type a2aServeResult struct {
 
 func (r a2aServeResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s answers A2A clients at %s\n  its card is %s\n\nCtrl-C ends it. The log:\n\n", r.Name, r.URL, r.Card)
-}
-
-func a2aServe(a *kit.App, ctx context.Context, o a2aServeOptions) error {
-	settings, err := o.settings.read()
-	if err != nil {
-		return err
-	}
-	if o.port < 0 || o.port > 65535 {
-		return problem.New(problem.Usage, "--port: expected 0 to 65535, got %d", o.port)
-	}
-	spec, err := o.spec()
-	if err != nil {
-		return err
-	}
-	listener, err := listenLoopback(a, net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
-	if err != nil {
-		return err
-	}
-	url := "http://" + listener.Addr().String() + "/"
-	shown, _, err := a.LogOn()
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	s := standalone.Single{Listener: listener, Vacant: spec, Substrates: mock.Kinds(), Host: settings, Log: slog.New(shown)}
-	return s.Run(ctx, func(r vacants.Record) error {
-		return a.Show(a2aServeResult{Name: r.Name, ID: r.ID.String(), URL: url, Card: url + ".well-known/agent-card.json"})
-	})
 }

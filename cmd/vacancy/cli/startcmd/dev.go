@@ -60,7 +60,43 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
   vacancy dev --listen 127.0.0.1:0 --data ./try
   vacancy dev --opensearch https://search.example:9200/cards`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return dev(a, cmd.Context(), data, o)
+			settings, err := o.settings.read()
+			if err != nil {
+				return err
+			}
+			if err := refuseSecond(a, cmd.Context(), data); err != nil {
+				return err
+			}
+			h, url, err := devHost(a, o, settings)
+			if err != nil {
+				return err
+			}
+			h.data = data
+			err = runHost(a, cmd.Context(), h, func(ctx context.Context, host *standalone.Host, dir string) error {
+				r, err := tryDemo(a, ctx, host, dir, url)
+				if err != nil {
+					return err
+				}
+				arg := ""
+				if data != "" {
+					arg = kit.DataArg(r.Data) // from any folder
+				}
+				if r.Call != nil { // the demo answers
+					r.Try = append(r.Try, a.Command(`call %s "hello yourself"%s`, r.Demo.Name, arg))
+					if r.handout.Curl != "" {
+						r.Try = append(r.Try, r.handout.Curl)
+					}
+				}
+				if r.first {
+					r.Try = append(r.Try, a.Command("new fox"))
+				}
+				r.Try = append(r.Try, a.Command("list%s", arg))
+				return a.Show(r)
+			})
+			if err == nil {
+				ended(a, data)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", kit.DefaultListen, "a loopback address and port; port 0 picks a free one")
@@ -83,33 +119,6 @@ type devOptions struct {
 	noUpgrade bool
 	settings  settingFlags
 	testClock bool
-}
-
-func dev(a *kit.App, ctx context.Context, data string, o devOptions) error {
-	settings, err := o.settings.read()
-	if err != nil {
-		return err
-	}
-	if err := refuseSecond(a, ctx, data); err != nil {
-		return err
-	}
-	h, url, err := devHost(a, o, settings)
-	if err != nil {
-		return err
-	}
-	h.data = data
-	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
-		ready, err := tryDemo(a, ctx, host, dir, url)
-		if err != nil {
-			return err
-		}
-		ready.Try = ready.suggestions(a, data != "")
-		return a.Show(ready)
-	})
-	if err == nil {
-		ended(a, data)
-	}
-	return err
 }
 
 // devHost returns a host that serves only this machine, and its URL.
@@ -169,23 +178,4 @@ func (r devResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  %s\n", command)
 	}
 	fmt.Fprintln(w, "Ctrl-C ends the host. The log:")
-}
-
-// suggestions are commands to try; elsewhere means that the data directory is not
-// the default one.
-func (r devResult) suggestions(a *kit.App, elsewhere bool) (all []string) {
-	data := ""
-	if elsewhere {
-		data = kit.DataArg(r.Data) // from any folder
-	}
-	if r.Call != nil { // the demo answers
-		all = append(all, a.Command(`call %s "hello yourself"%s`, r.Demo.Name, data))
-		if r.handout.Curl != "" {
-			all = append(all, r.handout.Curl)
-		}
-	}
-	if r.first {
-		all = append(all, a.Command("new fox"))
-	}
-	return append(all, a.Command("list%s", data))
 }

@@ -22,6 +22,13 @@ import (
 func newCommand(a *kit.App) *cobra.Command {
 	var template, language, dir string
 	basic := scaffold.Templates()[0]
+	var table strings.Builder
+	for _, t := range scaffold.Templates() {
+		fmt.Fprintf(&table, "  %-11s%s\n", t.Name, t.About)
+		if t.Needs != "" {
+			fmt.Fprintf(&table, "  %-11s(needs %s)\n", "", t.Needs)
+		}
+	}
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write a new agent: a program, its agent.md, its test and a README",
@@ -31,7 +38,7 @@ existing file is overwritten.
 
 Templates:
 
-` + templateTable() + `
+` + table.String() + `
 All are written in Python, basic also in the other languages. A template needs only the standard
 library of its language unless the table says more; TypeScript also needs npm, which fetches tsx.`,
 		Example: `  vacancy new fox
@@ -67,7 +74,7 @@ library of its language unless the table says more; TypeScript also needs npm, w
 			}
 			l, t := agent.Language, agent.Template
 			r := newResult{Name: args[0], Dir: at, Template: t.Name, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test, Port: agent.Port}
-			r.of, r.watch = t, a.Command("watch %s%s", kit.ShellWord(at), r.nameFlag())
+			r.of, r.watch = t, a.Command("watch %s%s", kit.ShellWord(at), kit.FormatIf(filepath.Base(at) != r.Name, " --name %s", r.Name))
 			for _, c := range commands {
 				if rest, ours := strings.CutPrefix(c, "vacancy "); ours {
 					c = a.Command("%s", rest)
@@ -89,18 +96,6 @@ library of its language unless the table says more; TypeScript also needs npm, w
 		return all, cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
-}
-
-// templateTable lists the templates for the help.
-func templateTable() string {
-	var b strings.Builder
-	for _, t := range scaffold.Templates() {
-		fmt.Fprintf(&b, "  %-11s%s\n", t.Name, t.About)
-		if t.Needs != "" {
-			fmt.Fprintf(&b, "  %-11s(needs %s)\n", "", t.Needs)
-		}
-	}
-	return b.String()
 }
 
 // newResult is an agent that was written.
@@ -149,14 +144,6 @@ func listens(port int) bool {
 	}
 	c.Close()
 	return true
-}
-
-// nameFlag names the vacant for watch, if its folder is called otherwise.
-func (r newResult) nameFlag() string {
-	if filepath.Base(r.Dir) == r.Name {
-		return ""
-	}
-	return " --name " + r.Name
 }
 
 func (r newResult) Print(w io.Writer) {

@@ -112,9 +112,16 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	if err != nil {
 		return err
 	}
-	proxies, err := o.trusted()
-	if err != nil {
-		return err
+	var proxies []netip.Prefix
+	for _, s := range o.proxies {
+		p, err := netip.ParsePrefix(s)
+		if addr, bad := netip.ParseAddr(s); bad == nil {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return &problem.Error{Kind: problem.Usage, Field: "--trusted-proxy", Want: "addresses such as 10.0.0.0/24 or 127.0.0.1", Got: fmt.Sprintf("%.60q", s)}
+		}
+		proxies = append(proxies, p.Masked())
 	}
 	if err := refuseSecond(a, ctx, data); err != nil {
 		return err
@@ -189,20 +196,6 @@ func (o *serveOptions) base() (*url.URL, error) {
 		return nil, problem.New(problem.Usage, "--public-url: expected a URL of --tls-domain %s, got %s", o.domain, u)
 	}
 	return u, nil
-}
-
-func (o *serveOptions) trusted() (all []netip.Prefix, err error) {
-	for _, s := range o.proxies {
-		p, err := netip.ParsePrefix(s)
-		if addr, bad := netip.ParseAddr(s); bad == nil {
-			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
-		if err != nil {
-			return nil, &problem.Error{Kind: problem.Usage, Field: "--trusted-proxy", Want: "addresses such as 10.0.0.0/24 or 127.0.0.1", Got: fmt.Sprintf("%.60q", s)}
-		}
-		all = append(all, p.Masked())
-	}
-	return all, nil
 }
 
 // tlsConfig is the configuration of the public listener; nil for plain http.

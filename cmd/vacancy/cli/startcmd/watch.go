@@ -33,7 +33,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -185,25 +184,21 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
 	for _, line := range w.handout.Lines() {
 		w.say("%s", line)
 	}
-	w.say("Ctrl-C ends %s. Its calls:", w.ends())
+	ends := "the host"
+	switch program := w.command() != ""; {
+	case w.joined && program:
+		ends = "the program, not the host"
+	case w.joined:
+		ends = "the watch, not the host"
+	case program:
+		ends = "the program and the host"
+	}
+	w.say("Ctrl-C ends %s. Its calls:", ends)
 	if err := w.run(ctx, journal, ended, seen, program); err != nil {
 		return err
 	}
 	w.say("%s and its calls are kept in %s. To go on: %s", w.name, kit.Printable(data), a.Again())
 	return nil
-}
-
-// ends names what Ctrl-C ends.
-func (w *watching) ends() string {
-	switch program := w.command() != ""; {
-	case w.joined && program:
-		return "the program, not the host"
-	case w.joined:
-		return "the watch, not the host"
-	case program:
-		return "the program and the host"
-	}
-	return "the host"
 }
 
 // tell says after each start of the program whether the agent answers calls.
@@ -316,23 +311,6 @@ func secretName(name string) string {
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// setSecret makes the host sign its requests to the program by the program's secret.
-func (w *watching) setSecret(ctx context.Context, c *kit.AdminAPI, a *definition.Agent) error {
-	u, err := url.Parse(a.BaseURL)
-	if err != nil || w.secret == "" || u.Host == w.bound {
-		return err
-	}
-	in := admin.NewSecret{OneSecret: admin.OneSecret{Name: a.Secret}}
-	if known, err := c.Show(ctx, w.name); err == nil && known.Name == w.name {
-		in.Tenant = known.Tenant
-	}
-	in.Body.Hosts, in.Body.Value = []string{u.Host}, w.secret
-	if _, err = admin.AgentSecrets.Set.Call(ctx, c, in); err == nil {
-		w.bound = u.Host
-	}
-	return err
-}
-
 // host waits for the host of another command if --join is set. Otherwise it starts a host in this process,
 // unless one runs in the data directory. ended receives the error with which the host in this process
 // ended, and is then closed. If another command runs the host, ended is nil.
@@ -387,8 +365,20 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 func (w *watching) set(ctx context.Context) error {
 	file := w.agent
 	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
-		if err := w.setSecret(ctx, c, &file.Agent); err != nil {
+		u, err := url.Parse(file.Agent.BaseURL)
+		if err != nil {
 			return err
+		}
+		if w.secret != "" && u.Host != w.bound { // the host signs its requests to the program with the secret
+			in := admin.NewSecret{OneSecret: admin.OneSecret{Name: file.Agent.Secret}}
+			if known, err := c.Show(ctx, w.name); err == nil && known.Name == w.name {
+				in.Tenant = known.Tenant
+			}
+			in.Body.Hosts, in.Body.Value = []string{u.Host}, w.secret
+			if _, err := admin.AgentSecrets.Set.Call(ctx, c, in); err != nil {
+				return err
+			}
+			w.bound = u.Host
 		}
 		made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 		said := "%s is hosted here now"
