@@ -198,7 +198,7 @@ const settleTime = 3 * time.Minute
 func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	handler := d.AdminClient(d.rec)
+	handler := &admin.Client{HTTP: d.KeyedClient(d.rec.OperatorKey), URL: d.rec.AdminURL}
 	err := patiently(ctx, func() error {
 		_, err := admin.SetHost.Call(ctx, handler, op.Of(admin.HostURL{URL: d.rec.URL}))
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
@@ -51,7 +52,9 @@ func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 		return nil, err
 	}
 	if at != nil {
-		at.asTenant(a.Env[AccountKeyEnv])
+		if key := a.Env[AccountKeyEnv]; key != "" && at.given == "" && at.Record.OperatorKey == "" {
+			at.given, at.tenant = stage.Key(key), true
+		}
 		url, key, err := at.keyed(at.Record.AdminURL)
 		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, nothing, false}, err
 	}

@@ -94,24 +94,22 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	// After the first interrupt signals get their default effect, so that a
 	// second one ends a command that hangs.
 	context.AfterFunc(ctx, stop)
-	a := &App{Piped: piped(stdin), In: bufio.NewReader(&unmarked{Reader: stdin}), Out: stdout, Err: stderr, Env: environment(env), envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
+	a := &App{Piped: true, In: bufio.NewReader(&unmarked{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
+	if f, ok := stdin.(*os.File); ok {
+		info, err := f.Stat()
+		a.Piped = err == nil && info.Mode()&os.ModeCharDevice == 0 // neither a terminal nor the null device
+	}
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			a.Env[k] = v
+		}
+	}
 	if s.Program != "" {
 		self, _ := os.Executable()
 		dir, _ := os.Getwd()
 		a.program = cmp.Or(a.Env[programEnv], startedAs(s.Program, self, dir))
 	}
 	return a.Run(ctx, root(a), args)
-}
-
-// piped reports whether standard input is a file or a pipe, and not a terminal or
-// the null device.
-func piped(stdin io.Reader) bool {
-	f, ok := stdin.(*os.File)
-	if !ok {
-		return true
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice == 0
 }
 
 // Run is Start with the app's clock and randomness.
@@ -141,7 +139,10 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	}
 	// A flag that does not parse may hide a later --json; print the error as
 	// JSON anyway.
-	a.JSON = a.JSON || asksJSON(args)
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	a.JSON = a.JSON || slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 	return a.fail(cmd, err)
 }
 
@@ -228,26 +229,4 @@ func (a *App) UserHome() string {
 		return a.Env["USERPROFILE"]
 	}
 	return a.Env["HOME"]
-}
-
-func environment(env []string) map[string]string {
-	m := make(map[string]string, len(env))
-	for _, kv := range env {
-		if k, v, ok := strings.Cut(kv, "="); ok {
-			m[k] = v
-		}
-	}
-	return m
-}
-
-func asksJSON(args []string) bool {
-	for _, arg := range args {
-		switch arg {
-		case "--":
-			return false
-		case "--json", "--json=true":
-			return true
-		}
-	}
-	return false
 }

@@ -68,12 +68,28 @@ func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error)
 	return c, nil
 }
 
-// becomeAWS replaces this process by awsProgram. It returns only if it fails, or
+// becomeAWS replaces this process by awsProgram: the program beside this one, or one built from the
+// checkout that the working directory is in. It returns only if it fails, or
 // with the other program's exit code on a system that cannot replace a process.
 func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
-	path, err := a.findAWS(ctx)
+	name := awsProgram
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	self, err := os.Executable()
 	if err != nil {
 		return 0, err
+	}
+	path := filepath.Join(filepath.Dir(self), name)
+	if !standalone.IsThere(path) {
+		top, err := a.Checkout()
+		if err != nil {
+			err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither beside %s nor in a checkout here", name, filepath.Base(self))
+			return 0, WithHint(err, "go install ./cmd/... in a checkout's folder")
+		}
+		if path, err = a.buildAWS(ctx, top, name); err != nil {
+			return 0, err
+		}
 	}
 	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), builtEnv+"="+BuiltOf(), programEnv+"="+a.program))
 }
@@ -90,28 +106,6 @@ func checkBuilt(replaced, own string) error {
 	}
 	err := problem.New(problem.Conflict, "vacancy was built from %.40s, and %s beside it from %.40s", replaced, awsProgram, own)
 	return WithHint(err, "go install ./cmd/... in a checkout's folder")
-}
-
-// findAWS returns the path of awsProgram: beside this program, or built from the
-// checkout that the working directory is in.
-func (a *App) findAWS(ctx context.Context) (string, error) {
-	name := awsProgram
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	if path := filepath.Join(filepath.Dir(self), name); standalone.IsThere(path) {
-		return path, nil
-	}
-	top, err := a.Checkout()
-	if err != nil {
-		err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither beside %s nor in a checkout here", name, filepath.Base(self))
-		return "", WithHint(err, "go install ./cmd/... in a checkout's folder")
-	}
-	return a.buildAWS(ctx, top, name)
 }
 
 // buildAWS builds awsProgram from a checkout. The compiler's own cache makes a

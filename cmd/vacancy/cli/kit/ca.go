@@ -63,11 +63,14 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 		return problem.New(problem.Usage, "%s: %s: %s", name, path, fmt.Sprintf(format, args...))
 	}
 	b, err := os.ReadFile(path)
+	var file *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return problem.New(problem.NotFound, "%s: there is no file %s", name, path)
+	case errors.As(err, &file):
+		return refused("%s", file.Err) // without the file's name, which refused adds
 	case err != nil:
-		return refused("%s", cause(err))
+		return refused("%s", err)
 	}
 	added := 0
 	for rest := b; ; {
@@ -95,15 +98,6 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 		return WithHint(refused("expected certificates in PEM, got one in DER"), "openssl x509 -inform der -in %s -out ca.pem", ShellWord(path))
 	}
 	return refused("expected certificates in PEM, which begin with -----BEGIN CERTIFICATE-----, got another text")
-}
-
-// cause is an error of a file without the file's name.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // certificateHint returns the hint for an error of a host's certificate, or "".

@@ -58,25 +58,6 @@ func argumentsOf(use string) (least, most int) {
 // ofOperator are the words of usage lines that name something of the operator's own host.
 var ofOperator = []string{"VACANT", "CHILD", "PARENT", "FROM", "TO", "TENANT"}
 
-// refuseURL refuses a URL in the place of a name on the operator's own host, or in a command that
-// takes no arguments: the vacant may be of somebody else's host, and only its operator can do this.
-func refuseURL(cmd *cobra.Command, args []string) error {
-	words := strings.Fields(cmd.Use)[1:]
-	_, most := argumentsOf(cmd.Use)
-	for i, arg := range args {
-		named := i < len(words) && slices.Contains(ofOperator, strings.Trim(words[i], "[]"))
-		if !IsURL(arg) || !named && (most != 0 || cmd.HasSubCommands()) {
-			continue
-		}
-		err := problem.New(problem.Usage, "%q is a URL, and %s is a command of a host's operator, who names a vacant by its name or id", Clip(arg, 200), cmd.CommandPath())
-		if strings.Contains(arg, "/v/") {
-			return WithHint(err, "vacancy card %s, or another command for callers: call, snippet, receipt", ShellWord(arg))
-		}
-		return WithHint(err, "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY", cmd.CommandPath(), ShellWord(arg))
-	}
-	return nil
-}
-
 // OptionalArgument returns the only argument, or "" without one.
 func OptionalArgument(args []string) string {
 	if len(args) == 0 {
@@ -89,8 +70,20 @@ func OptionalArgument(args []string) string {
 // unlimited) and shows the usage.
 func Arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := refuseURL(cmd, args); err != nil {
-			return err
+		// A URL in the place of a name on the operator's own host, or for a command without arguments, is refused:
+		// the vacant may be on another host, and only the operator of that host can run the command for it.
+		words := strings.Fields(cmd.Use)[1:]
+		_, limit := argumentsOf(cmd.Use)
+		for i, arg := range args {
+			isNamed := i < len(words) && slices.Contains(ofOperator, strings.Trim(words[i], "[]"))
+			if !IsURL(arg) || !isNamed && (limit != 0 || cmd.HasSubCommands()) {
+				continue
+			}
+			err := problem.New(problem.Usage, "%q is a URL, and %s is a command of a host's operator, who names a vacant by its name or id", Clip(arg, 200), cmd.CommandPath())
+			if strings.Contains(arg, "/v/") {
+				return WithHint(err, "vacancy card %s, or another command for callers: call, snippet, receipt", ShellWord(arg))
+			}
+			return WithHint(err, "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY", cmd.CommandPath(), ShellWord(arg))
 		}
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil

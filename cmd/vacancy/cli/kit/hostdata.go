@@ -57,31 +57,9 @@ func NoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
 // data.
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	line := a.ProgressLine()
-	c.Upgrading = a.showUpgrade(line)
-	defer line.Clear()
-	c.WrapStore, c.Version, c.Now, c.Rand, c.Disk = a.Seams.WrapStore, Version(), a.Now, a.Rand, a.Seams.Disk
-	host, err := standalone.Open(c)
-	if earlier := new(bolt.EarlierError); errors.As(err, &earlier) {
-		err = WithHint(err, "vacancy dev, or vacancy serve, without --no-upgrade; or vacancy data show")
-	}
-	if errors.Is(err, syscall.EROFS) {
-		err = WithHint(err, "cp -r %s COPY    # then the same command with --data COPY", ShellWord(c.Dir))
-	}
-	if problem.Is(err, problem.Damaged) && !c.New {
-		err = WithHint(err, "vacancy restore FILE, from a backup, or vacancy dev --new for another host")
-	}
-	return host, err
-}
-
-// upgradeShown is the time after which an upgrade shows how far it is.
-const upgradeShown = time.Second
-
-// showUpgrade returns a function that shows an upgrade: a line before it, a line that is overwritten,
-// and a line after it.
-func (a *App) showUpgrade(line *ProgressLine) func(standalone.Upgrading) {
 	var mu sync.Mutex
-	var next time.Time
-	return func(u standalone.Upgrading) {
+	var next time.Time // time of the next progress
+	c.Upgrading = func(u standalone.Upgrading) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()
@@ -100,4 +78,20 @@ func (a *App) showUpgrade(line *ProgressLine) func(standalone.Upgrading) {
 			line.Show("%s: %d done", u.Step, u.Done)
 		}
 	}
+	defer line.Clear()
+	c.WrapStore, c.Version, c.Now, c.Rand, c.Disk = a.Seams.WrapStore, Version(), a.Now, a.Rand, a.Seams.Disk
+	host, err := standalone.Open(c)
+	if earlier := new(bolt.EarlierError); errors.As(err, &earlier) {
+		err = WithHint(err, "vacancy dev, or vacancy serve, without --no-upgrade; or vacancy data show")
+	}
+	if errors.Is(err, syscall.EROFS) {
+		err = WithHint(err, "cp -r %s COPY    # then the same command with --data COPY", ShellWord(c.Dir))
+	}
+	if problem.Is(err, problem.Damaged) && !c.New {
+		err = WithHint(err, "vacancy restore FILE, from a backup, or vacancy dev --new for another host")
+	}
+	return host, err
 }
+
+// upgradeShown is the time after which an upgrade shows how far it is.
+const upgradeShown = time.Second

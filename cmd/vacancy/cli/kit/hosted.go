@@ -108,35 +108,30 @@ func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, wha
 		return nil, err
 	}
 	if identity.IsShort(what) {
-		return a.shortTarget(ctx, web, public, what)
+		client := &registryclient.Client{Transport: a.Carried(public, a.HTTP(0)), URL: public}
+		found, err := client.Search(ctx, registryclient.Query{ShortID: what, Limit: 2})
+		if err != nil {
+			return nil, err
+		}
+		var fit []identity.ID
+		for i := range found.Matches {
+			if id := found.Matches[i].ID; id.Short() == what {
+				fit = append(fit, id)
+			}
+		}
+		switch len(fit) {
+		case 0:
+			return nil, problem.New(problem.NotFound, "the host at %s has published no vacant whose id begins with %s; others are found by their whole id", public, what)
+		case 1:
+			t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+fit[0].String())
+			return &t, err
+		}
+		return nil, problem.New(problem.Usage, "%s is the beginning of several ids: %s, %s", what, fit[0], fit[1])
 	}
 	if isID(what) {
 		return nil, problem.New(problem.NotFound, "vacant %.12s is not hosted at %s, or only its parent may call it", what, public)
 	}
 	return nil, WithHint(problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public), "vacancy search --registry %s", public)
-}
-
-// shortTarget finds a published vacant by its short id.
-func (a *App) shortTarget(ctx context.Context, web dispatch.Getter, public, short string) (*dispatch.Target, error) {
-	client := &registryclient.Client{Transport: a.Carried(public, a.HTTP(0)), URL: public}
-	found, err := client.Search(ctx, registryclient.Query{ShortID: short, Limit: 2})
-	if err != nil {
-		return nil, err
-	}
-	var fit []identity.ID
-	for i := range found.Matches {
-		if id := found.Matches[i].ID; id.Short() == short {
-			fit = append(fit, id)
-		}
-	}
-	switch len(fit) {
-	case 0:
-		return nil, problem.New(problem.NotFound, "the host at %s has published no vacant whose id begins with %s; others are found by their whole id", public, short)
-	case 1:
-		t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+fit[0].String())
-		return &t, err
-	}
-	return nil, problem.New(problem.Usage, "%s is the beginning of several ids: %s, %s", short, fit[0], fit[1])
 }
 
 // shownTarget is the target of a vacant found by the admin API.

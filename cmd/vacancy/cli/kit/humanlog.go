@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -100,23 +101,6 @@ func (e *LogEvent) isRepeat() bool {
 	return false
 }
 
-// vacant returns the vacant's name, or its short id if it has no name.
-func (e *LogEvent) vacant() string {
-	if name := TextOf(e.Fields[FieldVacant]); name != "" {
-		return name
-	}
-	_, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
-	return to
-}
-
-func (e *LogEvent) caller() string {
-	if name := TextOf(e.Fields[fieldCaller]); name != "" {
-		return name
-	}
-	from, _, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
-	return from
-}
-
 // Line is e for people, on w.
 func (e *LogEvent) Line(w io.Writer) string {
 	var b strings.Builder
@@ -141,7 +125,9 @@ func (e *LogEvent) Line(w io.Writer) string {
 			what += " " + text
 		}
 	}
-	fmt.Fprintf(&b, "%s -> %s  %s", Printable(e.caller()), Printable(e.vacant()), Printable(what))
+	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">") // short ids, for those without a name
+	caller, vacant := cmp.Or(TextOf(e.Fields[fieldCaller]), from), cmp.Or(TextOf(e.Fields[FieldVacant]), to)
+	fmt.Fprintf(&b, "%s -> %s  %s", Printable(caller), Printable(vacant), Printable(what))
 	if verdict != "" { // a line without a verdict tells what the agent did, not how the call ended
 		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, e.outcome() == problem.Answered, Printable(verdict)), TextOf(e.Fields["ms"]))
 	}

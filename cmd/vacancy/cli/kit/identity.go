@@ -57,10 +57,7 @@ func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
 	if err != nil {
 		return Signer{}, err
 	}
-	if as == "" {
-		as = a.Env["VACANCY_AS"]
-	}
-	if as != "" {
+	if as = cmp.Or(as, a.Env["VACANCY_AS"]); as != "" {
 		id, err := a.OpenIdentity(h, as)
 		return Signer{Identity: id}, err
 	}

@@ -26,10 +26,7 @@ func RegistryFlag(fs *pflag.FlagSet, url *string) {
 // host of $VACANCY_HOST, or the local host.
 func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, error) {
 	if given == "" && w.Host == "" {
-		given = a.Env["VACANCY_REGISTRY"]
-		if given == "" {
-			given = a.Env["VACANT_REGISTRY_URL"]
-		}
+		given = cmp.Or(a.Env["VACANCY_REGISTRY"], a.Env["VACANT_REGISTRY_URL"])
 	}
 	if given != "" {
 		return registryclient.CheckURL(given)

@@ -61,7 +61,12 @@ func (s *screen) flush() {
 func escapeScreen(b []byte) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
-		if n := plainLen(b); n > 0 {
+		// Nearly all output is printable ASCII, and a log may have thousands of lines in a second.
+		n := bytes.IndexFunc(b, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
+		if n < 0 {
+			n = len(b)
+		}
+		if n > 0 {
 			out.Write(b[:n])
 			b = b[n:]
 			continue
@@ -80,16 +85,6 @@ func escapeScreen(b []byte) (text string, rest []byte) {
 		b = b[n:]
 	}
 	return out.String(), nil
-}
-
-// plainLen returns the length of the text at the beginning of b that has only printable ASCII, tabs
-// and line ends. Nearly all output is such text, and a log may have thousands of lines in a second.
-func plainLen(b []byte) int {
-	n := bytes.IndexFunc(b, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
-	if n < 0 {
-		return len(b)
-	}
-	return n
 }
 
 // ownEscape returns the length of the own escape at the beginning of b, or 0. whole is false if b may

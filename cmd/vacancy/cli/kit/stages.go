@@ -14,7 +14,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -74,6 +73,20 @@ func (a *App) stageRecord(name string) (stage.Record, error) {
 	return rec, err
 }
 
+// StageOrName is the record of the stage in the flag; for a stage not deployed
+// from here, only its name.
+func (a *App) StageOrName(flag string) (stage.Record, error) {
+	name, err := a.StageName(flag)
+	if err != nil {
+		return stage.Record{}, err
+	}
+	rec, err := a.stageRecord(name)
+	if problem.Is(err, problem.NotFound) {
+		return stage.Record{Stage: name}, nil
+	}
+	return rec, err
+}
+
 // OpenStage returns a stage's record and account. For a stage without a record, deployed
 // from elsewhere, the record has only the stage's name and the account and Region of the
 // current credentials.
@@ -93,18 +106,12 @@ func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.C
 	if rec.Stage == "" {
 		return stage.Record{Stage: name, Region: c.Region(), Account: who.Account}, c, nil
 	}
-	return rec, c, sameAccount(rec, who.Account, c.Region())
-}
-
-// sameAccount refuses to take one account's stage for another's: names are the
-// same everywhere.
-func sameAccount(rec stage.Record, account, region string) error {
-	if rec.Account == account && rec.Region == region {
-		return nil
+	if rec.Account != who.Account || rec.Region != c.Region() { // the stage of that name in another account
+		err := problem.New(problem.Conflict, "stage %s was deployed in account %s, Region %s; these credentials are for account %s, Region %s",
+			rec.Stage, rec.Account, rec.Region, who.Account, c.Region())
+		return rec, c, WithHint(err, "AWS_PROFILE or AWS_REGION of that account, or another --stage")
 	}
-	err := problem.New(problem.Conflict, "stage %s was deployed in account %s, Region %s; these credentials are for account %s, Region %s",
-		rec.Stage, rec.Account, rec.Region, account, region)
-	return WithHint(err, "AWS_PROFILE or AWS_REGION of that account, or another --stage")
+	return rec, c, nil
 }
 
 // StackNames are the stacks of a stage in deployment order.
@@ -119,11 +126,6 @@ func StackNames(stageName string) []string {
 // handlerTime bounds one request to a deployed handler: more than its
 // function's timeout.
 const handlerTime = time.Minute
-
-// AdminClient is the admin API of a deployed stage, with the operator's key.
-func (a *App) AdminClient(rec stage.Record) *admin.Client {
-	return &admin.Client{HTTP: a.KeyedClient(rec.OperatorKey), URL: rec.AdminURL}
-}
 
 // KeyedClient sends a key of the operator or of an account with each request, or no header
 // for an empty key. It follows no redirect, so the key goes nowhere else.

@@ -34,7 +34,12 @@ func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Whe
 	}
 	switch {
 	case len(readings) > 1:
-		return dispatch.Target{}, ambiguous(what, readings, hosted)
+		err := problem.New(problem.Usage, "%q may be %s", what, strings.Join(readings, ", or "))
+		file := "." + string(filepath.Separator) + what
+		if hosted == nil {
+			return dispatch.Target{}, WithHint(err, "vacancy call %s, for the file", file)
+		}
+		return dispatch.Target{}, WithHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hosted.URL)
 	case c != nil:
 		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: what}, nil
 	case url:
@@ -49,15 +54,6 @@ func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Whe
 		return dispatch.Target{}, fileErr
 	}
 	return dispatch.Target{}, err
-}
-
-func ambiguous(what string, readings []string, hosted *dispatch.Target) error {
-	err := problem.New(problem.Usage, "%q may be %s", what, strings.Join(readings, ", or "))
-	file := "." + string(filepath.Separator) + what
-	if hosted == nil {
-		return WithHint(err, "vacancy call %s, for the file", file)
-	}
-	return WithHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hosted.URL)
 }
 
 // IsURL reports whether s begins like an http or https URL.

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -43,4 +44,11 @@ func Version() string {
 		commit = " " + b.Commit[:min(12, len(b.Commit))]
 	}
 	return fmt.Sprintf("vacancy %s%s %s %s", b.Version, commit, b.Go, b.System)
+}
+
+// BuiltOf is the commit or release that this command was built from, "" if
+// unknown.
+func BuiltOf() string {
+	b := Build()
+	return cmp.Or(b.Commit[:min(12, len(b.Commit))], strings.TrimSuffix(b.Version, "(devel)"))
 }

@@ -68,13 +68,6 @@ type RemoteHost struct {
 	tenant bool
 }
 
-// asTenant takes a key of an account for the operator's, unless there is one.
-func (e *RemoteHost) asTenant(key string) {
-	if key != "" && e.given == "" && e.Record.OperatorKey == "" {
-		e.given, e.tenant = stage.Key(key), true
-	}
-}
-
 // IsLocal reports whether w chooses the host over a data directory.
 func (w Where) IsLocal(a *App) bool {
 	at, err := a.Find(w)
@@ -94,10 +87,7 @@ func ShellWord(s string) string { return snippet.ShellWord(s) }
 
 // Find determines w's host: nil for a data directory.
 func (a *App) Find(w Where) (*RemoteHost, error) {
-	host := w.Host
-	if host == "" {
-		host = a.Env["VACANCY_HOST"]
-	}
+	host := cmp.Or(w.Host, a.Env["VACANCY_HOST"])
 	if host == "" || host == HostLocal {
 		if w.Stage != "" {
 			return nil, problem.New(problem.Usage, "--stage goes with --host aws")
@@ -112,7 +102,19 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 		return nil, err
 	}
 	if host == HostAWS {
-		return a.stageHost(w.Stage, given)
+		name, err := a.StageName(w.Stage)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := a.Stages()
+		if err != nil {
+			return nil, err
+		}
+		found, err := rec.Read(name) // a missing record is an error only when it is needed
+		if err != nil && !problem.Is(err, problem.NotFound) {
+			return nil, err
+		}
+		return &RemoteHost{AWS: true, Stage: name, Record: found, given: given}, nil
 	}
 	if w.Stage != "" {
 		return nil, problem.New(problem.Usage, "--stage goes with --host aws")
@@ -132,24 +134,6 @@ func (a *App) Find(w Where) (*RemoteHost, error) {
 	return &RemoteHost{Stage: found.Stage, Record: found, given: given}, err
 }
 
-// stageHost is the host of a stage. A missing record is an error only when it
-// is needed.
-func (a *App) stageHost(name string, given stage.Key) (*RemoteHost, error) {
-	name, err := a.StageName(name)
-	if err != nil {
-		return nil, err
-	}
-	rec, err := a.Stages()
-	if err != nil {
-		return nil, err
-	}
-	found, err := rec.Read(name)
-	if err != nil && !problem.Is(err, problem.NotFound) {
-		return nil, err
-	}
-	return &RemoteHost{AWS: true, Stage: name, Record: found, given: given}, nil
-}
-
 // URLOf is the URL of one of the host's handlers.
 func (e *RemoteHost) URLOf(url string) (string, error) {
 	if url != "" {
@@ -167,10 +151,7 @@ func (e *RemoteHost) keyed(at string) (string, stage.Key, error) {
 	if err != nil {
 		return "", "", err
 	}
-	key := e.given
-	if key == "" {
-		key = e.Record.OperatorKey
-	}
+	key := cmp.Or(e.given, e.Record.OperatorKey)
 	u, err := url.Parse(at)
 	if err != nil {
 		return "", "", problem.Wrap(problem.Usage, err, "%.200q is not a URL", at)
