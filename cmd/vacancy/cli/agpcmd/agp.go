@@ -35,7 +35,13 @@ func agpCommand(a *kit.App) *cobra.Command {
 $VACANCY_KEY needs a tier ("vacancy keys create --tier"). A booking costs money and needs the
 tier pro or enterprise; everything else is free.`,
 		Example: "  vacancy agp ping\n  vacancy agp search \"sunset dinner\" --location canggu\n  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2",
-	}, agpPingCommand(a), agpSearchCommand(a), agpVenuesCommand(a), agpConfirmCommand(a), agpStatusCommand(a))
+	},
+		sendCommand(a, &cobra.Command{Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping"}, "network.ping",
+			func([]string) (map[string]any, error) { return map[string]any{}, nil },
+			func(w io.Writer, r agp.Ping) {
+				fmt.Fprintf(w, "%s as %s, tier %s: %d venues\n", r.Status, kit.Printable(r.Agent), r.Tier, r.Venues)
+			}),
+		agpSearchCommand(a), agpVenuesCommand(a), agpConfirmCommand(a), agpStatusCommand(a))
 }
 
 // agpClient is the client of the key in the environment.
@@ -96,13 +102,6 @@ func givenOnly(texts map[string]string) map[string]any {
 	return payload
 }
 
-func agpPingCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping"}
-	return sendCommand(a, cmd, "network.ping", func([]string) (map[string]any, error) { return map[string]any{}, nil }, func(w io.Writer, r agp.Ping) {
-		fmt.Fprintf(w, "%s as %s, tier %s: %d venues\n", r.Status, kit.Printable(r.Agent), r.Tier, r.Venues)
-	})
-}
-
 func printVenues(w io.Writer, all []agp.Venue) {
 	kit.Table(w, "no venues", all, func(v agp.Venue) []any {
 		return []any{v.Slug, fmt.Sprintf("%s, %s in %s", v.Name, v.Category, v.Location), kit.FormatIf(!v.Live, "not reached now")}
@@ -137,14 +136,6 @@ func agpVenuesCommand(a *kit.App) *cobra.Command {
 			fmt.Fprintf(w, "more: --cursor %s\n", kit.Printable(*r.Next))
 		}
 	})
-}
-
-func printConfirm(w io.Writer, r agp.Confirm) {
-	fmt.Fprintf(w, "booking %s at %s: %s\n", kit.Printable(r.Booking), kit.Printable(r.Venue.Name), kit.Printable(r.Status))
-	if r.Metered != nil {
-		kit.Members(w, "cost", "$"+r.Metered.Amount)
-	}
-	kit.Members(w, "venue", kit.FormatIf(r.VenuePrice != "", "up to $%s", r.VenuePrice), "result", string(r.Result), "answer cut", r.Cut)
 }
 
 func agpConfirmCommand(a *kit.App) *cobra.Command {
@@ -183,7 +174,13 @@ price charges for its answer, too: the most that it charges is held until the an
 			payload["input"] = json.RawMessage(input)
 		}
 		return payload, nil
-	}, printConfirm)
+	}, func(w io.Writer, r agp.Confirm) {
+		fmt.Fprintf(w, "booking %s at %s: %s\n", kit.Printable(r.Booking), kit.Printable(r.Venue.Name), kit.Printable(r.Status))
+		if r.Metered != nil {
+			kit.Members(w, "cost", "$"+r.Metered.Amount)
+		}
+		kit.Members(w, "venue", kit.FormatIf(r.VenuePrice != "", "up to $%s", r.VenuePrice), "result", string(r.Result), "answer cut", r.Cut)
+	})
 }
 
 type networkStatus struct {

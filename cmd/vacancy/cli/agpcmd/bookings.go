@@ -16,6 +16,26 @@ import (
 )
 
 func bookingsCommand(a *kit.App) *cobra.Command {
+	var venue string
+	list := kit.Operation[agp.BookingList, agp.Bookings]{
+		Use:     "list",
+		Short:   "List bookings",
+		Example: "  vacancy bookings list --venue warung-sunset",
+		Op:      agp.ListBookings.For(isOperator(a)),
+		API:     &bookingsAPI{},
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
+		},
+		Request: func(kit.Asked) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
+		Next: func(in *agp.BookingList, all *agp.Bookings, page agp.Bookings) bool {
+			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next
+			return page.Next != ""
+		},
+		Object: func(all agp.Bookings) any {
+			return map[string]any{"bookings": append([]agp.Booking{}, all.Bookings...)} // [] if empty
+		},
+		Print: printBookings,
+	}.Command(a)
 	cmd := a.Parent(&cobra.Command{
 		Use:   "bookings",
 		Short: "Show bookings, and answer bookings of your venues",
@@ -26,13 +46,36 @@ the bookings of the account's other keys, and answers for the venues of the tena
 "vacancy bookings" lists them.`,
 		Example: "  vacancy bookings\n  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
 	},
-		bookingsListCommand(a), bookingsShowCommand(a), bookingsCancelCommand(a),
+		list,
+		kit.Operation[agp.OneBooking, agp.Booking]{
+			Use:     "show BOOKING",
+			Short:   "Show a booking and its history",
+			Example: "  vacancy bookings show BOOKING",
+			Op:      agp.GetBooking.For(isOperator(a)),
+			API:     &bookingsAPI{},
+			Request: func(q kit.Asked) (agp.OneBooking, error) { return agp.OneBooking{ID: q.Args[0]}, nil },
+			Print:   printBooking,
+		}.Command(a),
+		kit.Operation[agp.Cancelling, agp.Booking]{
+			Use:     "cancel BOOKING",
+			Short:   "Cancel a booking that your key has made",
+			Example: "  VACANCY_KEY=agnt_live_… vacancy bookings cancel BOOKING",
+			Op:      agp.CancelBooking,
+			API:     &bookingsAPI{},
+			Request: func(q kit.Asked) (in agp.Cancelling, err error) {
+				if isOperator(a) {
+					err = errNoTierKey()
+				}
+				in.ID = q.Args[0]
+				return in, err
+			},
+			Print: printBooking,
+		}.Command(a),
 		bookingsMoveCommand(a, "accept", "Accept a booking, for its venue", booking.Accepted),
 		bookingsMoveCommand(a, "reject", "Reject a booking, for its venue", booking.Rejected),
 		bookingsMoveCommand(a, "complete", "Mark a booking as completed", booking.Completed),
 		bookingsMoveCommand(a, "no-show", "Mark a booking whose guest did not come", booking.NoShow),
 	)
-	list := bookingsListCommand(a)
 	cmd.Flags().AddFlagSet(list.Flags())
 	cmd.RunE = list.RunE
 	return cmd
@@ -71,29 +114,6 @@ func printBookings(w io.Writer, all agp.Bookings) {
 	})
 }
 
-func bookingsListCommand(a *kit.App) *cobra.Command {
-	var venue string
-	return kit.Operation[agp.BookingList, agp.Bookings]{
-		Use:     "list",
-		Short:   "List bookings",
-		Example: "  vacancy bookings list --venue warung-sunset",
-		Op:      agp.ListBookings.For(isOperator(a)),
-		API:     &bookingsAPI{},
-		Flags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
-		},
-		Request: func(kit.Asked) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
-		Next: func(in *agp.BookingList, all *agp.Bookings, page agp.Bookings) bool {
-			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next
-			return page.Next != ""
-		},
-		Object: func(all agp.Bookings) any {
-			return map[string]any{"bookings": append([]agp.Booking{}, all.Bookings...)} // [] if empty
-		},
-		Print: printBookings,
-	}.Command(a)
-}
-
 func printBooking(w io.Writer, r agp.Booking) {
 	printBookings(w, agp.Bookings{Bookings: []agp.Booking{r}})
 	kit.Members(w, "reason", r.Reason, "guest", string(r.Guest), "notes", r.Notes, "input", string(r.Input), "result", string(r.Result),
@@ -107,18 +127,6 @@ func printBooking(w io.Writer, r agp.Booking) {
 	}
 }
 
-func bookingsShowCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[agp.OneBooking, agp.Booking]{
-		Use:     "show BOOKING",
-		Short:   "Show a booking and its history",
-		Example: "  vacancy bookings show BOOKING",
-		Op:      agp.GetBooking.For(isOperator(a)),
-		API:     &bookingsAPI{},
-		Request: func(q kit.Asked) (agp.OneBooking, error) { return agp.OneBooking{ID: q.Args[0]}, nil },
-		Print:   printBooking,
-	}.Command(a)
-}
-
 func bookingsMoveCommand(a *kit.App, use, short string, to booking.State) *cobra.Command {
 	var reason string
 	return kit.Operation[agp.Moving, agp.Booking]{
@@ -130,24 +138,6 @@ func bookingsMoveCommand(a *kit.App, use, short string, to booking.State) *cobra
 		Flags:   func(fs *pflag.FlagSet) { fs.StringVar(&reason, "reason", "", "why, for the guest") },
 		Request: func(q kit.Asked) (agp.Moving, error) {
 			return agp.Moving{OneBooking: agp.OneBooking{ID: q.Args[0]}, Body: agp.Move{To: string(to), Reason: reason}}, nil
-		},
-		Print: printBooking,
-	}.Command(a)
-}
-
-func bookingsCancelCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[agp.Cancelling, agp.Booking]{
-		Use:     "cancel BOOKING",
-		Short:   "Cancel a booking that your key has made",
-		Example: "  VACANCY_KEY=agnt_live_… vacancy bookings cancel BOOKING",
-		Op:      agp.CancelBooking,
-		API:     &bookingsAPI{},
-		Request: func(q kit.Asked) (in agp.Cancelling, err error) {
-			if isOperator(a) {
-				err = errNoTierKey()
-			}
-			in.ID = q.Args[0]
-			return in, err
 		},
 		Print: printBooking,
 	}.Command(a)

@@ -15,21 +15,17 @@ import (
 )
 
 func listingCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
-		Use:     "listing",
-		Short:   "Describe a vacant as a venue that can be booked by AGP",
-		Long:    `Describe a published vacant as a venue. AGP clients find it by this description and see it.`,
-		Example: "  vacancy listing set clerk --slug clerk --category office --location zurich",
-	}, listingSetCommand(a))
-}
-
-func listingSetCommand(a *kit.App) *cobra.Command {
 	var slug, name, category, location, hours string
 	var areas []string
 	var bookable bool
 	var capacity, referral int64
 	var asked kit.Asked
-	return kit.Operation[admin.With[admin.Publication], admin.Published]{
+	return a.Parent(&cobra.Command{
+		Use:     "listing",
+		Short:   "Describe a vacant as a venue that can be booked by AGP",
+		Long:    `Describe a published vacant as a venue. AGP clients find it by this description and see it.`,
+		Example: "  vacancy listing set clerk --slug clerk --category office --location zurich",
+	}, kit.Operation[admin.With[admin.Publication], admin.Published]{
 		Use:   "set VACANT",
 		Short: "Set the description of a venue",
 		Long: `Set the description of a published vacant as a venue. Values that are not given do not
@@ -79,7 +75,7 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 				}
 			}
 		},
-	}.Command(a)
+	}.Command(a))
 }
 
 // given returns the value of a flag, or nil if the flag was not given.
