@@ -36,8 +36,83 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
   vacancy account show acme
   VACANCY_KEY=vac_live_… vacancy account show`,
 	},
-		accountOpenCommand(a), accountListCommand(a), accountShowCommand(a), accountLogCommand(a),
-		accountLinkCommand(a), accountUnlinkCommand(a), accountCapCommand(a), accountLineCommand(a), accountAdjustCommand(a),
+		accountOpenCommand(a),
+		kit.Operation[account.List, account.Page]{
+			Use:     "list",
+			Short:   "List the accounts of a host",
+			Example: "  vacancy account list --json",
+			Op:      account.ListAccounts,
+			Next: func(in *account.List, all *account.Page, page account.Page) bool {
+				all.Accounts, in.Cursor = append(all.Accounts, page.Accounts...), page.Next
+				return page.Next != ""
+			},
+			Object: func(all account.Page) any {
+				return map[string]any{"accounts": append([]account.Account{}, all.Accounts...)} // [] if empty
+			},
+			Print: func(w io.Writer, page account.Page) {
+				all, total := page.Accounts, account.Account{Account: billing.Account{Tenant: "total"}}
+				for _, one := range all {
+					total.Balance += one.Balance
+				}
+				if len(all) > 1 {
+					all = append(slices.Clone(all), total)
+				}
+				kit.Table(w, "no accounts", all, func(one account.Account) []any {
+					return []any{one.Tenant, one.Balance, one.ID, kit.FormatIf(one.Suspended, "suspended")}
+				})
+			},
+		}.Command(a),
+		kit.Operation[account.One, account.Account]{
+			Use:     "show [TENANT]",
+			Short:   "Show an account, its balance and its links",
+			Example: "  vacancy account show acme\n  VACANCY_KEY=vac_live_… vacancy account show --host https://agents.example.org",
+			Op:      account.ShowAccount,
+			API:     kit.AccountAPI(),
+			Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
+			Print:   showAccount(a),
+		}.Command(a),
+		kit.Operation[account.ChangeList, account.Changes]{
+			Use:     "log [TENANT]",
+			Short:   "Show the changes of an account, without its calls",
+			Example: "  vacancy account log acme",
+			Op:      account.ListChanges,
+			API:     kit.AccountAPI(),
+			Request: func(q kit.Asked) (account.ChangeList, error) {
+				return account.ChangeList{One: q.Account(), From: 1}, nil
+			},
+			Next: func(in *account.ChangeList, all *account.Changes, page account.Changes) bool {
+				all.Changes, in.From = append(all.Changes, page.Changes...), page.Next
+				return len(page.Changes) > 0
+			},
+			Object: func(all account.Changes) any {
+				return map[string]any{"changes": append([]account.Change{}, all.Changes...)} // [] if empty
+			},
+			Print: func(w io.Writer, all account.Changes) {
+				names := a.OwnNames()
+				for _, c := range all.Changes {
+					more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, madeBy(c.MadeBy)}, c.Keys...)
+					for _, caller := range c.Callers {
+						more = append(more, names.OfText(caller))
+					}
+					fmt.Fprintf(w, "%4d  %s  %-11s %12s  %s\n", c.Position, c.At.Format("2006-01-02T15:04:05Z"), kit.Printable(string(c.Kind)), kit.FormatIf(c.Amount != 0, "%s", c.Amount), kit.Printable(kit.Join(", ", more...)))
+				}
+			},
+		}.Command(a),
+		accountLinkCommand(a), accountUnlinkCommand(a),
+		kit.Operation[account.With[account.Limit], account.Account]{
+			Use:     "cap TENANT DOLLARS",
+			Short:   "Set the daily cap of an account",
+			Long:    `Set the most money that the calls of an account may hold in a UTC day; 0 removes the cap.`,
+			Example: "  vacancy account cap acme 50",
+			Op:      account.SetCap,
+			API:     kit.AccountAPI(),
+			Request: func(q kit.Asked) (account.With[account.Limit], error) {
+				n, err := kit.MicroDollars("DOLLARS", q.Args[0])
+				return account.About(q.Account(), account.Limit{Amount: money.Amount(n)}), err
+			},
+			Print: showAccount(a),
+		}.Command(a),
+		accountLineCommand(a), accountAdjustCommand(a),
 		accountSuspendCommand(a, "suspend", "Suspend an account: its calls are refused from then on", suspendLong, account.SuspendAccount),
 		accountSuspendCommand(a, "resume", "End the suspension of an account", "", account.ResumeAccount), accountPayCommand(a),
 	)
@@ -89,79 +164,6 @@ time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 			return op.Of(account.Opening{Tenant: q.Args[0], Shards: shards}), nil
 		},
 		Print: showAccount(a),
-	}.Command(a)
-}
-
-func printAccounts(w io.Writer, page account.Page) {
-	all, total := page.Accounts, account.Account{Account: billing.Account{Tenant: "total"}}
-	for _, one := range all {
-		total.Balance += one.Balance
-	}
-	if len(all) > 1 {
-		all = append(slices.Clone(all), total)
-	}
-	kit.Table(w, "no accounts", all, func(one account.Account) []any {
-		return []any{one.Tenant, one.Balance, one.ID, kit.FormatIf(one.Suspended, "suspended")}
-	})
-}
-
-func accountListCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.List, account.Page]{
-		Use:     "list",
-		Short:   "List the accounts of a host",
-		Example: "  vacancy account list --json",
-		Op:      account.ListAccounts,
-		Next: func(in *account.List, all *account.Page, page account.Page) bool {
-			all.Accounts, in.Cursor = append(all.Accounts, page.Accounts...), page.Next
-			return page.Next != ""
-		},
-		Object: func(all account.Page) any {
-			return map[string]any{"accounts": append([]account.Account{}, all.Accounts...)} // [] if empty
-		},
-		Print: printAccounts,
-	}.Command(a)
-}
-
-func accountShowCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.One, account.Account]{
-		Use:     "show [TENANT]",
-		Short:   "Show an account, its balance and its links",
-		Example: "  vacancy account show acme\n  VACANCY_KEY=vac_live_… vacancy account show --host https://agents.example.org",
-		Op:      account.ShowAccount,
-		API:     kit.AccountAPI(),
-		Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
-		Print:   showAccount(a),
-	}.Command(a)
-}
-
-func printChanges(w io.Writer, changes []account.Change, names kit.Names) {
-	for _, c := range changes {
-		more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, madeBy(c.MadeBy)}, c.Keys...)
-		for _, caller := range c.Callers {
-			more = append(more, names.OfText(caller))
-		}
-		fmt.Fprintf(w, "%4d  %s  %-11s %12s  %s\n", c.Position, c.At.Format("2006-01-02T15:04:05Z"), kit.Printable(string(c.Kind)), kit.FormatIf(c.Amount != 0, "%s", c.Amount), kit.Printable(kit.Join(", ", more...)))
-	}
-}
-
-func accountLogCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.ChangeList, account.Changes]{
-		Use:     "log [TENANT]",
-		Short:   "Show the changes of an account, without its calls",
-		Example: "  vacancy account log acme",
-		Op:      account.ListChanges,
-		API:     kit.AccountAPI(),
-		Request: func(q kit.Asked) (account.ChangeList, error) {
-			return account.ChangeList{One: q.Account(), From: 1}, nil
-		},
-		Next: func(in *account.ChangeList, all *account.Changes, page account.Changes) bool {
-			all.Changes, in.From = append(all.Changes, page.Changes...), page.Next
-			return len(page.Changes) > 0
-		},
-		Object: func(all account.Changes) any {
-			return map[string]any{"changes": append([]account.Change{}, all.Changes...)} // [] if empty
-		},
-		Print: func(w io.Writer, all account.Changes) { printChanges(w, all.Changes, a.OwnNames()) },
 	}.Command(a)
 }
 
@@ -244,7 +246,24 @@ unless it made the link.`,
 				if len(args) > 0 {
 					return problem.New(problem.Usage, "--as goes without TENANT and CALLER")
 				}
-				return unlinkSelf(a, cmd.Context(), w, as)
+				// The claim of the identity needs no key.
+				base, err := a.HostURL(cmd.Context(), w)
+				if err != nil {
+					return err
+				}
+				c := admin.Client{HTTP: a.KeyedClient(""), URL: base}
+				host, err := account.GetHost.Call(cmd.Context(), c, op.None{})
+				if err != nil {
+					return err
+				}
+				text, err := signClaim(a, cmd.Context(), as, host.ID, "", 0)
+				if err != nil {
+					return err
+				}
+				if _, err := account.LinkCaller.Call(cmd.Context(), c, account.About(account.One{}, account.Claim{Claim: text})); err != nil {
+					return err
+				}
+				return a.Show(doneResult{"no account pays for it any more"})
 			}
 			if len(args) == 0 {
 				self := "NAME"
@@ -274,43 +293,6 @@ unless it made the link.`,
 	cmd.Flags().StringVar(&as, "as", "", "the identity that ends its own link")
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
-}
-
-// unlinkSelf ends the link of an identity by its own claim, which needs no key.
-func unlinkSelf(a *kit.App, ctx context.Context, w kit.Where, as string) error {
-	base, err := a.HostURL(ctx, w)
-	if err != nil {
-		return err
-	}
-	c := admin.Client{HTTP: a.KeyedClient(""), URL: base}
-	host, err := account.GetHost.Call(ctx, c, op.None{})
-	if err != nil {
-		return err
-	}
-	text, err := signClaim(a, ctx, as, host.ID, "", 0)
-	if err != nil {
-		return err
-	}
-	if _, err := account.LinkCaller.Call(ctx, c, account.About(account.One{}, account.Claim{Claim: text})); err != nil {
-		return err
-	}
-	return a.Show(doneResult{"no account pays for it any more"})
-}
-
-func accountCapCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.With[account.Limit], account.Account]{
-		Use:     "cap TENANT DOLLARS",
-		Short:   "Set the daily cap of an account",
-		Long:    `Set the most money that the calls of an account may hold in a UTC day; 0 removes the cap.`,
-		Example: "  vacancy account cap acme 50",
-		Op:      account.SetCap,
-		API:     kit.AccountAPI(),
-		Request: func(q kit.Asked) (account.With[account.Limit], error) {
-			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
-			return account.About(q.Account(), account.Limit{Amount: money.Amount(n)}), err
-		},
-		Print: showAccount(a),
-	}.Command(a)
 }
 
 func accountLineCommand(a *kit.App) *cobra.Command {

@@ -8,10 +8,38 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/awscmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
+
+func keysCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
+		Use:   "keys",
+		Short: "Manage keys of accounts, and the operator key of a deployed host",
+		Long: `A key of an account pays for calls of A2A, and manages the account ("vacancy account").
+
+The operator key opens the admin API of a deployed host and the export that "vacancy
+verify" reads. "vacancy deploy" creates it, shows it once and writes it to
+$VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its hash.`,
+		Example: "  vacancy keys create acme\n  vacancy keys rotate-operator --stage prod",
+	},
+		makeKeyCommand(a),
+		kit.Operation[account.One, account.Keys]{
+			Use:     "list [TENANT]",
+			Short:   "List the keys of an account, without their secrets",
+			Example: "  vacancy keys list acme",
+			Op:      account.ListKeys,
+			API:     kit.AccountAPI(),
+			Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
+			Print: func(w io.Writer, r account.Keys) {
+				kit.Table(w, "no keys", r.Keys, func(k billing.Key) []any { return []any{keyLine(k)} })
+			},
+		}.Command(a),
+		revokeKeyCommand(a), awscmd.RotateOperatorCommand(a),
+	)
+}
 
 func makeKeyCommand(a *kit.App) *cobra.Command {
 	var o billing.KeyOptions
@@ -87,10 +115,6 @@ keys with the scope vacants.`,
 	}.Command(a)
 }
 
-func printKeys(w io.Writer, r account.Keys) {
-	kit.Table(w, "no keys", r.Keys, func(k billing.Key) []any { return []any{keyLine(k)} })
-}
-
 // keyLine describes a key: its id, its start, its scopes, its name, its maker and its bounds.
 func keyLine(k billing.Key) string {
 	const second = "2006-01-02T15:04:05Z"
@@ -110,18 +134,6 @@ func joinScopes(scopes []billing.Scope, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-func listKeysCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.One, account.Keys]{
-		Use:     "list [TENANT]",
-		Short:   "List the keys of an account, without their secrets",
-		Example: "  vacancy keys list acme",
-		Op:      account.ListKeys,
-		API:     kit.AccountAPI(),
-		Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
-		Print:   printKeys,
-	}.Command(a)
-}
-
 // madeBy names the maker of a key or a link, unless it is unknown or the operator.
 func madeBy(maker string) string {
 	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
@@ -131,23 +143,6 @@ func madeBy(maker string) string {
 type revokedKey struct {
 	Keys []billing.Key `json:"keys"`
 	billing.Ended
-}
-
-func printRevocation(w io.Writer, r billing.Revocation, names kit.Names) {
-	fmt.Fprintln(w, kit.Printable(keyLine(r.Key)))
-	if len(r.Ended.Keys)+len(r.Links) > 0 {
-		fmt.Fprintf(w, "ended with it: %s, %s\n", kit.Counted(len(r.Ended.Keys), "key"), kit.Counted(len(r.Links), "link"))
-	}
-	for i := range r.Ended.Keys {
-		fmt.Fprintf(w, "  key   %s\n", kit.Printable(keyLine(r.Ended.Keys[i])))
-	}
-	for _, l := range r.Links {
-		fmt.Fprintf(w, "  link  %s\n", kit.Printable(linkLine(l, names)))
-	}
-	if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
-		fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",
-			kit.Counted(r.KeysWithoutMaker, "key"), kit.Counted(r.LinksWithoutMaker, "link"))
-	}
 }
 
 func revokeKeyCommand(a *kit.App) *cobra.Command {
@@ -172,6 +167,22 @@ id; the command prints how many remain.`,
 			return account.RevokedKey{One: q.Account(), Key: q.Args[0], Only: only}, nil
 		},
 		Object: func(r billing.Revocation) any { return revokedKey{[]billing.Key{r.Key}, r.Ended} },
-		Print:  func(w io.Writer, r billing.Revocation) { printRevocation(w, r, a.OwnNames()) },
+		Print: func(w io.Writer, r billing.Revocation) {
+			names := a.OwnNames()
+			fmt.Fprintln(w, kit.Printable(keyLine(r.Key)))
+			if len(r.Ended.Keys)+len(r.Links) > 0 {
+				fmt.Fprintf(w, "ended with it: %s, %s\n", kit.Counted(len(r.Ended.Keys), "key"), kit.Counted(len(r.Links), "link"))
+			}
+			for i := range r.Ended.Keys {
+				fmt.Fprintf(w, "  key   %s\n", kit.Printable(keyLine(r.Ended.Keys[i])))
+			}
+			for _, l := range r.Links {
+				fmt.Fprintf(w, "  link  %s\n", kit.Printable(linkLine(l, names)))
+			}
+			if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
+				fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",
+					kit.Counted(r.KeysWithoutMaker, "key"), kit.Counted(r.LinksWithoutMaker, "link"))
+			}
+		},
 	}.Command(a)
 }

@@ -21,6 +21,7 @@ import (
 )
 
 func issuerCommand(a *kit.App) *cobra.Command {
+	nameIssuer := func(q kit.Asked) (account.OneIssuer, error) { return account.OneIssuer{ID: q.Args[0]}, nil }
 	return a.Parent(&cobra.Command{
 		Use:   "issuer",
 		Short: "Let tokens of a company's login pay for calls",
@@ -33,7 +34,52 @@ the scope read, the account. Its aud must be the URL that is called, such as
 https://host/v/NAME or a URL below it, or one of --audience.`,
 		Example: "  vacancy issuer add https://login.example.com --tenant acme --require org=acme --cap 1 --most 50\n  vacancy issuer check < token.txt",
 	},
-		issuerAddCommand(a), issuerListCommand(a), issuerShowCommand(a), issuerCheckCommand(a), issuerRemoveCommand(a), issuerForgetCommand(a),
+		issuerAddCommand(a),
+		kit.Operation[op.None, account.Issuers]{
+			Use:     "list",
+			Short:   "List the issuers whose tokens count",
+			Example: "  vacancy issuer list --json",
+			Op:      account.ListIssuers,
+			Print: func(w io.Writer, all account.Issuers) {
+				kit.Table(w, "no issuers", all.Issuers, func(i billing.Issuer) []any { return []any{i.ID, i.Tenant, i.Issuer} })
+			},
+		}.Command(a),
+		kit.Operation[account.OneIssuer, billing.Issuer]{
+			Use:     "show ISSUER",
+			Short:   "Show an issuer, named by its id or its URL",
+			Example: "  vacancy issuer show https://login.example.com",
+			Op:      issuerNamed(account.ShowIssuer),
+			Request: nameIssuer,
+			Print:   printIssuer,
+		}.Command(a),
+		issuerCheckCommand(a),
+		kit.Operation[account.OneIssuer, billing.Issuer]{
+			Use:   "remove ISSUER",
+			Short: "End that tokens of an issuer count",
+			Long: `End that tokens of an issuer count. Its tokens are refused from the next request on, by every
+instance within a second. What they did is kept, and calls that run complete.`,
+			Example: "  vacancy issuer remove https://login.example.com",
+			Op:      issuerNamed(account.RemoveIssuer),
+			Request: nameIssuer,
+			Print: func(w io.Writer, i billing.Issuer) {
+				fmt.Fprintf(w, "tokens of %s no longer count for %s\n", kit.Printable(i.Issuer), kit.Printable(i.Tenant))
+			},
+		}.Command(a),
+		kit.Operation[account.OneSubject, billing.NamedSubject]{
+			Use:   "forget TENANT SUBJECT",
+			Short: "Delete the name of a subject",
+			Long: `Delete the name of a subject of a tenant's account, as its issuer spells it. Rows and usage
+keep only the subject's id, a hash ("vacancy usage TENANT --by subject"). The subject's next
+request stores its name again, unless the issuer is removed or the subject's tokens end.`,
+			Example: "  vacancy issuer forget acme 0f3a…",
+			Op:      account.ForgetSubject,
+			Request: func(q kit.Asked) (account.OneSubject, error) {
+				return account.OneSubject{One: account.One{Account: q.Args[0]}, Subject: q.Args[1]}, nil
+			},
+			Print: func(w io.Writer, s billing.NamedSubject) {
+				fmt.Fprintf(w, "the name of subject %s is deleted\n", kit.Printable(s.ID))
+			},
+		}.Command(a),
 	)
 }
 
@@ -46,28 +92,6 @@ func printIssuer(w io.Writer, r billing.Issuer) {
 	kit.Members(w, "audience", r.Audiences, "cap", r.Cap.String()+" a day for each subject", "most", r.Most.String()+" a day for all",
 		"scopes", joinScopes(r.Scopes, ", "), "subject", kit.FormatIf(r.SubjectClaim != billing.DefaultSubjectClaim, "claim %s", r.SubjectClaim),
 		"listed", kit.FormatIf(r.Listed, "everybody is told of it"), "private", kit.FormatIf(r.Private, "its address may be private"))
-}
-
-// addIssuer adds an issuer that describes itself as the host needs it. An issuer that the host has
-// already may be away while it is changed.
-func addIssuer(ctx context.Context, a *kit.App, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
-	all, err := account.ListIssuers.Call(ctx, c, op.None{})
-	if err != nil {
-		return billing.Issuer{}, err
-	}
-	isKnown := slices.ContainsFunc(all.Issuers, func(i billing.Issuer) bool {
-		return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
-	})
-	if err := billing.CheckIssuerURL(in.Body.Issuer); err == nil && !isKnown {
-		_, err := a.Tokens(nil).Reach(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
-		switch {
-		case problem.Is(err, problem.Malformed):
-			return billing.Issuer{}, err
-		case err != nil:
-			return billing.Issuer{}, problem.Within(problem.Unavailable, "the issuer was not added, because this machine cannot fetch its keys (--private allows a private address)", err)
-		}
-	}
-	return account.AddIssuer.Call(ctx, c, in)
 }
 
 func issuerAddCommand(a *kit.App) *cobra.Command {
@@ -97,7 +121,24 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 		Example: `  vacancy issuer add https://login.example.com --tenant acme --require org_id=acme --cap 1 --most 50
   vacancy issuer add https://login.example.com --tenant acme --anybody --audience api://agents --cap 0.10 --most 5`,
 		Op: kit.CallerFunc[op.Body[account.NewIssuer], billing.Issuer](func(ctx context.Context, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
-			return addIssuer(ctx, a, c, in)
+			all, err := account.ListIssuers.Call(ctx, c, op.None{})
+			if err != nil {
+				return billing.Issuer{}, err
+			}
+			// An issuer that the host has already may be away while it is changed.
+			isKnown := slices.ContainsFunc(all.Issuers, func(i billing.Issuer) bool {
+				return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
+			})
+			if err := billing.CheckIssuerURL(in.Body.Issuer); err == nil && !isKnown {
+				_, err := a.Tokens(nil).Reach(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
+				switch {
+				case problem.Is(err, problem.Malformed):
+					return billing.Issuer{}, err
+				case err != nil:
+					return billing.Issuer{}, problem.Within(problem.Unavailable, "the issuer was not added, because this machine cannot fetch its keys (--private allows a private address)", err)
+				}
+			}
+			return account.AddIssuer.Call(ctx, c, in)
 		}),
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
@@ -144,18 +185,6 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 	}.Command(a)
 }
 
-func issuerListCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[op.None, account.Issuers]{
-		Use:     "list",
-		Short:   "List the issuers whose tokens count",
-		Example: "  vacancy issuer list --json",
-		Op:      account.ListIssuers,
-		Print: func(w io.Writer, all account.Issuers) {
-			kit.Table(w, "no issuers", all.Issuers, func(i billing.Issuer) []any { return []any{i.ID, i.Tenant, i.Issuer} })
-		},
-	}.Command(a)
-}
-
 // issuerNamed returns an operation on an issuer that is named by its id, or by its URL if one tenant
 // has it.
 func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[account.OneIssuer, billing.Issuer] {
@@ -176,54 +205,6 @@ func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[acc
 		}
 		return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.ID)
 	}
-}
-
-func nameIssuer(q kit.Asked) (account.OneIssuer, error) {
-	return account.OneIssuer{ID: q.Args[0]}, nil
-}
-
-func issuerShowCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.OneIssuer, billing.Issuer]{
-		Use:     "show ISSUER",
-		Short:   "Show an issuer, named by its id or its URL",
-		Example: "  vacancy issuer show https://login.example.com",
-		Op:      issuerNamed(account.ShowIssuer),
-		Request: nameIssuer,
-		Print:   printIssuer,
-	}.Command(a)
-}
-
-func issuerRemoveCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.OneIssuer, billing.Issuer]{
-		Use:   "remove ISSUER",
-		Short: "End that tokens of an issuer count",
-		Long: `End that tokens of an issuer count. Its tokens are refused from the next request on, by every
-instance within a second. What they did is kept, and calls that run complete.`,
-		Example: "  vacancy issuer remove https://login.example.com",
-		Op:      issuerNamed(account.RemoveIssuer),
-		Request: nameIssuer,
-		Print: func(w io.Writer, i billing.Issuer) {
-			fmt.Fprintf(w, "tokens of %s no longer count for %s\n", kit.Printable(i.Issuer), kit.Printable(i.Tenant))
-		},
-	}.Command(a)
-}
-
-func issuerForgetCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[account.OneSubject, billing.NamedSubject]{
-		Use:   "forget TENANT SUBJECT",
-		Short: "Delete the name of a subject",
-		Long: `Delete the name of a subject of a tenant's account, as its issuer spells it. Rows and usage
-keep only the subject's id, a hash ("vacancy usage TENANT --by subject"). The subject's next
-request stores its name again, unless the issuer is removed or the subject's tokens end.`,
-		Example: "  vacancy issuer forget acme 0f3a…",
-		Op:      account.ForgetSubject,
-		Request: func(q kit.Asked) (account.OneSubject, error) {
-			return account.OneSubject{One: account.One{Account: q.Args[0]}, Subject: q.Args[1]}, nil
-		},
-		Print: func(w io.Writer, s billing.NamedSubject) {
-			fmt.Fprintf(w, "the name of subject %s is deleted\n", kit.Printable(s.ID))
-		},
-	}.Command(a)
 }
 
 // checkedToken is a token that counts.

@@ -18,6 +18,21 @@ import (
 )
 
 func paymentsCommand(a *kit.App) *cobra.Command {
+	set := vacantcmd.SetSecret(a, admin.PaymentKeys, "the `HOST` that the key is sent to (default Stripe's)")
+	set.Use, set.Short = "set stripe|stripe-webhook < FILE", "Set a key of payments"
+	set.Long = `Set a key of payments. The value is read from standard input. The host seals it, and never
+shows it again. The old value is used for at most ten more seconds.
+
+--for sends the key of the API to another host than Stripe's, such as a server for tests on
+this machine.`
+	set.Example = "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt"
+	list := vacantcmd.ListSecrets(admin.PaymentKeys)
+	list.Use, list.Short, list.Example = "list", "List the keys of payments, without their values", "  vacancy payments list --json"
+	remove := vacantcmd.DeleteSecret(admin.PaymentKeys)
+	remove.Use, remove.Short = "delete stripe|stripe-webhook", "Delete a key of payments"
+	remove.Long = `Delete a key of payments. Without it the host takes no payments, and no webhooks of payments
+that were made.`
+	remove.Example = "  vacancy payments delete stripe"
 	return a.Parent(&cobra.Command{
 		Use:   "payments",
 		Short: "Manage the keys by which a host takes payments by card",
@@ -35,34 +50,7 @@ charge.dispute.updated and charge.dispute.closed.`,
 		Example: `  vacancy payments set stripe < key.txt
   vacancy payments set stripe-webhook < signing-secret.txt
   vacancy payments list`,
-	}, paymentsSetCommand(a), paymentsListCommand(a), paymentsDeleteCommand(a))
-}
-
-func paymentsSetCommand(a *kit.App) *cobra.Command {
-	c := vacantcmd.SetSecret(a, admin.PaymentKeys, "the `HOST` that the key is sent to (default Stripe's)")
-	c.Use, c.Short = "set stripe|stripe-webhook < FILE", "Set a key of payments"
-	c.Long = `Set a key of payments. The value is read from standard input. The host seals it, and never
-shows it again. The old value is used for at most ten more seconds.
-
---for sends the key of the API to another host than Stripe's, such as a server for tests on
-this machine.`
-	c.Example = "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt"
-	return c.Command(a)
-}
-
-func paymentsListCommand(a *kit.App) *cobra.Command {
-	c := vacantcmd.ListSecrets(admin.PaymentKeys)
-	c.Use, c.Short, c.Example = "list", "List the keys of payments, without their values", "  vacancy payments list --json"
-	return c.Command(a)
-}
-
-func paymentsDeleteCommand(a *kit.App) *cobra.Command {
-	c := vacantcmd.DeleteSecret(admin.PaymentKeys)
-	c.Use, c.Short = "delete stripe|stripe-webhook", "Delete a key of payments"
-	c.Long = `Delete a key of payments. Without it the host takes no payments, and no webhooks of payments
-that were made.`
-	c.Example = "  vacancy payments delete stripe"
-	return c.Command(a)
+	}, set.Command(a), list.Command(a), remove.Command(a))
 }
 
 func accountPayCommand(a *kit.App) *cobra.Command {

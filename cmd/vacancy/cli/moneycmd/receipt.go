@@ -1,7 +1,6 @@
 package moneycmd
 
 import (
-	"context"
 	"fmt"
 	"io"
 
@@ -41,10 +40,53 @@ has the host's certificate for the key that signed it. With --by that host must 
 				return problem.New(problem.Usage, "--check goes without TARGET")
 			case check == "" && by != "":
 				return problem.New(problem.Usage, "--by goes with --check")
-			case check != "":
-				return checkReceipt(a, check, by)
 			}
-			return fetchReceipt(a, cmd.Context(), w, args[0], as, position)
+			var r receipt.Receipt
+			var names kit.Names
+			if check != "" {
+				b, err := datadir.ReadInput(check, a.In)
+				if err != nil {
+					return err
+				}
+				if r, err = receipt.Parse(b); err != nil {
+					return err
+				}
+				if by != "" {
+					id, err := identity.ParseID(by)
+					if err != nil {
+						return problem.Within(problem.Usage, "--by", err)
+					}
+					if id != r.Host {
+						return problem.New(problem.Untrusted, "the receipt is of host %s, not of %s", r.Host, id)
+					}
+				}
+				names = a.OwnNames()
+			} else {
+				ctx, what, web := cmd.Context(), args[0], a.HTTP(kit.CallTimeout)
+				target, err := a.Target(ctx, web, what, w)
+				if err != nil {
+					return err
+				}
+				self, err := a.ExistingCaller(ctx, as)
+				if err != nil {
+					return err
+				}
+				r, err = a.Receipt(ctx, web, self, target, position)
+				switch {
+				case problem.Is(err, problem.NotFound) && position > 0:
+					return kit.WithHint(problem.New(problem.NotFound, "call %d of %s by %s has no receipt: it was free, was not answered, or was never made", position, kit.Printable(what), self.Name), "vacancy receipt %s, for the last call with one", kit.ShellWord(what))
+				case problem.Is(err, problem.NotFound):
+					return kit.WithHint(problem.New(problem.NotFound, "no answered call of %s by %s had a price, so there is no receipt", kit.Printable(what), self.Name), "--as NAME, if another identity called; vacancy id list")
+				case err != nil:
+					return err
+				}
+				names = a.OwnNames()
+				names[target.ID] = target.Name
+			}
+			if err := r.Verify(); err != nil {
+				return problem.Within(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
+			}
+			return a.Show(receiptResult{r, names})
 		},
 	}
 	fs := cmd.Flags()
@@ -68,56 +110,4 @@ func (r receiptResult) Print(w io.Writer) {
 	kit.Members(w, "price", fmt.Sprintf("%s (version %d)", one.Price, one.Version), "payment", one.Payment,
 		"tokens", kit.FormatIf(one.In+one.Out > 0, "%d in, %d out", one.In, one.Out), "answer cut", one.Cut, "vacant", one.Vacant, "caller", one.Caller,
 		"request", one.Request, "answer", one.Reply, "signed by", fmt.Sprintf("host %s: verified", one.Host))
-}
-
-func checkReceipt(a *kit.App, file, by string) error {
-	b, err := datadir.ReadInput(file, a.In)
-	if err != nil {
-		return err
-	}
-	r, err := receipt.Parse(b)
-	if err != nil {
-		return err
-	}
-	if by != "" {
-		id, err := identity.ParseID(by)
-		if err != nil {
-			return problem.Within(problem.Usage, "--by", err)
-		}
-		if id != r.Host {
-			return problem.New(problem.Untrusted, "the receipt is of host %s, not of %s", r.Host, id)
-		}
-	}
-	return showReceipt(a, r, a.OwnNames())
-}
-
-func showReceipt(a *kit.App, r receipt.Receipt, names kit.Names) error {
-	if err := r.Verify(); err != nil {
-		return problem.Within(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
-	}
-	return a.Show(receiptResult{r, names})
-}
-
-func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string, position uint64) error {
-	web := a.HTTP(kit.CallTimeout)
-	target, err := a.Target(ctx, web, what, w)
-	if err != nil {
-		return err
-	}
-	self, err := a.ExistingCaller(ctx, as)
-	if err != nil {
-		return err
-	}
-	r, err := a.Receipt(ctx, web, self, target, position)
-	switch {
-	case problem.Is(err, problem.NotFound) && position > 0:
-		return kit.WithHint(problem.New(problem.NotFound, "call %d of %s by %s has no receipt: it was free, was not answered, or was never made", position, kit.Printable(what), self.Name), "vacancy receipt %s, for the last call with one", kit.ShellWord(what))
-	case problem.Is(err, problem.NotFound):
-		return kit.WithHint(problem.New(problem.NotFound, "no answered call of %s by %s had a price, so there is no receipt", kit.Printable(what), self.Name), "--as NAME, if another identity called; vacancy id list")
-	case err != nil:
-		return err
-	}
-	names := a.OwnNames()
-	names[target.ID] = target.Name
-	return showReceipt(a, r, names)
 }

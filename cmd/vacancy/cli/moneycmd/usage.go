@@ -64,28 +64,6 @@ func (r usageResult) name(l *account.Line) string {
 	return "other calls" // --by subject: calls by keys and links; --by caller: unsigned calls
 }
 
-// printTable prints the lines of each side, and their sums.
-func (r usageResult) printTable(w io.Writer) {
-	rows := [][]any{{"", "", "answers", "voids", "charge", "fee"}}
-	add := func(side, name string, c usage.Counts) {
-		rows = append(rows, []any{side, name, c.Answers, c.Voids, c.Charge, c.Fee})
-	}
-	for i, lines := range [][]account.Line{r.Paid, r.Earned} {
-		side := []string{"paid", "earned"}[i]
-		var sum usage.Counts
-		for i := range lines {
-			add(side, r.name(&lines[i]), lines[i].Counts)
-			sum.Add(lines[i].Counts)
-		}
-		if len(lines) > 1 {
-			add("", "total", sum)
-		}
-	}
-	for _, line := range kit.Columns(rows...) {
-		fmt.Fprintln(w, line)
-	}
-}
-
 func (r usageResult) Print(w io.Writer) {
 	if r.csv {
 		out := csv.NewWriter(w)
@@ -111,7 +89,24 @@ func (r usageResult) Print(w io.Writer) {
 		fmt.Fprintln(w, "no calls yet; one is counted a second after its answer")
 		return
 	}
-	r.printTable(w)
+	rows := [][]any{{"", "", "answers", "voids", "charge", "fee"}}
+	add := func(side, name string, c usage.Counts) {
+		rows = append(rows, []any{side, name, c.Answers, c.Voids, c.Charge, c.Fee})
+	}
+	for i, lines := range [][]account.Line{r.Paid, r.Earned} {
+		side := []string{"paid", "earned"}[i]
+		var sum usage.Counts
+		for i := range lines {
+			add(side, r.name(&lines[i]), lines[i].Counts)
+			sum.Add(lines[i].Counts)
+		}
+		if len(lines) > 1 {
+			add("", "total", sum)
+		}
+	}
+	for _, line := range kit.Columns(rows...) {
+		fmt.Fprintln(w, line)
+	}
 	for i := range r.Earned {
 		if l := &r.Earned[i]; l.Unreported > 0 {
 			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.Unreported, r.name(l))
