@@ -47,7 +47,39 @@ answer" means that its parent's plan runs without it.`,
 			return page.Next != ""
 		},
 		Object: func(all admin.Children) any { return map[string]any{"children": byName(all)} },
-		Print:  printChildren,
+		Print: func(w io.Writer, all admin.Children) {
+			rows := make([][]any, len(all.Children))
+			for i, c := range byName(all) {
+				handler, does := "open", kit.Clip(c.Vacant.Capability, 60)
+				switch {
+				case c.Graduated:
+					handler = "graduated"
+				case c.Closed:
+					handler = "closed"
+				}
+				if c.Vacant.Deleted != "" {
+					does = "(deleted)"
+				} else if c.UnavailableReason != "" {
+					does = "cannot answer: " + c.UnavailableReason + "  " + does
+				}
+				failed := fmt.Sprintf("%d failed", c.Failures)
+				if uint64(c.Decided) < c.Calls {
+					failed = fmt.Sprintf("%d of the last %d failed", c.Failures, c.Decided)
+				}
+				took := "-"
+				if c.MedianMS != nil {
+					took = fmt.Sprintf("%d ms", *c.MedianMS)
+				}
+				state := kit.Painted(kit.State(w, c.Vacant.State, string(c.Vacant.State)))
+				rows[i] = []any{c.Vacant.Name, c.Path, handler, state, fmt.Sprintf("%d calls, %s, p50 %s", c.Calls, failed, took), does}
+			}
+			if len(rows) == 0 {
+				fmt.Fprintln(w, "no children")
+			}
+			for _, line := range kit.Columns(rows...) {
+				fmt.Fprintln(w, kit.Fit(w, line))
+			}
+		},
 	}.Command(a)
 }
 
@@ -56,42 +88,4 @@ func byName(all admin.Children) []admin.Child {
 	children := append([]admin.Child{}, all.Children...)
 	slices.SortFunc(children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
 	return children
-}
-
-func printChildren(w io.Writer, all admin.Children) {
-	rows := make([][]any, len(all.Children))
-	for i, c := range byName(all) {
-		handler, does := "open", kit.Clip(c.Vacant.Capability, 60)
-		switch {
-		case c.Graduated:
-			handler = "graduated"
-		case c.Closed:
-			handler = "closed"
-		}
-		if c.Vacant.Deleted != "" {
-			does = "(deleted)"
-		} else if c.UnavailableReason != "" {
-			does = "cannot answer: " + c.UnavailableReason + "  " + does
-		}
-		took := "-"
-		if c.MedianMS != nil {
-			took = fmt.Sprintf("%d ms", *c.MedianMS)
-		}
-		state := kit.Painted(kit.State(w, c.Vacant.State, string(c.Vacant.State)))
-		rows[i] = []any{c.Vacant.Name, c.Path, handler, state, fmt.Sprintf("%d calls, %s, p50 %s", c.Calls, failed(&c), took), does}
-	}
-	if len(rows) == 0 {
-		fmt.Fprintln(w, "no children")
-	}
-	for _, line := range kit.Columns(rows...) {
-		fmt.Fprintln(w, kit.Fit(w, line))
-	}
-}
-
-// failed is the share of the recent calls without an answer.
-func failed(c *admin.Child) string {
-	if uint64(c.Decided) < c.Calls {
-		return fmt.Sprintf("%d of the last %d failed", c.Failures, c.Decided)
-	}
-	return fmt.Sprintf("%d failed", c.Failures)
 }

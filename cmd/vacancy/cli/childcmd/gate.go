@@ -26,22 +26,21 @@ own observations do not show that one operator runs the child and its parent or 
 sibling.`,
 		Example: `  vacancy gate show
   vacancy gate set --limit 5 --mode strict`,
-	}, gateShowCommand(a), gateSetCommand(a))
+	},
+		kit.Operation[admin.OfTenant, admin.GatePolicy]{
+			Use:     "show",
+			Short:   "Show the policy of the gate",
+			Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
+			Op:      admin.GetGate,
+			API:     kit.TenantAPI(gateTenant),
+			Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+			Print:   printGate,
+		}.Command(a),
+		gateSetCommand(a),
+	)
 }
 
 const gateTenant = "the policy of a tenant, instead of the host's"
-
-func gateShowCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.OfTenant, admin.GatePolicy]{
-		Use:     "show",
-		Short:   "Show the policy of the gate",
-		Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
-		Op:      admin.GetGate,
-		API:     kit.TenantAPI(gateTenant),
-		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
-		Print:   printGate,
-	}.Command(a)
-}
 
 func gateSetCommand(a *kit.App) *cobra.Command {
 	var mode, detector string

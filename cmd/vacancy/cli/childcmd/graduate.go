@@ -19,9 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// defaultGraduation is the default of --wait: longer than a run may take.
-const defaultGraduation = 2*time.Minute + 10*time.Second
-
 // graduateFlags are the flags of a graduation.
 type graduateFlags struct {
 	where      kit.Where
@@ -64,8 +61,15 @@ your identities and prints the request; the other party sends it with --with FIL
   vacancy graduate alice --capability "sings" --print --registry https://vacancy.example > half.json
   vacancy graduate alice --with half.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(args[0]); err != nil {
-				return err
+			switch {
+			case f.print && f.explain:
+				return problem.New(problem.Usage, "--explain and --print do not go together: nothing is sent, and nothing compared")
+			case !f.print && (f.manifest != "" || f.registry != ""):
+				flag := "--manifest"
+				if f.manifest == "" {
+					flag = "--registry"
+				}
+				return kit.WithHint(problem.New(problem.Usage, "%s goes with --print", flag), `vacancy graduate %s --capability "TEXT" --print`, args[0])
 			}
 			if f.print {
 				return printHalf(a, cmd.Context(), f, args[0])
@@ -81,7 +85,8 @@ your identities and prints the request; the other party sends it with --with FIL
 	fs := cmd.Flags()
 	fs.StringVar(&f.capability, "capability", "", "what the child can do, for its public card")
 	fs.BoolVar(&f.explain, "explain", false, "show the evidence and how it was judged")
-	fs.DurationVar(&f.wait, "wait", defaultGraduation, "how long to follow the run; 0 only starts it")
+	// The default is longer than a run may take.
+	fs.DurationVar(&f.wait, "wait", 2*time.Minute+10*time.Second, "how long to follow the run; 0 only starts it")
 	fs.StringVar(&f.endpoint, "endpoint", "", "where a child answers that runs elsewhere (default: as its card says)")
 	fs.BoolVar(&f.print, "print", false, "sign as an identity of yours, and print instead of sending")
 	fs.StringVar(&f.registry, "registry", "", "with --print: the `URL` of the host whose gate it is")
@@ -89,21 +94,6 @@ your identities and prints the request; the other party sends it with --with FIL
 	fs.StringVar(&f.with, "with", "", "a `FILE` with what the other party printed")
 	kit.HostFlags(fs, &f.where)
 	return cmd
-}
-
-// check refuses incompatible flags.
-func (f *graduateFlags) check(name string) error {
-	switch {
-	case f.print && f.explain:
-		return problem.New(problem.Usage, "--explain and --print do not go together: nothing is sent, and nothing compared")
-	case !f.print && (f.manifest != "" || f.registry != ""):
-		flag := "--manifest"
-		if f.manifest == "" {
-			flag = "--registry"
-		}
-		return kit.WithHint(problem.New(problem.Usage, "%s goes with --print", flag), `vacancy graduate %s --capability "TEXT" --print`, name)
-	}
-	return nil
 }
 
 // graduate submits a graduation, follows it and shows its outcome.
@@ -127,7 +117,28 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	if err != nil {
 		return err
 	}
-	view, err := submit(a, ctx, c, sub)
+	body, err := sub.Blob()
+	if err != nil {
+		return err
+	}
+	// The host of a data directory may not run, so its admin socket takes the request. A remote
+	// host takes it at its public gate, which without an edge has the URL of its function.
+	var view graduation.View
+	if c.Remote == nil {
+		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
+	} else {
+		at := c.Remote.Record
+		url, urlErr := c.Remote.URLOf(cmp.Or(at.GraduateURL, at.RegistryURL, at.URL))
+		if urlErr != nil {
+			return urlErr
+		}
+		base, urlErr := registryclient.CheckURL(url)
+		if urlErr != nil {
+			return urlErr
+		}
+		registry := &registryclient.Client{Transport: a.HTTP(0), URL: base, Now: a.Now}
+		err = registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,41 +150,6 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	}
 	return refusalOf(&view, name)
 }
-
-// submit sends a request to the gate: through the admin socket of a data
-// directory, whose host may not run, or to the public handler of a remote host.
-func submit(a *kit.App, ctx context.Context, c *kit.AdminAPI, sub graduation.Submission) (graduation.View, error) {
-	body, err := sub.Blob()
-	if err != nil {
-		return graduation.View{}, err
-	}
-	var view graduation.View
-	if c.Remote == nil {
-		return view, c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
-	}
-	registry, err := gateAt(a, c.Remote)
-	if err != nil {
-		return graduation.View{}, err
-	}
-	return view, registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
-}
-
-// gateAt is the public gate handler of a remote host.
-func gateAt(a *kit.App, at *kit.RemoteHost) (*registryclient.Client, error) {
-	// Without an edge the gate's function has its own URL.
-	url, err := at.URLOf(cmp.Or(at.Record.GraduateURL, at.Record.RegistryURL, at.Record.URL))
-	if err != nil {
-		return nil, err
-	}
-	base, err := registryclient.CheckURL(url)
-	if err != nil {
-		return nil, err
-	}
-	return &registryclient.Client{Transport: a.HTTP(0), URL: base, Now: a.Now}, nil
-}
-
-// followEvery is the interval between two polls of a run.
-const followEvery = time.Second
 
 // followRun polls an attempt until it is decided, and reports each step that
 // passed. It ends without an error when the time is over.
@@ -193,7 +169,7 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 			a.Note("%s ...", view.Step)
 			line = view.Step
 		}
-		if err := retry.Sleep(ctx, followEvery); err != nil {
+		if err := retry.Sleep(ctx, time.Second); err != nil {
 			return view, problem.Wrap(problem.Canceled, err, "graduation %s goes on", view.ID)
 		}
 	}
@@ -237,6 +213,11 @@ func submission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlag
 		}
 		return sub, nil
 	}
-	where := func() (string, error) { return registryHere(a, ctx, c, f.where) }
+	where := func() (string, error) { // the registry of the gate's host
+		if c.Remote == nil {
+			return a.LocalURL(ctx, f.where.Data)
+		}
+		return a.RegistryURL(ctx, "", f.where)
+	}
 	return sub, artefacts(a, ctx, where, f, &m, parent, child, &sub)
 }

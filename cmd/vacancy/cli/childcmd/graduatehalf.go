@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // printHalf signs a request and its artefacts as one party, for the person who
@@ -29,9 +28,26 @@ func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) er
 		return err
 	}
 	self := party{id: own.ID(), own: own}
-	m, err := manifestFor(a, ctx, self, f.manifest)
+	bundle, err := own.Bundle(ctx)
 	if err != nil {
 		return err
+	}
+	m := bundle.Manifest
+	if f.manifest != "" {
+		read, err := readManifest(f.manifest)
+		if err != nil {
+			return err
+		}
+		m = &read
+	}
+	if m == nil {
+		return kit.WithHint(problem.New(problem.Usage, "%s has no manifest here, so its parent is unknown", own.Name), "--manifest FILE; the host's operator gets the file with vacancy manifest CHILD --json")
+	}
+	if err := m.Verify(); err != nil {
+		return err
+	}
+	if self.id != m.ParentID && self.id != m.ChildID {
+		return problem.New(problem.Usage, "the manifest is for parent %s and child %s, and not for %s", m.ParentID.Short(), m.ChildID.Short(), own.Name)
 	}
 	sub := graduation.Submission{Request: composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}}
 	if err := consent(a, ctx, nil, self, &sub.Request); err != nil {
@@ -52,32 +68,6 @@ func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) er
 		return err
 	}
 	return a.Show(halfResult{b})
-}
-
-// manifestFor is the manifest of a party, from a file or from the identity.
-func manifestFor(a *kit.App, ctx context.Context, p party, file string) (*composite.Manifest, error) {
-	bundle, err := p.own.Bundle(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m := bundle.Manifest
-	if file != "" {
-		read, err := readManifest(file)
-		if err != nil {
-			return nil, err
-		}
-		m = &read
-	}
-	if m == nil {
-		return nil, kit.WithHint(problem.New(problem.Usage, "%s has no manifest here, so its parent is unknown", p.own.Name), "--manifest FILE; the host's operator gets the file with vacancy manifest CHILD --json")
-	}
-	if err := m.Verify(); err != nil {
-		return nil, err
-	}
-	if p.id != m.ParentID && p.id != m.ChildID {
-		return nil, problem.New(problem.Usage, "the manifest is for parent %s and child %s, and not for %s", m.ParentID.Short(), m.ChildID.Short(), p.own.Name)
-	}
-	return m, nil
 }
 
 // halfResult is the part of a request that one party signed.
@@ -104,17 +94,4 @@ func readHalf(path string) (*graduation.Submission, error) {
 		return nil, problem.New(problem.Usage, "%s is not a request printed with --print: %s", path, problem.Of(err).Text())
 	}
 	return &sub, nil
-}
-
-// signedBy returns id's signature in a half, or nil.
-func signedBy(half *graduation.Submission, id identity.ID) []byte {
-	switch {
-	case half == nil:
-		return nil
-	case id == half.Request.ParentID && len(half.Request.SignatureParent) > 0:
-		return half.Request.SignatureParent
-	case id == half.Request.ChildID && len(half.Request.SignatureChild) > 0:
-		return half.Request.SignatureChild
-	}
-	return nil
 }

@@ -52,8 +52,13 @@ func partyNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, h
 
 // partyOf finds who signs for an id.
 func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, half *graduation.Submission) (party, error) {
-	if sig := signedBy(half, id); sig != nil {
-		return party{id: id, given: sig}, nil
+	if half != nil {
+		switch r := &half.Request; {
+		case id == r.ParentID && len(r.SignatureParent) > 0:
+			return party{id: id, given: r.SignatureParent}, nil
+		case id == r.ChildID && len(r.SignatureChild) > 0:
+			return party{id: id, given: r.SignatureChild}, nil
+		}
 	}
 	_, err := c.Show(ctx, id.String())
 	if err == nil {
@@ -117,54 +122,47 @@ func take(p party, r *composite.Request, sig []byte) error {
 // artefacts signs what an acceptance requires with the local identities that
 // are parties. where is the registry in which a child of theirs is listed.
 func artefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
-	next := m.Graduated()
+	out, own, graduated := &sub.Artefacts, child.own, m.Graduated()
 	if parent.own != nil {
-		if err := next.SignParent(ctx, parent.own.Key); err != nil {
+		if err := graduated.SignParent(ctx, parent.own.Key); err != nil {
 			return err
 		}
-		sub.Artefacts.ManifestParent = next.SignatureParent
+		out.ManifestParent = graduated.SignatureParent
 	}
-	if child.own == nil {
+	if own == nil {
 		return nil
 	}
-	if err := next.SignChild(ctx, child.own.Key); err != nil {
+	if err := graduated.SignChild(ctx, own.Key); err != nil {
 		return err
 	}
-	sub.Artefacts.ManifestChild = next.SignatureChild
+	out.ManifestChild = graduated.SignatureChild
+	// Sign the card and register event of the child as they will be after the gate.
 	url, err := where()
 	if err != nil {
 		return err
 	}
-	return publication(a, ctx, url, f, child.own, &sub.Artefacts)
-}
-
-// publication signs the card and register event of a child that runs elsewhere,
-// as they will be after the gate.
-func publication(a *kit.App, ctx context.Context, url string, f graduateFlags, child *datadir.Identity, out *graduation.Artefacts) error {
-	registry := &registryclient.Client{Transport: a.HTTP(0), URL: url, Reader: child.Key, Now: a.Now}
-	o := &vacantcmd.Own{Identity: child, Registry: registry}
+	registry := &registryclient.Client{Transport: a.HTTP(0), URL: url, Reader: own.Key, Now: a.Now}
+	o := &vacantcmd.Own{Identity: own, Registry: registry}
 	if err := o.Look(ctx); err != nil {
 		return err
 	}
-	next := card.Card{VacantID: child.ID(), HaloVersion: card.Version}
+	next := card.Card{VacantID: own.ID(), HaloVersion: card.Version}
 	if o.Card != nil {
 		next = *o.Card
 	}
 	next.CapabilityText = f.capability
 	if f.endpoint != "" {
-		send, err := dispatch.SendURL(f.endpoint)
-		if err != nil {
+		if next.Endpoint, err = dispatch.SendURL(f.endpoint); err != nil {
 			return err
 		}
-		next.Endpoint = send
 	}
 	if next.Endpoint == "" {
-		return kit.WithHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", child.Name), "--endpoint https://HOST")
+		return kit.WithHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", own.Name), "--endpoint https://HOST")
 	}
-	if err := next.Sign(ctx, child.Key); err != nil {
+	if err := next.Sign(ctx, own.Key); err != nil {
 		return err
 	}
-	at, err := registry.Standing(ctx, child.ID())
+	at, err := registry.Standing(ctx, own.ID())
 	if err != nil {
 		return err
 	}
@@ -173,19 +171,11 @@ func publication(a *kit.App, ctx context.Context, url string, f graduateFlags, c
 		key = event.ReplacesKeyAt(at.Card, at.NextSeq)
 	}
 	d := registryclient.Draft{Card: next, State: lifecycle.Active, Visibility: lifecycle.Public}
-	h, err := d.Sign(ctx, child.Key, at.NextSeq, key, a.Now())
+	h, err := d.Sign(ctx, own.Key, at.NextSeq, key, a.Now())
 	if err != nil {
 		return err
 	}
 	out.Card, out.Time, out.ActorSeq, out.Key = next.Blob(), h.Time, h.ActorSeq, h.Key
 	out.Signature, err = hex.DecodeString(h.Signature)
 	return err
-}
-
-// registryHere is the registry of the gate's host.
-func registryHere(a *kit.App, ctx context.Context, c *kit.AdminAPI, w kit.Where) (string, error) {
-	if c.Remote == nil {
-		return a.LocalURL(ctx, w.Data)
-	}
-	return a.RegistryURL(ctx, "", w)
 }

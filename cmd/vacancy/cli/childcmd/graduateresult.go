@@ -1,6 +1,7 @@
 package childcmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -28,18 +29,7 @@ func (r graduateResult) Print(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", kit.Printable(r.name), r.Position, kit.Printable(string(r.State)))
 	}
-	r.steps(w)
-	if r.Outcome != nil {
-		fmt.Fprintf(w, "  found by   %s\n  called at  %s\n", kit.Printable(r.Capability), kit.Printable(r.Outcome.Endpoint))
-	}
-	if r.explain {
-		r.explanation(w)
-	}
-}
-
-// steps prints every step of the gate with its result, which is "-" for a step
-// that has not run.
-func (r graduateResult) steps(w io.Writer) {
+	// A step that has not run is shown as "-".
 	before := r.Step != "" || r.State == graduation.Accepted
 	for _, s := range gate.Steps() {
 		said := "-"
@@ -58,6 +48,12 @@ func (r graduateResult) steps(w io.Writer) {
 		}
 		fmt.Fprintf(w, "  %-10s %s\n", s.Name, said)
 	}
+	if r.Outcome != nil {
+		fmt.Fprintf(w, "  found by   %s\n  called at  %s\n", kit.Printable(r.Capability), kit.Printable(r.Outcome.Endpoint))
+	}
+	if r.explain {
+		r.explanation(w)
+	}
 }
 
 // explanation prints the policy, and every signal with its inputs.
@@ -69,12 +65,14 @@ func (r graduateResult) explanation(w io.Writer) {
 		fmt.Fprintln(w, "no evidence was looked at")
 		return
 	}
+	// The groups of signals are as refusals name them. A group has one strength.
+	groups := map[gate.Name]string{gate.Substrate: "substrate", gate.Style: "stylo"}
 	for _, pair := range r.Findings.Pairs {
 		fmt.Fprintf(w, "compared with its %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())
 		for _, name := range []string{"controller", "substrate", "stylo"} {
 			shown := name
 			for _, s := range pair.Signals {
-				if groupOf(s.Name) != name {
+				if cmp.Or(groups[s.Name], "controller") != name {
 					continue
 				}
 				layer := kit.Printable(string(s.Name))
@@ -91,32 +89,6 @@ func (r graduateResult) explanation(w io.Writer) {
 	}
 }
 
-// groupOf returns the group of a signal, as refusals name it. A group has one
-// strength.
-func groupOf(n gate.Name) string {
-	switch n {
-	case gate.Substrate:
-		return "substrate"
-	case gate.Style:
-		return "stylo"
-	}
-	return "controller"
-}
-
-// because returns the host's reason for a signal. For an observed substrate
-// without a reason it explains the strength.
-func because(role gate.Role, s *gate.Signal) string {
-	switch {
-	case s.Why != "" || s.Name != gate.Substrate || s.State != gate.SignalObserved:
-		return s.Why
-	case s.Strength == 0:
-		return "their substrates differ"
-	case role == gate.Parent:
-		return "the child and its parent have the same substrate"
-	}
-	return "the child and its sibling have the same substrate"
-}
-
 func signalText(role gate.Role, s *gate.Signal) string {
 	said := string(s.State)
 	if s.State == gate.SignalObserved {
@@ -127,7 +99,18 @@ func signalText(role gate.Role, s *gate.Signal) string {
 			said += ", recorded only"
 		}
 	}
-	if why := because(role, s); why != "" {
+	why := s.Why
+	if why == "" && s.Name == gate.Substrate && s.State == gate.SignalObserved {
+		switch {
+		case s.Strength == 0:
+			why = "their substrates differ"
+		case role == gate.Parent:
+			why = "the child and its parent have the same substrate"
+		default:
+			why = "the child and its sibling have the same substrate"
+		}
+	}
+	if why != "" {
 		said += ": " + why
 	}
 	if in := s.Inputs; in != nil {

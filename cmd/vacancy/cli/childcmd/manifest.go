@@ -95,8 +95,11 @@ func readManifest(path string) (composite.Manifest, error) {
 	if err != nil {
 		return composite.Manifest{}, err
 	}
-	if kept := manifestOf(b); kept != nil {
-		b = kept
+	var page struct { // as --json prints it
+		Manifest json.RawMessage `json:"manifest"`
+	}
+	if json.Unmarshal(b, &page) == nil && page.Manifest != nil {
+		b = page.Manifest
 	}
 	m, err := composite.Parse(b)
 	if err != nil {
@@ -124,57 +127,38 @@ func (r manifestResult) Print(w io.Writer) {
 	}
 	line("child", m.ChildID.String(), "signed it, verified: "+hex.EncodeToString(m.SignatureChild))
 	line("parent", m.ParentID.String(), "signed it, verified: "+hex.EncodeToString(m.SignatureParent))
-	line("closed_by_default", fmt.Sprint(m.ClosedByDefault), closedMeans(m))
-	line("endpoint_reachability", string(m.Reachability), reachMeans(m))
-	line("outbound_policy", string(m.Outbound), outboundMeans(m))
-	line("tools", orNone(m.Tools()), toolsMean(m))
+	closed := "the tree limits neither its calls nor its listing"
+	if m.ClosedByDefault {
+		closed = "it may call, and be called by, only its parent and the parent's other children; it is not listed"
+	}
+	reach := "its parent and the parent's other children may call it"
+	if m.Reachability == composite.PublicA2A && !m.ClosedByDefault {
+		reach = "anybody may call it"
+	}
+	outbound := "it calls anybody"
+	switch {
+	case m.Outbound == composite.NoExternal:
+		outbound = "it calls its parent and the parent's other children"
+	case m.Outbound == composite.ParentPermitted && m.ClosedByDefault:
+		outbound = "it calls its parent and the parent's other children, and the endpoints that its tools name"
+	case m.Outbound == composite.ParentPermitted:
+		outbound = "it calls its parent, the parent's other children, and what its tools name"
+	case m.ClosedByDefault:
+		outbound = "it calls its parent, the parent's other children and any endpoint that answers for it"
+	}
 	signs := "every field above"
 	if m.Schema == composite.V1 {
+		reach, outbound = "not signed, and not enforced", "not signed, and not enforced"
 		signs = "every field but endpoint_reachability and outbound_policy, which have their defaults"
 	}
+	line("closed_by_default", fmt.Sprint(m.ClosedByDefault), closed)
+	line("endpoint_reachability", string(m.Reachability), reach)
+	line("outbound_policy", string(m.Outbound), outbound)
+	line("tools", orNone(m.Tools()), fmt.Sprintf("inherited: %s; added: %s; removed: %s", orNone(m.Inherited), orNone(m.Added), orNone(m.Removed)))
 	line("schema_version", string(m.Schema), "signs "+signs)
 	if r.Graduated {
 		line("graduated", "yes", "the gate has opened it; the manifest before is kept")
 	}
-}
-
-func closedMeans(m *composite.Manifest) string {
-	if m.ClosedByDefault {
-		return "it may call, and be called by, only its parent and the parent's other children; it is not listed"
-	}
-	return "the tree limits neither its calls nor its listing"
-}
-
-// reachMeans explains which callers a child answers. Unsigned restrictions are
-// not enforced.
-func reachMeans(m *composite.Manifest) string {
-	switch {
-	case m.Schema == composite.V1:
-		return "not signed, and not enforced"
-	case m.Reachability == composite.PublicA2A && !m.ClosedByDefault:
-		return "anybody may call it"
-	}
-	return "its parent and the parent's other children may call it"
-}
-
-func outboundMeans(m *composite.Manifest) string {
-	switch {
-	case m.Schema == composite.V1:
-		return "not signed, and not enforced"
-	case m.Outbound == composite.NoExternal:
-		return "it calls its parent and the parent's other children"
-	case m.Outbound == composite.ParentPermitted && m.ClosedByDefault:
-		return "it calls its parent and the parent's other children, and the endpoints that its tools name"
-	case m.Outbound == composite.ParentPermitted:
-		return "it calls its parent, the parent's other children, and what its tools name"
-	case m.ClosedByDefault:
-		return "it calls its parent, the parent's other children and any endpoint that answers for it"
-	}
-	return "it calls anybody"
-}
-
-func toolsMean(m *composite.Manifest) string {
-	return fmt.Sprintf("inherited: %s; added: %s; removed: %s", orNone(m.Inherited), orNone(m.Added), orNone(m.Removed))
 }
 
 func orNone(list []string) string {
@@ -182,15 +166,4 @@ func orNone(list []string) string {
 		return "none"
 	}
 	return kit.Printable(strings.Join(list, ", "))
-}
-
-// manifestOf is the manifest in the output of --json; nil in anything else.
-func manifestOf(b []byte) []byte {
-	var page struct {
-		Manifest json.RawMessage `json:"manifest"`
-	}
-	if json.Unmarshal(b, &page) != nil {
-		return nil
-	}
-	return page.Manifest
 }

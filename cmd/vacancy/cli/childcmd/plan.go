@@ -25,14 +25,11 @@ func planCommand(a *kit.App) *cobra.Command {
 the other or in parallel, and combines their answers.`,
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm`,
-	}, planSetCommand(a), planShowCommand(a))
-}
-
-func planSetCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.With[op.Raw[plan.Shape]], admin.Plan]{
-		Use:   "set VACANT FILE",
-		Short: "Set the plan of a vacant",
-		Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
+	},
+		kit.Operation[admin.With[op.Raw[plan.Shape]], admin.Plan]{
+			Use:   "set VACANT FILE",
+			Short: "Set the plan of a vacant",
+			Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
 call uses it. Children are named by name or id. They must be the vacant's own children
 and hosted on the same host; a plan that leads back to the vacant is refused.
 
@@ -45,26 +42,24 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
       task: "Review this: {input}"
   aggregate:
     how: join                 # list, join, first, vote or substrate`,
-		Example: `  vacancy plan set lawfirm plan.yaml
+			Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm --json | jq .plan | vacancy plan set other -`,
-		Op: admin.SetPlan,
-		Request: func(q kit.Asked) (admin.With[op.Raw[plan.Shape]], error) {
-			doc, err := document(a, q.Args[1])
-			return admin.About(q.Args[0], op.Raw[plan.Shape](doc)), err
-		},
-		Print: printPlan,
-	}.Command(a)
-}
-
-func planShowCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.One, admin.Plan]{
-		Use:     "show VACANT",
-		Short:   "Show the plan of a vacant",
-		Example: "  vacancy plan show lawfirm",
-		Op:      admin.GetPlan,
-		Request: func(q kit.Asked) (admin.One, error) { return admin.One{Vacant: q.Args[0]}, nil },
-		Print:   printPlan,
-	}.Command(a)
+			Op: admin.SetPlan,
+			Request: func(q kit.Asked) (admin.With[op.Raw[plan.Shape]], error) {
+				doc, err := document(a, q.Args[1])
+				return admin.About(q.Args[0], op.Raw[plan.Shape](doc)), err
+			},
+			Print: printPlan,
+		}.Command(a),
+		kit.Operation[admin.One, admin.Plan]{
+			Use:     "show VACANT",
+			Short:   "Show the plan of a vacant",
+			Example: "  vacancy plan show lawfirm",
+			Op:      admin.GetPlan,
+			Request: func(q kit.Asked) (admin.One, error) { return admin.One{Vacant: q.Args[0]}, nil },
+			Print:   printPlan,
+		}.Command(a),
+	)
 }
 
 // document reads a person's document as JSON.

@@ -3,6 +3,7 @@ package childcmd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -57,7 +59,43 @@ substrates and agents are for the operator. The start of the parent's id is appe
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
 			s.Tools = once(s.Tools)
-			return spawn(a, cmd.Context(), w, s, args[0], &agent, signed, noCheck)
+			parent := args[0]
+			missing := ""
+			switch {
+			case s.Path == "" && s.Name == "":
+				missing = "--path and --name are missing"
+			case s.Path == "":
+				missing = "--path is missing: which kind of child is " + s.Name + "?"
+			case s.Name == "":
+				missing = "--name is missing: what is the child called?"
+			}
+			if missing != "" {
+				return kit.WithHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, parent)
+			}
+			if signed && agent.From != "" {
+				return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
+			}
+			file, err := agent.Read(s.Substrate)
+			if err != nil {
+				return err
+			}
+			if file.Name != "" {
+				s.Agent, s.Substrate, s.Capability = file.Agent.Blob(), "", cmp.Or(s.Capability, file.Agent.Description)
+			}
+			if signed {
+				made, err := spawnSigned(a, cmd.Context(), w, s, parent)
+				if err != nil {
+					return spawnHint(err, &s, parent)
+				}
+				return showBirth(a, &made, parent, nil)
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				err := spawnByOperator(a, cmd.Context(), c, s, parent, noCheck)
+				if err == nil {
+					vacantcmd.WarnOf(a, s.Name, file.Agent.Warnings)
+				}
+				return err
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -75,37 +113,6 @@ substrates and agents are for the operator. The start of the parent's id is appe
 	vacantcmd.NoCheckFlag(fs, &noCheck)
 	kit.HostFlags(fs, &w)
 	return cmd
-}
-
-// spawn creates a child as the flags say.
-func spawn(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning, parent string, agent *vacantcmd.AgentFlags, signed, noCheck bool) error {
-	if missing := spawnMissing(&s); missing != "" {
-		return kit.WithHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, parent)
-	}
-	if signed && agent.From != "" {
-		return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
-	}
-	file, err := agent.Read(s.Substrate)
-	if err != nil {
-		return err
-	}
-	if file.Name != "" {
-		s.Agent, s.Substrate, s.Capability = file.Agent.Blob(), "", cmp.Or(s.Capability, file.Agent.Description)
-	}
-	if signed {
-		made, err := spawnSigned(a, ctx, w, s, parent)
-		if err != nil {
-			return spawnHint(err, &s, parent)
-		}
-		return showBirth(a, &made, parent, nil)
-	}
-	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-		err := spawnByOperator(a, ctx, c, s, parent, noCheck)
-		if err == nil {
-			vacantcmd.WarnOf(a, s.Name, file.Agent.Warnings)
-		}
-		return err
-	})
 }
 
 // spawnByOperator creates a child of a hosted vacant.
@@ -128,17 +135,50 @@ func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.S
 	return nil
 }
 
-// spawnMissing names a missing flag that every birth needs.
-func spawnMissing(s *admin.Spawning) string {
-	switch {
-	case s.Path == "" && s.Name == "":
-		return "--path and --name are missing"
-	case s.Path == "":
-		return "--path is missing: which kind of child is " + s.Name + "?"
-	case s.Name == "":
-		return "--name is missing: what is the child called?"
+// spawnSigned requests a child by the parent's own signature: it needs only the
+// parent's key, of an identity here and a vacant there.
+func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning, name string) (admin.Spawned, error) {
+	var made admin.Spawned
+	if s.With != "" {
+		return made, problem.New(problem.Usage, "--with goes with the operator's key: one parent does not sign for the other")
 	}
-	return ""
+	h, err := a.DataHome()
+	if err != nil {
+		return made, err
+	}
+	parent, err := a.OpenIdentity(h, name)
+	if err != nil {
+		return made, err
+	}
+	at, err := a.Find(w)
+	if err != nil {
+		return made, err
+	}
+	var base string
+	if at == nil {
+		base, err = a.LocalURL(ctx, w.Data)
+	} else if base, err = at.URLOf(cmp.Or(at.Record.AdminURL, at.Record.URL)); err == nil {
+		base, err = registryclient.CheckURL(base)
+	}
+	if err != nil {
+		return made, err
+	}
+	nonce, err := composite.NewNonce(a.Rand)
+	if err != nil {
+		return made, err
+	}
+	r := composite.SpawnRequest{
+		ParentID: parent.ID(), Path: s.Path, Name: s.Name, Capability: s.Capability, Substrate: s.Substrate,
+		Tools: s.Tools, Rule: s.Rule, Reach: s.Reach, Outbound: s.Outbound, Nonce: nonce, Time: a.Now(),
+	}
+	if err := r.Sign(ctx, parent.Key); err != nil {
+		return made, err
+	}
+	handler := &registryclient.Client{Transport: a.HTTP(0), URL: base, Now: a.Now}
+	if err := handler.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
+		return made, err
+	}
+	return made, made.Sound()
 }
 
 // spawnHint explains which flags a path needs.
