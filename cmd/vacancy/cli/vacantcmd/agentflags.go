@@ -81,26 +81,6 @@ func agentOf(ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) (*shownAgent
 	return shown(&got), err
 }
 
-// writeAgent writes the agent's settings and their origins.
-func writeAgent(w io.Writer, a *shownAgent) {
-	version := "of defaults"
-	if a.Version > 0 {
-		version = fmt.Sprintf("version %d", a.Version)
-	}
-	fmt.Fprintf(w, "  agent       %s\n", version)
-	for _, s := range a.Settings {
-		fmt.Fprintf(w, "    %-17s %-30s %s\n", kit.Printable(s.Name), kit.Printable(kit.Clip(s.Value, 60)), kit.Printable(s.Origin))
-	}
-	var also struct {
-		Warnings []string `json:"warnings"`
-	}
-	if json.Unmarshal(a.Agent, &also) == nil {
-		for _, one := range also.Warnings {
-			fmt.Fprintf(w, "    warning           %s\n", kit.Printable(kit.Clip(one, kit.MaxShownCause)))
-		}
-	}
-}
-
 func agentsImportCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var f AgentFlags
@@ -129,7 +109,27 @@ A file that cannot be read is reported; the other files are hosted, and the exit
 				r := importResult{OK: true}
 				for _, path := range files {
 					f.From = path
-					one := importAgent(a, cmd.Context(), c, f, substrate, tenant)
+					one := importedAgent{File: path}
+					file, err := f.Read(substrate)
+					if err == nil && file.Agent.Description == "" {
+						err = problem.New(problem.Usage, "%s: description is missing: what can the agent do?", path)
+					}
+					if err == nil {
+						one.Name = file.Name
+						var made admin.Vacant
+						made, err = admin.CreateVacant.Call(cmd.Context(), c, op.Of(admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant}))
+						one.ID, one.Warnings = made.ID.String(), file.Agent.Warnings
+					}
+					if problem.Is(err, problem.Conflict) {
+						if there, known := c.Show(cmd.Context(), file.Name); known == nil && there.Name == file.Name {
+							one.ID, one.There, one.Warnings, err = there.ID.String(), true, nil, nil
+						}
+					}
+					if err != nil {
+						one.ID, one.Problem = "", problem.Of(err).Text()
+					} else {
+						WarnOf(a, one.Name, one.Warnings)
+					}
 					if err := cmd.Context().Err(); err != nil {
 						return err
 					}
@@ -149,32 +149,6 @@ A file that cannot be read is reported; the other files are hosted, and the exit
 	fs.StringVar(&tenant, "tenant", "", "the tenant that they are hosted for (default: you)")
 	kit.HostFlags(fs, &w)
 	return cmd
-}
-
-// importAgent hosts the vacant of one file.
-func importAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, f AgentFlags, substrate, tenant string) (one importedAgent) {
-	one.File = f.From
-	file, err := f.Read(substrate)
-	if err == nil && file.Agent.Description == "" {
-		err = problem.New(problem.Usage, "%s: description is missing: what can the agent do?", f.From)
-	}
-	if err == nil {
-		one.Name = file.Name
-		var made admin.Vacant
-		made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant}))
-		one.ID, one.Warnings = made.ID.String(), file.Agent.Warnings
-	}
-	if problem.Is(err, problem.Conflict) {
-		if there, known := c.Show(ctx, file.Name); known == nil && there.Name == file.Name {
-			one.ID, one.There, one.Warnings, err = there.ID.String(), true, nil, nil
-		}
-	}
-	if err != nil {
-		one.ID, one.Problem = "", problem.Of(err).Text()
-		return one
-	}
-	WarnOf(a, one.Name, one.Warnings)
-	return one
 }
 
 // importedAgent is the outcome for one file.

@@ -29,41 +29,36 @@ help agent-files").
 The highest possible cost of a turn is reserved before the model is asked; the unused part
 is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is spent.`,
 		Example: "  vacancy budget show\n  vacancy budget set 2.50 --tenant acme",
-	}, budgetShowCommand(a), budgetSetCommand(a))
-}
-
-func budgetShowCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.OfTenant, spend.Budget]{
-		Use:     "show",
-		Short:   "Show a daily budget and its use",
-		Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
-		Op:      admin.GetBudget,
-		API:     kit.TenantAPI("the budget of a tenant, instead of the host's"),
-		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
-		Print:   printBudget,
-	}.Command(a)
-}
-
-func budgetSetCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.TenantWith[admin.DailyBudget], spend.Budget]{
-		Use:     "set DOLLARS --tenant T",
-		Short:   "Set a tenant's daily budget for models",
-		Long:    `Set the daily budget for the models of a tenant's vacants; 0 refuses all paid models.`,
-		Example: "  vacancy budget set 2.50 --tenant acme",
-		Op:      admin.SetBudget,
-		API:     kit.TenantAPI("the tenant"),
-		Request: func(q kit.Asked) (in admin.TenantWith[admin.DailyBudget], err error) {
-			if q.Tenant == "" {
-				return in, kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's own budget is set by its flag"), "vacancy serve --model-budget %s", q.Args[0])
-			}
-			daily, err := money.Parse(q.Args[0])
-			if err != nil {
-				return in, problem.Within(problem.Usage, "DOLLARS", err)
-			}
-			return admin.ForTenant(q.Tenant, admin.DailyBudget{Daily: daily}), nil
-		},
-		Print: printBudget,
-	}.Command(a)
+	},
+		kit.Operation[admin.OfTenant, spend.Budget]{
+			Use:     "show",
+			Short:   "Show a daily budget and its use",
+			Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
+			Op:      admin.GetBudget,
+			API:     kit.TenantAPI("the budget of a tenant, instead of the host's"),
+			Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+			Print:   printBudget,
+		}.Command(a),
+		kit.Operation[admin.TenantWith[admin.DailyBudget], spend.Budget]{
+			Use:     "set DOLLARS --tenant T",
+			Short:   "Set a tenant's daily budget for models",
+			Long:    `Set the daily budget for the models of a tenant's vacants; 0 refuses all paid models.`,
+			Example: "  vacancy budget set 2.50 --tenant acme",
+			Op:      admin.SetBudget,
+			API:     kit.TenantAPI("the tenant"),
+			Request: func(q kit.Asked) (in admin.TenantWith[admin.DailyBudget], err error) {
+				if q.Tenant == "" {
+					return in, kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's own budget is set by its flag"), "vacancy serve --model-budget %s", q.Args[0])
+				}
+				daily, err := money.Parse(q.Args[0])
+				if err != nil {
+					return in, problem.Within(problem.Usage, "DOLLARS", err)
+				}
+				return admin.ForTenant(q.Tenant, admin.DailyBudget{Daily: daily}), nil
+			},
+			Print: printBudget,
+		}.Command(a),
+	)
 }
 
 func printBudget(w io.Writer, r spend.Budget) {
@@ -87,12 +82,7 @@ NAME-20260401 and NAME-latest.`,
 		Op:      admin.GetModels,
 		Print:   printModels,
 	}.Command(a)
-	cmd.AddCommand(modelsSetCommand(a))
-	return cmd
-}
-
-func modelsSetCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[op.Body[op.Raw[models.Shape]], models.Table]{
+	cmd.AddCommand(kit.Operation[op.Body[op.Raw[models.Shape]], models.Table]{
 		Use:   "set FILE",
 		Short: "Replace the table of models",
 		Long: `Replace the host's table of models by a file in the form of "vacancy models --json", with
@@ -112,7 +102,8 @@ the version that priced them.`,
 			return op.Of(op.Raw[models.Shape](file)), nil
 		},
 		Print: printModels,
-	}.Command(a)
+	}.Command(a))
+	return cmd
 }
 
 func printModels(w io.Writer, t models.Table) {

@@ -32,7 +32,17 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	if off {
 		return r
 	}
-	r.Failure, r.Tools = checkAnswer(a, ctx, c, v), CheckTools(a, ctx, c, v)
+	if HasEndpoint(v) {
+		check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()})
+		switch {
+		case err == nil && check.Failure != nil:
+			r.Failure = check.Failure
+			warnOfFailure(a, v, r.Failure)
+		case err != nil && !problem.Is(err, problem.Canceled):
+			a.Note("warning: the agent of %s could not be checked: %s", v.Name, kit.Printable(problem.Of(err).Text()))
+		}
+	}
+	r.Tools = CheckTools(a, ctx, c, v)
 	if r.Tools != nil && r.Failure == nil {
 		r.Failure = r.Tools.Failure
 	}
@@ -69,24 +79,6 @@ func toolsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) 
 		return nil
 	}
 	return &t
-}
-
-// checkAnswer asks the agent of a vacant one question, if it is at a URL.
-func checkAnswer(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *call.Cause {
-	if !HasEndpoint(v) {
-		return nil
-	}
-	check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()})
-	if err != nil {
-		if !problem.Is(err, problem.Canceled) {
-			a.Note("warning: the agent of %s could not be checked: %s", v.Name, kit.Printable(problem.Of(err).Text()))
-		}
-		return nil
-	}
-	if check.Failure != nil {
-		warnOfFailure(a, v, check.Failure)
-	}
-	return check.Failure
 }
 
 func warnOfFailure(a *kit.App, v *admin.Vacant, failure *call.Cause) {

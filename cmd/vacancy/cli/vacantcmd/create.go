@@ -4,8 +4,6 @@ package vacantcmd
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,11 +95,26 @@ file.`,
 			case file.Name != "":
 				body.Agent, body.Substrate = file.Agent.Blob(), ""
 			}
-			if body.Import, err = exportOf(a, from, seed, body.Name); err != nil {
-				return err
+			if from != "" || seed != "" {
+				bundle, _, err := a.BundleFrom(from, seed)
+				if err != nil {
+					return err
+				}
+				if err := datadir.CheckName(body.Name); err != nil {
+					return err
+				}
+				body.Import = bundle.AppendExport(nil, body.Name, a.Now())
 			}
 			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
-				return create(a, cmd.Context(), c, body, file.Agent.Warnings, noCheck)
+				made, err := admin.CreateVacant.Call(cmd.Context(), c, op.Of(body))
+				if err != nil {
+					return hintMissingSecret(err, body.Agent, body.Substrate, body.Tenant)
+				}
+				WarnOf(a, made.Name, file.Agent.Warnings)
+				if made.Substrate == plan.Kind {
+					a.Note("%s answers nothing before it has a plan: %s", made.Name, a.Command("plan set %s FILE", made.Name))
+				}
+				return a.Show(vacantResult{Vacant: made, Checked: CheckAgent(a, cmd.Context(), c, &made, noCheck), Handout: kit.HandoutOf(&made), warned: true})
 			})
 		},
 	}
@@ -115,33 +128,4 @@ file.`,
 	NoCheckFlag(fs, &noCheck)
 	kit.HostFlags(fs, &w)
 	return cmd
-}
-
-// create makes a vacant, whose agent's file has warnings.
-func create(a *kit.App, ctx context.Context, c *kit.AdminAPI, body admin.Creation, warnings []string, noCheck bool) error {
-	made, err := admin.CreateVacant.Call(ctx, c, op.Of(body))
-	if err != nil {
-		return hintMissingSecret(err, body.Agent, body.Substrate, body.Tenant)
-	}
-	WarnOf(a, made.Name, warnings)
-	if made.Substrate == plan.Kind {
-		a.Note("%s answers nothing before it has a plan: %s", made.Name, a.Command("plan set %s FILE", made.Name))
-	}
-	return a.Show(vacantResult{Vacant: made, Checked: CheckAgent(a, ctx, c, &made, noCheck), Handout: kit.HandoutOf(&made), warned: true})
-}
-
-// exportOf is the import of --import in the form of an export; nil without
-// --import.
-func exportOf(a *kit.App, from, seed, name string) (json.RawMessage, error) {
-	if from == "" && seed == "" {
-		return nil, nil
-	}
-	bundle, _, err := a.BundleFrom(from, seed)
-	if err != nil {
-		return nil, err
-	}
-	if err := datadir.CheckName(name); err != nil {
-		return nil, err
-	}
-	return bundle.AppendExport(nil, name, a.Now()), nil
 }

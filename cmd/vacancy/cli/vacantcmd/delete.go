@@ -44,26 +44,18 @@ command continues; repeating it has no effect.`,
 		}
 		// By id: the name was shown, and must not be resolved again.
 		after, err := admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: before.ID.String()})
-		if err != nil {
-			return deleteHint(err, before)
+		switch {
+		case problem.Is(err, problem.Conflict) && before.State.Closed() && before.State != lifecycle.Archived:
+			return kit.WithHint(err, "vacancy archive %s", before.Name)
+		case problem.Is(err, problem.Conflict) && !before.State.Closed():
+			return kit.WithHint(err, "vacancy sink %s, then vacancy archive %s", before.Name, before.Name)
+		case err != nil:
+			return err
 		}
 		return printDeleted(a, after, before.Deleted != "")
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
-}
-
-// deleteHint names the command that comes first.
-func deleteHint(err error, v admin.Vacant) error {
-	switch {
-	case !problem.Is(err, problem.Conflict):
-		return err
-	case v.State.Closed() && v.State != lifecycle.Archived:
-		return kit.WithHint(err, "vacancy archive %s", v.Name)
-	case !v.State.Closed():
-		return kit.WithHint(err, "vacancy sink %s, then vacancy archive %s", v.Name, v.Name)
-	}
-	return err
 }
 
 // printDeleted prints the tombstone of a vacant, which may have been deleted before.

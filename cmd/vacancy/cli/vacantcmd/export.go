@@ -40,7 +40,37 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if w != (kit.Where{}) {
 				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					return exportHosted(a, cmd.Context(), c, args[0], out, sure)
+					v, err := c.Show(cmd.Context(), args[0])
+					if err != nil {
+						return err
+					}
+					if v.Deleted != "" {
+						return problem.New(problem.Gone, "%s was deleted; there is nothing to export", v.Name)
+					}
+					// The file is checked first, because the logbook records every export.
+					if out, err = exportFile(a, cmd.Context(), v.Name, out, sure); err != nil {
+						return err
+					}
+					if err := datadir.Free(out); err != nil {
+						return err
+					}
+					b, err := c.Export(cmd.Context(), v.ID.String())
+					if err != nil {
+						return err
+					}
+					defer clear(b)
+					e, err := datadir.ParseExport(b)
+					if err != nil {
+						return err
+					}
+					if e.ID != v.ID.String() || !datadir.Whole(e.Check()) {
+						return problem.New(problem.Untrusted, "the host's export of %s does not verify; nothing was written", v.Name)
+					}
+					if err := datadir.WriteNew(out, b); err != nil {
+						return err
+					}
+					a.Note("Its key is in two places now: pause or sink %s before it is used elsewhere.", v.Name)
+					return a.Show(exportResult{Name: v.Name, File: out, Bytes: len(b), Entries: len(e.Logbook), Chains: len(e.Chains)})
 				})
 			}
 			h, err := a.DataHome()
@@ -57,7 +87,16 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 			if out, err = exportFile(a, cmd.Context(), id.Name, out, sure); err != nil {
 				return err
 			}
-			return export(a, cmd.Context(), id, out)
+			bundle, err := id.Bundle(cmd.Context())
+			if err != nil {
+				return err
+			}
+			b := bundle.AppendExport(nil, id.Name, a.Now())
+			defer clear(b)
+			if err := datadir.WriteNew(out, b); err != nil {
+				return err
+			}
+			return a.Show(exportResult{Name: id.Name, File: out, Bytes: len(b), Entries: len(bundle.Logbook), Chains: len(bundle.Chains)})
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file to write (default NAME.vacancy.json here)")
@@ -75,62 +114,10 @@ func exportFile(a *kit.App, ctx context.Context, name, out string, sure bool) (s
 	if err != nil || sure {
 		return out, err
 	}
-	return out, askForKey(a, ctx, name, out)
-}
-
-// exportHosted exports a vacant of a host. It checks the file first, because
-// the logbook records every export.
-func exportHosted(a *kit.App, ctx context.Context, c *kit.AdminAPI, what, out string, sure bool) error {
-	v, err := c.Show(ctx, what)
-	if err != nil {
-		return err
-	}
-	if v.Deleted != "" {
-		return problem.New(problem.Gone, "%s was deleted; there is nothing to export", v.Name)
-	}
-	if out, err = exportFile(a, ctx, v.Name, out, sure); err != nil {
-		return err
-	}
-	if err := datadir.Free(out); err != nil {
-		return err
-	}
-	b, err := c.Export(ctx, v.ID.String())
-	if err != nil {
-		return err
-	}
-	defer clear(b)
-	e, err := datadir.ParseExport(b)
-	if err != nil {
-		return err
-	}
-	if e.ID != v.ID.String() || !datadir.Whole(e.Check()) {
-		return problem.New(problem.Untrusted, "the host's export of %s does not verify; nothing was written", v.Name)
-	}
-	if err := datadir.WriteNew(out, b); err != nil {
-		return err
-	}
-	a.Note("Its key is in two places now: pause or sink %s before it is used elsewhere.", v.Name)
-	return a.Show(exportResult{Name: v.Name, File: out, Bytes: len(b), Entries: len(e.Logbook), Chains: len(e.Chains)})
-}
-
-func askForKey(a *kit.App, ctx context.Context, name, out string) error {
 	if err := a.Ask(ctx, fmt.Sprintf("The file will hold the secret key of %[1]q. Type the name, %[1]s, to go on:", name), name); err != nil {
-		return err
+		return out, err
 	}
-	return a.Ask(ctx, fmt.Sprintf("Whoever reads %s can sign as %s. Type yes to write it:", out, name), "yes")
-}
-
-func export(a *kit.App, ctx context.Context, id *datadir.Identity, out string) error {
-	bundle, err := id.Bundle(ctx)
-	if err != nil {
-		return err
-	}
-	b := bundle.AppendExport(nil, id.Name, a.Now())
-	defer clear(b)
-	if err := datadir.WriteNew(out, b); err != nil {
-		return err
-	}
-	return a.Show(exportResult{Name: id.Name, File: out, Bytes: len(b), Entries: len(bundle.Logbook), Chains: len(bundle.Chains)})
+	return out, a.Ask(ctx, fmt.Sprintf("Whoever reads %s can sign as %s. Type yes to write it:", out, name), "yes")
 }
 
 // exportResult is a written export.

@@ -1,11 +1,15 @@
 package vacantcmd
 
 import (
+	"fmt"
+	"io"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
 func listCommand(a *kit.App) *cobra.Command {
@@ -23,7 +27,43 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 			all.Vacants, in.Cursor = append(all.Vacants, page.Vacants...), page.Next
 			return page.Next != ""
 		},
-		Object: listObject,
-		Print:  printVacants,
+		Object: func(all admin.Page) any {
+			type listed struct {
+				admin.Vacant
+				Address string `json:"address,omitempty"`
+			}
+			vacants := make([]listed, len(all.Vacants))
+			for i, v := range all.Vacants {
+				vacants[i] = listed{v, kit.HandoutOf(&v).Address}
+			}
+			return map[string]any{"vacants": vacants}
+		},
+		Print: func(w io.Writer, r admin.Page) {
+			if len(r.Vacants) == 0 {
+				fmt.Fprintln(w, "no vacants")
+				return
+			}
+			rows := [][]any{{"NAME", "STATE", "PUBLISHED", "PRICE", "TODAY", "ADDRESS", "CAPABILITY"}}
+			states := map[lifecycle.State]bool{}
+			for i := range r.Vacants {
+				v := &r.Vacants[i]
+				states[v.State] = true
+				state := kit.Painted(kit.State(w, v.State, string(v.State)))
+				if v.Deleted != "" {
+					rows = append(rows, []any{v.Name, state, "", "", "", "", "(deleted, " + v.ID.Short() + ")"})
+					continue
+				}
+				rows = append(rows, []any{v.Name, state, publishedText(v.Published), shortPrice(v.Price), callsText(v.CallsToday), kit.HandoutOf(v).Address, kit.Clip(v.Capability, 40)})
+			}
+			for _, line := range kit.Columns(rows...) {
+				fmt.Fprintln(w, kit.Fit(w, line))
+			}
+			fmt.Fprintln(w)
+			for _, s := range lifecycle.States() {
+				if states[s] {
+					fmt.Fprintf(w, "%s: %s\n", s, stateMeaning(s))
+				}
+			}
+		},
 	}.Command(a)
 }

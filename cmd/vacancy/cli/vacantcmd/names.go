@@ -21,49 +21,44 @@ another tenant's. The slug of a venue stays with its tenant in the same way. A r
 counts as one of its tenant's vacants.`,
 		Example: `  vacancy names list --tenant acme
   vacancy names release shop`,
-	}, namesListCommand(a), namesReleaseCommand(a))
-}
-
-func namesListCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.NameList, admin.Names]{
-		Use:     "list",
-		Short:   "List reserved names",
-		Example: "  vacancy names list\n  vacancy names list --tenant acme",
-		Op:      admin.ListNames,
-		API:     kit.TenantAPI("the tenant whose names are listed (default: the operator's own)"),
-		Request: func(q kit.Asked) (admin.NameList, error) { return admin.NameList{OfTenant: q.OfTenant()}, nil },
-		Next: func(in *admin.NameList, all *admin.Names, page admin.Names) bool {
-			all.Names, all.Count, in.Cursor = append(all.Names, page.Names...), page.Count, page.Next
-			return page.Next != ""
-		},
-		Object: func(all admin.Names) any { return namesObject{all.Names, all.Count} },
-		Print: func(w io.Writer, r admin.Names) {
-			for _, n := range r.Names {
-				why := "given up by a rename"
-				if n.Deleted != nil {
-					why = "of deleted vacant " + n.Deleted.Short()
+	},
+		kit.Operation[admin.NameList, admin.Names]{
+			Use:     "list",
+			Short:   "List reserved names",
+			Example: "  vacancy names list\n  vacancy names list --tenant acme",
+			Op:      admin.ListNames,
+			API:     kit.TenantAPI("the tenant whose names are listed (default: the operator's own)"),
+			Request: func(q kit.Asked) (admin.NameList, error) { return admin.NameList{OfTenant: q.OfTenant()}, nil },
+			Next: func(in *admin.NameList, all *admin.Names, page admin.Names) bool {
+				all.Names, all.Count, in.Cursor = append(all.Names, page.Names...), page.Count, page.Next
+				return page.Next != ""
+			},
+			Object: func(all admin.Names) any { return namesObject{all.Names, all.Count} },
+			Print: func(w io.Writer, r admin.Names) {
+				for _, n := range r.Names {
+					why := "given up by a rename"
+					if n.Deleted != nil {
+						why = "of deleted vacant " + n.Deleted.Short()
+					}
+					fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
 				}
-				fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
-			}
-			fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
-		},
-	}.Command(a)
-}
-
-func namesReleaseCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.OneName, admin.Name]{
-		Use:   "release NAME",
-		Short: "Let every tenant use a reserved name",
-		Long: `Let every tenant use a reserved name. Callers that still know the name then reach the vacant
+				fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Counted(len(r.Names), "reserved name"), r.Count)
+			},
+		}.Command(a),
+		kit.Operation[admin.OneName, admin.Name]{
+			Use:   "release NAME",
+			Short: "Let every tenant use a reserved name",
+			Long: `Let every tenant use a reserved name. Callers that still know the name then reach the vacant
 that takes it. To give a name to one tenant, create a vacant with that name for the tenant
 instead.`,
-		Example: "  vacancy names release shop",
-		Op:      admin.ReleaseName,
-		Request: func(q kit.Asked) (admin.OneName, error) { return admin.OneName{Name: q.Args[0]}, nil },
-		Print: func(w io.Writer, r admin.Name) {
-			fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, ofTenant(r.Tenant))
-		},
-	}.Command(a)
+			Example: "  vacancy names release shop",
+			Op:      admin.ReleaseName,
+			Request: func(q kit.Asked) (admin.OneName, error) { return admin.OneName{Name: q.Args[0]}, nil },
+			Print: func(w io.Writer, r admin.Name) {
+				fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, ofTenant(r.Tenant))
+			},
+		}.Command(a),
+	)
 }
 
 // namesObject is the object of names list.

@@ -1,7 +1,6 @@
 package vacantcmd
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -54,7 +53,33 @@ which "vacancy price" sets; another --price is refused.`,
   vacancy publish alice --registry https://vacancy.example --visibility restricted --capability "witnesses logs"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed
-			return publish(a, cmd.Context(), f, args[0])
+			name := args[0]
+			p, err := f.publication()
+			if err != nil {
+				return err
+			}
+			if f.registry != "" {
+				return publishOwn(a, cmd.Context(), f, name, p)
+			}
+			if f.endpoint != "" {
+				return kit.WithHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
+			}
+			return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
+				done, err := admin.PublishVacant.Call(cmd.Context(), c, admin.About(name, p))
+				if problem.Is(err, problem.Forbidden) {
+					if v, showErr := c.Show(cmd.Context(), name); showErr == nil && v.Closed {
+						return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"`, v.Name)
+					}
+				}
+				if err != nil {
+					return ownHint(a, err, "publish", name)
+				}
+				r := PublishedOf(&done)
+				if r.Visibility != lifecycle.Hidden {
+					r.Handout = kit.HandoutOf(&done.Vacant)
+				}
+				return a.Show(r)
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -77,35 +102,6 @@ func ownFlag(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "registry", "", "a registry's URL; NAME is then one of your identities, and its own key signs")
 }
 
-func publish(a *kit.App, ctx context.Context, f publishFlags, name string) error {
-	p, err := f.publication()
-	if err != nil {
-		return err
-	}
-	if f.registry != "" {
-		return publishOwn(a, ctx, f, name, p)
-	}
-	if f.endpoint != "" {
-		return kit.WithHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
-	}
-	return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
-		done, err := admin.PublishVacant.Call(ctx, c, admin.About(name, p))
-		if problem.Is(err, problem.Forbidden) {
-			if v, showErr := c.Show(ctx, name); showErr == nil && v.Closed {
-				return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"`, v.Name)
-			}
-		}
-		if err != nil {
-			return ownHint(a, err, "publish", name)
-		}
-		r := PublishedOf(&done)
-		if r.Visibility != lifecycle.Hidden {
-			r.Handout = kit.HandoutOf(&done.Vacant)
-		}
-		return a.Show(r)
-	})
-}
-
 // ownHint helps a person who means a local identity.
 func ownHint(a *kit.App, err error, verb, name string) error {
 	h, homeErr := a.DataHome()
@@ -124,9 +120,9 @@ func (f *publishFlags) publication() (p admin.Publication, err error) {
 		p.Capability = &f.capability
 	}
 	if f.given("visibility") {
-		v, err := visibilityOf(f.visibility)
-		if err != nil {
-			return p, err
+		v := lifecycle.Visibility(strings.ToUpper(f.visibility))
+		if v != lifecycle.Public && v != lifecycle.Restricted && v != lifecycle.Hidden {
+			return p, &problem.Error{Kind: problem.Usage, Field: "--visibility", Want: "public, restricted or none", Got: fmt.Sprintf("%.40q", f.visibility)}
 		}
 		p.Visibility = &v
 	}
@@ -141,14 +137,6 @@ func (f *publishFlags) publication() (p admin.Publication, err error) {
 	return p, err
 }
 
-func visibilityOf(word string) (lifecycle.Visibility, error) {
-	switch v := lifecycle.Visibility(strings.ToUpper(word)); v {
-	case lifecycle.Public, lifecycle.Restricted, lifecycle.Hidden:
-		return v, nil
-	}
-	return "", &problem.Error{Kind: problem.Usage, Field: "--visibility", Want: "public, restricted or none", Got: fmt.Sprintf("%.40q", word)}
-}
-
 func unpublishCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var registry string
@@ -161,7 +149,19 @@ key signs. Callers that know its id can still call it. It can be published again
   vacancy unpublish alice --registry https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if registry != "" {
-				return unpublishOwn(a, cmd.Context(), registry, args[0])
+				o, err := openOwn(a, cmd.Context(), registry, args[0])
+				if err != nil {
+					return err
+				}
+				if !o.there {
+					return problem.New(problem.NotFound, "%s is not published at %s", args[0], o.Registry.URL)
+				}
+				d, err := o.draft(cmd.Context(), nil, nil)
+				if err != nil {
+					return err
+				}
+				d.Visibility = lifecycle.Hidden
+				return sendOwn(a, cmd.Context(), o, d)
 			}
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				done, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.One{Vacant: args[0]})

@@ -122,35 +122,14 @@ func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p 
 		return kit.WithHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", o.Name),
 			"--endpoint https://HOST, or --visibility restricted for one that only signs")
 	}
-	if p.Listing != nil {
-		if d.Listing, err = o.listing(ctx, p.Listing, a.Now().UnixMicro()); err != nil {
+	if wish := p.Listing; wish != nil {
+		l := listing.New(o.ID(), a.Now().UnixMicro()) // the version is the time, which increases
+		l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
+		if err := l.Sign(ctx, o.Key); err != nil {
 			return err
 		}
+		d.Listing = &l
 	}
-	return sendOwn(a, ctx, o, d)
-}
-
-// listing signs the requested listing. Its version is the time, which
-// increases.
-func (o *Own) listing(ctx context.Context, wish *admin.Listing, version int64) (*listing.Listing, error) {
-	l := listing.New(o.ID(), version)
-	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
-	return &l, l.Sign(ctx, o.Key)
-}
-
-func unpublishOwn(a *kit.App, ctx context.Context, registry, name string) error {
-	o, err := openOwn(a, ctx, registry, name)
-	if err != nil {
-		return err
-	}
-	if !o.there {
-		return problem.New(problem.NotFound, "%s is not published at %s", name, o.Registry.URL)
-	}
-	d, err := o.draft(ctx, nil, nil)
-	if err != nil {
-		return err
-	}
-	d.Visibility = lifecycle.Hidden
 	return sendOwn(a, ctx, o, d)
 }
 
@@ -183,22 +162,4 @@ func (o *Own) awaitReached(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-func revokeOwn(a *kit.App, ctx context.Context, registry, name, reason string, yes bool) error {
-	o, err := openOwn(a, ctx, registry, name)
-	if err != nil {
-		return err
-	}
-	if err := askToRevoke(a, ctx, o.Name, yes); err != nil {
-		return err
-	}
-	r, err := o.Registry.RevokeAs(ctx, o.Key, reason, a.Rand)
-	if err != nil {
-		return err
-	}
-	return a.Show(publishedResult{
-		ID: o.ID(), Name: o.Name, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash,
-		Registry: o.Registry.URL, Unchanged: r.Replayed, Revoked: true,
-	})
 }

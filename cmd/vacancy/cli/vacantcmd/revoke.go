@@ -29,7 +29,21 @@ be undone. Use it if somebody else may have the key.`,
 				return kit.WithHint(problem.New(problem.Usage, "--reason is missing: everybody will read it"), `vacancy revoke %s --reason "TEXT"`, args[0])
 			}
 			if registry != "" {
-				return revokeOwn(a, cmd.Context(), registry, args[0], reason, yes)
+				o, err := openOwn(a, cmd.Context(), registry, args[0])
+				if err != nil {
+					return err
+				}
+				if err := askToRevoke(a, cmd.Context(), o.Name, yes); err != nil {
+					return err
+				}
+				r, err := o.Registry.RevokeAs(cmd.Context(), o.Key, reason, a.Rand)
+				if err != nil {
+					return err
+				}
+				return a.Show(publishedResult{
+					ID: o.ID(), Name: o.Name, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash,
+					Registry: o.Registry.URL, Unchanged: r.Replayed, Revoked: true,
+				})
 			}
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				v, err := c.Show(cmd.Context(), args[0])

@@ -25,6 +25,34 @@ import (
 const secretTenant = "the tenant whose vacants use the secrets (default: vacants without a tenant)"
 
 func secretCommand(a *kit.App) *cobra.Command {
+	set := SetSecret(a, admin.AgentSecrets, "a `HOST` that the secret may be sent to; may be repeated")
+	set.Use, set.Short = "set NAME < FILE", "Create or replace a secret"
+	set.Long = `Create or replace a secret. The value is read from standard input: one line of at most
+2 KiB. Calls use the old value for at most ten more seconds.
+
+--for binds the secret to a host, such as api.example.com or 127.0.0.1:8080. Without --for
+the hosts of an existing secret are unchanged, and a new secret that has the name of a
+provider is bound to the provider's server.`
+	set.Example = `  vacancy secret set anthropic < key.txt
+  vacancy secret set weather --for agents.example.com < key.txt
+  vacancy secret set openai --tenant acme < key.txt`
+	set.API = kit.TenantAPI(secretTenant)
+	set.Explain = func(q kit.Asked, err error) error {
+		if problem.Of(err).Field == "hosts" {
+			return hintSetSecret(err, q.Args[0], q.Tenant, "HOST")
+		}
+		return err
+	}
+	list := ListSecrets(admin.AgentSecrets)
+	list.Use, list.Short = "list", "List secrets, without their values"
+	list.Example = "  vacancy secret list\n  vacancy secret list --tenant acme --json"
+	list.API = kit.TenantAPI(secretTenant)
+	remove := DeleteSecret(admin.AgentSecrets)
+	remove.Use, remove.Short = "delete NAME", "Delete a secret"
+	remove.Long = `Delete a secret. Calls use it for at most ten more seconds; afterwards the calls of its
+agents fail.`
+	remove.Example = "  vacancy secret delete anthropic"
+	remove.API = kit.TenantAPI(secretTenant)
 	return a.Parent(&cobra.Command{
 		Use:   "secret",
 		Short: "Manage the secrets of agents",
@@ -34,29 +62,7 @@ uses a secret by its name (secret: NAME in its file). Models of anthropic, gemin
 and openai use the secret with their provider's name by default.`,
 		Example: `  vacancy secret set anthropic < key.txt
   vacancy secret list`,
-	}, secretSetCommand(a), secretListCommand(a), secretDeleteCommand(a))
-}
-
-func secretSetCommand(a *kit.App) *cobra.Command {
-	c := SetSecret(a, admin.AgentSecrets, "a `HOST` that the secret may be sent to; may be repeated")
-	c.Use, c.Short = "set NAME < FILE", "Create or replace a secret"
-	c.Long = `Create or replace a secret. The value is read from standard input: one line of at most
-2 KiB. Calls use the old value for at most ten more seconds.
-
---for binds the secret to a host, such as api.example.com or 127.0.0.1:8080. Without --for
-the hosts of an existing secret are unchanged, and a new secret that has the name of a
-provider is bound to the provider's server.`
-	c.Example = `  vacancy secret set anthropic < key.txt
-  vacancy secret set weather --for agents.example.com < key.txt
-  vacancy secret set openai --tenant acme < key.txt`
-	c.API = kit.TenantAPI(secretTenant)
-	c.Explain = func(q kit.Asked, err error) error {
-		if problem.Of(err).Field == "hosts" {
-			return hintSetSecret(err, q.Args[0], q.Tenant, "HOST")
-		}
-		return err
-	}
-	return c.Command(a)
+	}, set.Command(a), list.Command(a), remove.Command(a))
 }
 
 // hintSetSecret adds a hint to err: the command that sets the secret.
@@ -136,14 +142,6 @@ func secretValue(a *kit.App, command string) (string, error) {
 	return value, nil
 }
 
-func secretListCommand(a *kit.App) *cobra.Command {
-	c := ListSecrets(admin.AgentSecrets)
-	c.Use, c.Short = "list", "List secrets, without their values"
-	c.Example = "  vacancy secret list\n  vacancy secret list --tenant acme --json"
-	c.API = kit.TenantAPI(secretTenant)
-	return c.Command(a)
-}
-
 // ListSecrets declares the command that lists secrets of a kind. The caller adds its texts.
 func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secrets] {
 	return kit.Operation[admin.OfTenant, admin.Secrets]{
@@ -155,16 +153,6 @@ func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secre
 			})
 		},
 	}
-}
-
-func secretDeleteCommand(a *kit.App) *cobra.Command {
-	c := DeleteSecret(admin.AgentSecrets)
-	c.Use, c.Short = "delete NAME", "Delete a secret"
-	c.Long = `Delete a secret. Calls use it for at most ten more seconds; afterwards the calls of its
-agents fail.`
-	c.Example = "  vacancy secret delete anthropic"
-	c.API = kit.TenantAPI(secretTenant)
-	return c.Command(a)
 }
 
 // DeleteSecret declares the command that deletes a secret of a kind. The caller adds its texts.

@@ -12,16 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/op"
 )
 
-// stateChange is a command that changes a vacant's state.
-type stateChange struct {
-	verb, short, long string
-	to                op.Op[admin.One, admin.Vacant]
-	question          string // asked first, if not empty; %s is the name
-}
-
 // stateCommands are the commands that change the state of a vacant.
 func stateCommands(a *kit.App) (commands []*cobra.Command) {
-	for _, s := range []stateChange{
+	for _, s := range []struct {
+		verb, short, long string
+		to                op.Op[admin.One, admin.Vacant]
+		question          string // asked first, if not empty; %s is the name
+	}{
 		{verb: "pause", to: admin.PauseVacant, short: "Pause a vacant: calls are refused until it is resumed",
 			long: "Pause a vacant: its state becomes HIBERNATING, and calls are refused with 423 until it\nis resumed."},
 		{verb: "resume", to: admin.ResumeVacant, short: "Resume a paused vacant",
@@ -33,46 +30,42 @@ func stateCommands(a *kit.App) (commands []*cobra.Command) {
 			long:     "Archive a sunk vacant: its state becomes ARCHIVED, which is final.",
 			question: "%s will be archived; after that it can only be deleted. Type its name:"},
 	} {
-		commands = append(commands, stateCommand(a, s))
-	}
-	return commands
-}
-
-func stateCommand(a *kit.App, s stateChange) *cobra.Command {
-	var yes bool
-	example := fmt.Sprintf("  vacancy %s demo", s.verb)
-	if s.question != "" {
-		example += fmt.Sprintf("\n  vacancy %s demo --yes", s.verb)
-	}
-	cmd := a.AdminCommand(&cobra.Command{
-		Use:   s.verb + " VACANT",
-		Short: s.short,
-		Long: s.long + `
+		var yes bool
+		example := fmt.Sprintf("  vacancy %s demo", s.verb)
+		if s.question != "" {
+			example += fmt.Sprintf("\n  vacancy %s demo --yes", s.verb)
+		}
+		cmd := a.AdminCommand(&cobra.Command{
+			Use:   s.verb + " VACANT",
+			Short: s.short,
+			Long: s.long + `
 
 The change is an entry in the vacant's logbook, signed by its key. A vacant that is
 already in the state is not changed.`,
-		Example: example,
-	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
-		before, err := c.Show(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		if s.question != "" && !yes {
-			if err := a.Ask(ctx, fmt.Sprintf(s.question, before.Name), before.Name); err != nil {
-				return kit.WithHint(err, "vacancy %s %s --yes", s.verb, args[0])
+			Example: example,
+		}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
+			before, err := c.Show(ctx, args[0])
+			if err != nil {
+				return err
 			}
-		}
-		// By id: the name was shown, and must not be resolved again.
-		after, err := s.to.Call(ctx, c, admin.One{Vacant: before.ID.String()})
-		if err != nil {
-			return err
-		}
-		return a.Print(after, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is %s\n", after.Name, kit.State(w, after.State, string(after.State)))
+			if s.question != "" && !yes {
+				if err := a.Ask(ctx, fmt.Sprintf(s.question, before.Name), before.Name); err != nil {
+					return kit.WithHint(err, "vacancy %s %s --yes", s.verb, args[0])
+				}
+			}
+			// By id: the name was shown, and must not be resolved again.
+			after, err := s.to.Call(ctx, c, admin.One{Vacant: before.ID.String()})
+			if err != nil {
+				return err
+			}
+			return a.Print(after, func(w io.Writer) {
+				fmt.Fprintf(w, "%s is %s\n", after.Name, kit.State(w, after.State, string(after.State)))
+			})
 		})
-	})
-	if s.question != "" {
-		cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+		if s.question != "" {
+			cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+		}
+		commands = append(commands, cmd)
 	}
-	return cmd
+	return commands
 }

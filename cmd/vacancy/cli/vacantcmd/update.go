@@ -3,7 +3,6 @@ package vacantcmd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,7 +54,13 @@ If somebody else changes the vacant meanwhile, this command changes nothing.`,
 			if err != nil {
 				return err
 			}
-			if !oneOf(agent.From != "", to > 0, len(args) > 1) || to < 0 {
+			ways := 0
+			for _, given := range []bool{agent.From != "", to > 0, len(args) > 1} {
+				if given {
+					ways++
+				}
+			}
+			if ways != 1 || to < 0 {
 				return kit.WithHint(problem.New(problem.Usage, "expected one of: settings KEY=VALUE, --from FILE, --to N from 1"), "%s --help", cmd.CommandPath())
 			}
 			if ofAgent || len(args) == 1 {
@@ -83,12 +88,6 @@ If somebody else changes the vacant meanwhile, this command changes nothing.`,
 	NoCheckFlag(cmd.Flags(), &noCheck)
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
-}
-
-// oneOf reports whether one of all is true, and no other.
-func oneOf(all ...bool) bool {
-	i := slices.Index(all, true)
-	return i >= 0 && !slices.Contains(all[i+1:], true)
 }
 
 // updateVacant changes the settings of a vacant that are not part of its agent.
