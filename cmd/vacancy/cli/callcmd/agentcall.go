@@ -28,7 +28,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// agentCallFlags holds the flags of an A2A call.
 type agentCallFlags struct {
 	target                        string   // agent and host flags, quoted for a shell
 	files                         []string // paths
@@ -56,7 +55,6 @@ func (f *agentCallFlags) set() bool {
 	return f.stream || f.noWait || len(f.files) > 0 || f.task != "" || f.cancel != "" || f.tasks || f.cursor != "" || f.push != "" || f.pushes || f.unpush != ""
 }
 
-// check refuses flags that do not go together.
 func (f *agentCallFlags) check(text bool) error {
 	switch {
 	case f.cursor != "" && !f.tasks:
@@ -256,7 +254,6 @@ func messageParts(text string, files []string) (parts []task.Part, err error) {
 // extensionRequired is A2A's code for an agent that answers only signed messages.
 const extensionRequired = -32008
 
-// showTask prints a task that was read.
 func showTask(a *kit.App, at string, t *task.Task, err error) error {
 	if err != nil {
 		return err
@@ -367,7 +364,8 @@ func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string
 	}
 	err := callTarget(a, ctx, f, what, words, threaded)
 	var not kit.NotVacantError
-	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !noCard(problem.Of(err).Kind) {
+	noCard := []problem.Kind{problem.NotFound, problem.Untrusted, problem.Forbidden, problem.Unauthorized}
+	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !slices.Contains(noCard, problem.Of(err).Kind) {
 		return err
 	}
 	if _, refused := agents.CheckURL(what); refused != nil {
@@ -384,12 +382,6 @@ func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string
 	return instead
 }
 
-// noCard reports whether an answer to the request for a vacant's card says that the URL
-// has none.
-func noCard(k problem.Kind) bool {
-	return k == problem.NotFound || k == problem.Untrusted || k == problem.Forbidden || k == problem.Unauthorized
-}
-
 func cardCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "card URL",
@@ -402,13 +394,38 @@ The command always fetches the card; calls use a fetched card while it is fresh,
 unless its server says otherwise. It exits with 6 if a signature does not verify.`,
 		Example: `  vacancy card http://127.0.0.1:8080/v/demo
   vacancy card https://agents.example.org --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return card(a, cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			web := a.HTTP(0)
+			cards, err := cards(a, web, true)
+			if err != nil {
+				return err
+			}
+			c, err := agents.FetchCard(cmd.Context(), cards, args[0])
+			if err != nil {
+				return err
+			}
+			r := agentCardResult{
+				Name: c.Name, Description: c.Description, Version: c.Version, Interfaces: c.Interfaces, Skills: c.Skills, Streaming: c.Streaming, Push: c.Push,
+				Signatures: c.Signatures(agents.FetchKeys(cmd.Context(), web)),
+			}
+			if !c.VacantID.IsZero() {
+				r.VacantID, r.Price, r.Most = c.VacantID.String(), c.Terms.String(), c.Price
+			}
+			if err := a.Show(r); err != nil {
+				return err
+			}
+			for _, s := range r.Signatures {
+				if !s.Verified {
+					return problem.New(problem.Untrusted, "a signature of the card of %s does not verify: %s", kit.Printable(c.Name), kit.Printable(s.Reason))
+				}
+			}
+			return nil
+		},
 	}
 	kit.CAFlag(cmd.Flags())
 	return cmd
 }
 
-// agentCardResult is a card for people.
 type agentCardResult struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description"`
@@ -451,34 +468,6 @@ func (r agentCardResult) Print(w io.Writer) {
 			fmt.Fprintf(w, "  %s a signature by key %s: %s\n", kit.Verdict(w, false, "NOT VERIFIED:"), kit.Printable(kit.Clip(s.Key, 80)), kit.Printable(s.Reason))
 		}
 	}
-}
-
-func card(a *kit.App, ctx context.Context, at string) error {
-	web := a.HTTP(0)
-	cards, err := cards(a, web, true)
-	if err != nil {
-		return err
-	}
-	c, err := agents.FetchCard(ctx, cards, at)
-	if err != nil {
-		return err
-	}
-	r := agentCardResult{
-		Name: c.Name, Description: c.Description, Version: c.Version, Interfaces: c.Interfaces, Skills: c.Skills, Streaming: c.Streaming, Push: c.Push,
-		Signatures: c.Signatures(agents.FetchKeys(ctx, web)),
-	}
-	if !c.VacantID.IsZero() {
-		r.VacantID, r.Price, r.Most = c.VacantID.String(), c.Terms.String(), c.Price
-	}
-	if err := a.Show(r); err != nil {
-		return err
-	}
-	for _, s := range r.Signatures {
-		if !s.Verified {
-			return problem.New(problem.Untrusted, "a signature of the card of %s does not verify: %s", kit.Printable(c.Name), kit.Printable(s.Reason))
-		}
-	}
-	return nil
 }
 
 // checkPrice refuses a call of a target whose card says that it may cost more. A target

@@ -8,7 +8,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
-	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -69,18 +68,24 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", kit.Printable(t.ID), kit.Printable(string(t.Status.State)))
 		}
 	}
+	streamed := ""
+	for i := range t.Artifacts {
+		for _, p := range t.Artifacts[i].Parts {
+			streamed += p.Text
+		}
+	}
 	switch {
 	case err != nil || res.Reply == nil:
 	case res.RequestHash != sent:
 		err = problem.New(problem.Untrusted, "the answer belongs to an earlier call to %s", target.ID.Short())
-	case printed && artifactText(&t) != res.Reply.Payload.Text():
+	case printed && streamed != res.Reply.Payload.Text():
 		err = problem.New(problem.Untrusted, "the streamed text differs from the answer that %s signed, which is: %s", target.ID.Short(), kit.Printable(res.Reply.Payload.Text()))
 	}
 	if answer != nil && res.Cut == "" {
 		res.Cut = a2awire.Cut(answer)
 	}
 	known := NewCallResult(self, target, res)
-	known.recordThread(thread)
+	known.hasNewThread = thread == dispatch.NewThread && known.Text != nil
 	print := printAnswer(a, known)
 	if printed {
 		print = func(w io.Writer) { fmt.Fprintln(w) }
@@ -99,13 +104,4 @@ func keptCall(typed string, err error) error {
 	}
 	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the call is signed and kept: %s", problem.Of(err).Text())
 	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", typed)
-}
-
-func artifactText(t *task.Task) (text string) {
-	for i := range t.Artifacts {
-		for _, p := range t.Artifacts[i].Parts {
-			text += p.Text
-		}
-	}
-	return text
 }

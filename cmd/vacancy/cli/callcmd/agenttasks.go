@@ -33,7 +33,6 @@ func (l taskList) Print(w io.Writer) {
 	}
 }
 
-// listTasks prints a page of the caller's tasks.
 func listTasks(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, at string) error {
 	page, err := agent.ListTasks(ctx, a2awire.ListRequest{Context: f.thread, Token: f.agent.cursor, Artifacts: true})
 	if err != nil {
@@ -46,7 +45,6 @@ func listTasks(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent
 	return a.Show(l)
 }
 
-// pushList is the push configurations of a task at an agent.
 type pushList struct {
 	URL    string       `json:"url"`
 	Task   string       `json:"task_id"`

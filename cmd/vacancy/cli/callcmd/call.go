@@ -34,7 +34,6 @@ var Group = kit.Group{
 	},
 }
 
-// callFlags are the flags of one call.
 type callFlags struct {
 	as, thread, accept string
 	where              kit.Where
@@ -108,7 +107,23 @@ and outside the networks of this machine unless the registry is on it, too.`,
   vacancy call demo --ask
   vacancy call demo --reset`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return callOneOf(a, cmd.Context(), f, args, cmd.Flags().Changed)
+			changed := cmd.Flags().Changed
+			f.patient = !changed("timeout")
+			if changed("capability") {
+				return callCapability(a, cmd.Context(), f, args, changed("context"))
+			}
+			for _, name := range []string{"policy", "registry", "tag", "family", "min-reputation"} {
+				if changed(name) {
+					return problem.New(problem.Usage, "--%s goes with --capability", name)
+				}
+			}
+			if changed("peer") {
+				return callPeer(a, cmd.Context(), f, args, changed("context"))
+			}
+			if f.agent.set() {
+				return callAgent(a, cmd.Context(), f, args[0], args[1:])
+			}
+			return callVacantOrAgent(a, cmd.Context(), f, args[0], args[1:], changed("context"))
 		},
 	}
 	fs := cmd.Flags()
@@ -125,26 +140,6 @@ and outside the networks of this machine unless the registry is on it, too.`,
 	f.agent.add(fs)
 	kit.HostFlags(fs, &f.where)
 	return cmd
-}
-
-// callOneOf makes the kind of call that the flags request. changed tells which were given.
-func callOneOf(a *kit.App, ctx context.Context, f callFlags, args []string, changed func(string) bool) error {
-	f.patient = !changed("timeout")
-	if changed("capability") {
-		return callCapability(a, ctx, f, args, changed("context"))
-	}
-	for _, name := range []string{"policy", "registry", "tag", "family", "min-reputation"} {
-		if changed(name) {
-			return problem.New(problem.Usage, "--%s goes with --capability", name)
-		}
-	}
-	if changed("peer") {
-		return callPeer(a, ctx, f, args, changed("context"))
-	}
-	if f.agent.set() {
-		return callAgent(a, ctx, f, args[0], args[1:])
-	}
-	return callVacantOrAgent(a, ctx, f, args[0], args[1:], changed("context"))
 }
 
 // lastThread is the value of --context for the thread of the last call.
@@ -224,7 +219,16 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	caller.Thread = thread
 	if f.print {
-		return printCall(a, ctx, caller, self, target, msg)
+		body, res, err := caller.Print(ctx, target, msg)
+		if err != nil {
+			return showCall(a, NewCallResult(self, target, res), err, nil)
+		}
+		// With or without --json, the request is a JSON object.
+		if _, err := a.Out.Write(append(body, '\n')); err != nil {
+			return err
+		}
+		a.Note("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: %s", res.Request.Seq, a.Command("call %s --accept FILE", target.Name))
+		return nil
 	}
 	var res dispatch.Result
 	switch {
@@ -250,7 +254,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	}
 	result := NewCallResult(self, target, res)
 	result.Before = before
-	result.recordThread(thread)
+	result.hasNewThread = thread == dispatch.NewThread && result.Text != nil
 	if err != nil {
 		err = callHint(a, err, f, target, res.Pay)
 	}
@@ -297,7 +301,6 @@ func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispa
 	return func() string { return *line.Load() }
 }
 
-// check refuses incompatible flags.
 func (f callFlags) check(text bool) error {
 	var modes []string
 	for name, on := range map[string]bool{"--ask": f.ask, "--reset": f.reset, "--accept": f.accept != "", "--print": f.print} {
@@ -353,17 +356,4 @@ func callText(a *kit.App, words []string) (string, error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
 	a.Input = &text
 	return text, nil
-}
-
-// printCall writes the signed request, a JSON object with or without --json.
-func printCall(a *kit.App, ctx context.Context, caller *dispatch.Caller, self kit.Signer, target dispatch.Target, msg envelope.Message) error {
-	body, res, err := caller.Print(ctx, target, msg)
-	if err != nil {
-		return showCall(a, NewCallResult(self, target, res), err, nil)
-	}
-	if _, err := a.Out.Write(append(body, '\n')); err != nil {
-		return err
-	}
-	a.Note("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: %s", res.Request.Seq, a.Command("call %s --accept FILE", target.Name))
-	return nil
 }

@@ -26,7 +26,6 @@ func policy(name string) (discovery.Policy, error) {
 	return nil, problem.New(problem.Usage, "--policy: expected %s or %s, got %.40q", policyUCB, policyScore, name)
 }
 
-// callCapability calls the best match of a search.
 func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
 	if f.ask || f.reset || f.print || f.accept != "" {
 		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept need one TARGET, and do not go with --capability"), "vacancy call URL --ask")

@@ -87,23 +87,15 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 	}
 	r.Reply, r.Text = spoken(res.Reply)
 	for _, l := range res.Late {
-		r.Late = append(r.Late, newLateResult(l))
-	}
-	return r
-}
-
-func (r *CallResult) recordThread(t dispatch.ThreadChoice) {
-	r.hasNewThread = t == dispatch.NewThread && r.Text != nil
-}
-
-func newLateResult(l dispatch.Late) lateResult {
-	r := lateResult{
-		Fate: l.Fate, Asked: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
-		RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, Cut: l.Cut, seq: l.Request.Seq,
-	}
-	r.Reply, r.Text = spoken(l.Reply)
-	if !l.ReplyHash.IsZero() {
-		r.ReplyHash = &l.ReplyHash
+		late := lateResult{
+			Fate: l.Fate, Asked: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
+			RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, Cut: l.Cut, seq: l.Request.Seq,
+		}
+		late.Reply, late.Text = spoken(l.Reply)
+		if !l.ReplyHash.IsZero() {
+			late.ReplyHash = &l.ReplyHash
+		}
+		r.Late = append(r.Late, late)
 	}
 	return r
 }
@@ -185,7 +177,6 @@ func cutRemark(cut string) string {
 	return "the answer is cut: " + kit.Printable(kit.Clip(cut, 80))
 }
 
-// callError is the error of a call with its result.
 type callError struct {
 	error
 	result CallResult

@@ -2,7 +2,6 @@ package callcmd
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +46,38 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
 			}
 			return a.WithReports(cmd.Context(), w, read, func(c *kit.AdminAPI) error {
-				return chain(a, cmd.Context(), c, args[0], args[1], last)
+				from, to := args[0], args[1]
+				h, err := a.DataHome()
+				if err != nil {
+					return err
+				}
+				q := url.Values{}
+				if self, err := h.Open(from); err == nil { // an unreadable identity does not matter here
+					q.Set("own", self.ID().String())
+				}
+				if last > 0 {
+					q.Set("last", strconv.FormatUint(last, 10))
+				}
+				path := "/v1/admin/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to) + "?" + q.Encode()
+				out := bufio.NewWriter(a.Out)
+				err = kit.StreamLines(cmd.Context(), c.Client, path, func(l *export.ChainLine) (bool, error) {
+					switch {
+					case l.Error != nil:
+						return false, l.Error.Problem()
+					case l.Entry != nil && a.JSON:
+						return false, kit.WriteJSON(out, l.Entry)
+					case l.Entry != nil:
+						return false, chainEntry{*l.Entry}.text(out)
+					case l.Pair != nil && !a.JSON:
+						_, err := fmt.Fprintf(out, "%s > %s\n\n", end(from, l.Pair.From), end(to, l.Pair.To))
+						return false, err
+					}
+					return l.End != nil, nil
+				})
+				if problem.Is(err, problem.NotFound) {
+					err = kit.WithHint(err, "vacancy list")
+				}
+				return errors.Join(err, out.Flush())
 			})
 		},
 	}
@@ -55,40 +85,6 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 	kit.HostFlags(cmd.Flags(), &w)
 	kit.ReadUnits(cmd.Flags(), &read)
 	return cmd
-}
-
-func chain(a *kit.App, ctx context.Context, c *kit.AdminAPI, from, to string, last uint64) error {
-	h, err := a.DataHome()
-	if err != nil {
-		return err
-	}
-	q := url.Values{}
-	if self, err := h.Open(from); err == nil { // an unreadable identity does not matter here
-		q.Set("own", self.ID().String())
-	}
-	if last > 0 {
-		q.Set("last", strconv.FormatUint(last, 10))
-	}
-	path := "/v1/admin/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to) + "?" + q.Encode()
-	out := bufio.NewWriter(a.Out)
-	err = kit.StreamLines(ctx, c.Client, path, func(l *export.ChainLine) (bool, error) {
-		switch {
-		case l.Error != nil:
-			return false, l.Error.Problem()
-		case l.Entry != nil && a.JSON:
-			return false, kit.WriteJSON(out, l.Entry)
-		case l.Entry != nil:
-			return false, chainEntry{*l.Entry}.text(out)
-		case l.Pair != nil && !a.JSON:
-			_, err := fmt.Fprintf(out, "%s > %s\n\n", end(from, l.Pair.From), end(to, l.Pair.To))
-			return false, err
-		}
-		return l.End != nil, nil
-	})
-	if problem.Is(err, problem.NotFound) {
-		err = kit.WithHint(err, "vacancy list")
-	}
-	return errors.Join(err, out.Flush())
 }
 
 // end is one end of a pair: the id, with the name that the person typed.

@@ -85,7 +85,6 @@ func listIdentities(a *kit.App) error {
 	return a.Show(all)
 }
 
-// idsResult is all identities.
 type idsResult struct {
 	Identities []idResult `json:"identities"`
 	Default    string     `json:"default,omitempty"`
@@ -97,7 +96,6 @@ func (r idsResult) Print(w io.Writer) {
 	})
 }
 
-// idResult is an identity without its secret.
 type idResult struct {
 	Name    string      `json:"name"`
 	ID      identity.ID `json:"vacant_id"`

@@ -68,7 +68,6 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
 	return cmd
 }
 
-// initResult is a new identity.
 type initResult struct {
 	idResult
 	Source     datadir.Source `json:"source"`

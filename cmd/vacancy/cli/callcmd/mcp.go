@@ -71,10 +71,25 @@ type mcpServer struct {
 	name string // the vacant's name or id; "" for the host's server
 }
 
-// mcpServerOf returns the server that a person means.
 func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcpServer, error) {
-	if kit.IsURL(what) {
-		return mcpServerAt(what)
+	if kit.IsURL(what) { // of a vacant or of a host, or of their MCP servers
+		u, err := dispatch.ParseURL(what)
+		if err != nil {
+			return mcpServer{}, err
+		}
+		if u.RawQuery != "" {
+			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without ?", Got: fmt.Sprintf("%.80q", what)}
+		}
+		path, name, _ := strings.Cut(u.EscapedPath(), "/v/")
+		name, rest, _ := strings.Cut(name, "/")
+		path = strings.TrimRight(path, "/")
+		if name == "" {
+			path = strings.TrimSuffix(path, message.MCPPath)
+		}
+		if name, err = url.PathUnescape(name); err != nil || strings.Trim("/"+rest, "/") != "" && "/"+strings.Trim(rest, "/") != message.MCPPath && rest != "a2a/message/send" {
+			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "the URL of a vacant, such as https://agents.example.org/v/clerk, or of a host", Got: fmt.Sprintf("%.120q", what)}
+		}
+		return mcpServer{base: u.Scheme + "://" + u.Host + path, name: name}, nil
 	}
 	if what != "" && registry.CheckName(what) != nil {
 		if _, err := identity.ParseID(what); err != nil {
@@ -95,31 +110,8 @@ func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcp
 	return s, err
 }
 
-// mcpServerAt returns the server at the URL of a vacant or of a host, or of their MCP servers.
-func mcpServerAt(given string) (mcpServer, error) {
-	u, err := dispatch.ParseURL(given)
-	if err != nil {
-		return mcpServer{}, err
-	}
-	if u.RawQuery != "" {
-		return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without ?", Got: fmt.Sprintf("%.80q", given)}
-	}
-	path, name, _ := strings.Cut(u.EscapedPath(), "/v/")
-	name, rest, _ := strings.Cut(name, "/")
-	path = strings.TrimRight(path, "/")
-	if name == "" {
-		path = strings.TrimSuffix(path, message.MCPPath)
-	}
-	if name, err = url.PathUnescape(name); err != nil || strings.Trim("/"+rest, "/") != "" && "/"+strings.Trim(rest, "/") != message.MCPPath && rest != "a2a/message/send" {
-		return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "the URL of a vacant, such as https://agents.example.org/v/clerk, or of a host", Got: fmt.Sprintf("%.120q", given)}
-	}
-	return mcpServer{base: u.Scheme + "://" + u.Host + path, name: name}, nil
-}
-
-// vacantURL is the URL of the server's vacant.
 func (s mcpServer) vacantURL() string { return s.base + "/v/" + url.PathEscape(s.name) }
 
-// url is the URL of the server.
 func (s mcpServer) url() string {
 	if s.name == "" {
 		return s.base + message.MCPPath

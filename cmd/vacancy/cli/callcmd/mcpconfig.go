@@ -48,7 +48,42 @@ ask the server by HTTP where they can. Otherwise, and with --as, they start "vac
 			if err != nil {
 				return err
 			}
-			return configureMCP(a, cmd.Context(), client, kit.OptionalArgument(args), as, w, write)
+			s, err := mcpServerOf(a, cmd.Context(), kit.OptionalArgument(args), w)
+			if err != nil {
+				return err
+			}
+			e, err := entryOf(a, cmd.Context(), s, as, w)
+			if err != nil {
+				return err
+			}
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			home := a.UserHome()
+			if home == "" {
+				return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
+			}
+			r := configResult{
+				Client: client.Name, Server: s.url(), Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env}), Scope: client.Scope,
+				Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
+			}
+			if write {
+				if r.Written, err = client.Write(r.File, e); err != nil {
+					return err
+				}
+				r.Wrote = true
+			} else {
+				a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
+			}
+			switch {
+			case r.Variable == "":
+			case r.Named:
+				a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
+			case client.Starts(e):
+				a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
+			}
+			return a.Show(r)
 		},
 	}
 	fs := cmd.Flags()
@@ -61,38 +96,6 @@ ask the server by HTTP where they can. Otherwise, and with --as, they start "vac
 	return cmd
 }
 
-func configureMCP(a *kit.App, ctx context.Context, client mcpclients.Client, what, as string, w kit.Where, write bool) error {
-	s, err := mcpServerOf(a, ctx, what, w)
-	if err != nil {
-		return err
-	}
-	e, err := entryOf(a, ctx, s, as, w)
-	if err != nil {
-		return err
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	home := a.UserHome()
-	if home == "" {
-		return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
-	}
-	r := configResult{
-		Client: client.Name, Server: s.url(), Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env}), Scope: client.Scope,
-		Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
-	}
-	if write {
-		if r.Written, err = client.Write(r.File, e); err != nil {
-			return err
-		}
-		r.Wrote = true
-	}
-	r.note(a, client.Starts(e))
-	return a.Show(r)
-}
-
-// entryOf describes a server to clients.
 func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (mcpclients.Entry, error) {
 	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{"mcp"}}
 	if s.name != "" {
@@ -170,19 +173,5 @@ func (r configResult) Print(w io.Writer) {
 	}
 	if r.Backup != "" {
 		fmt.Fprintf(w, "the file before is %s\n", kit.Printable(r.Backup))
-	}
-}
-
-// note tells a person what else is needed.
-func (r configResult) note(a *kit.App, starts bool) {
-	if !r.Wrote {
-		a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
-	}
-	switch {
-	case r.Variable == "":
-	case r.Named:
-		a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
-	case starts:
-		a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
 	}
 }

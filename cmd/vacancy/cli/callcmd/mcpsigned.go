@@ -205,43 +205,33 @@ func (s *signedAgent) make(ctx context.Context, text, thread string, most *money
 	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, ContextID: &thread}
 	res, _, err := (&discovery.Client{Caller: caller}).Call(ctx, s.target, msg)
 	if err != nil {
-		return answer, s.explained(err, res.Pay)
+		if problem.Is(err, problem.PaymentRequired) {
+			err = payHint(s.a, err, s.flags, s.target, res.Pay)
+		}
+		p := problem.Of(err)
+		if hint := s.a.Hint(err); hint != "" {
+			p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), hint)
+		}
+		return answer, &payableCall{p, res.Pay}
 	}
 	if res.Reply == nil {
 		return answer, problem.New(problem.BehaviourFailed, "%s gave no answer", kit.Printable(s.target.Name))
 	}
 	answer = mcptool.Answer{Text: res.Reply.Payload.Text(), Context: thread, Finish: cmp.Or(res.Cut, "stop"), Envelope: envelope.AppendMessage(nil, res.Reply)}
-	if price > 0 {
-		s.addPrice(ctx, &answer, &res)
+	if price > 0 { // what the call cost, by the host's signed receipt
+		r, err := s.a.Receipt(ctx, s.web, s.self, s.target, 0)
+		if err == nil {
+			err = r.Verify()
+		}
+		if err != nil || r.Request != res.RequestHash {
+			s.a.Note("the receipt of a call of %s could not be read", kit.Printable(s.target.Name))
+			return answer, nil
+		}
+		charge := money.Amount(r.Charge)
+		answer.Price = &charge
+		answer.Receipt = s.base + call.ReceiptPath(call.Pair{Caller: s.self.ID(), Vacant: s.target.ID}, uint64(r.Position))
 	}
 	return answer, nil
-}
-
-// addPrice adds what a call cost, by the host's signed receipt. Without a receipt, the answer has no price.
-func (s *signedAgent) addPrice(ctx context.Context, answer *mcptool.Answer, res *dispatch.Result) {
-	r, err := s.a.Receipt(ctx, s.web, s.self, s.target, 0)
-	if err == nil {
-		err = r.Verify()
-	}
-	if err != nil || r.Request != res.RequestHash {
-		s.a.Note("the receipt of a call of %s could not be read", kit.Printable(s.target.Name))
-		return
-	}
-	charge := money.Amount(r.Charge)
-	answer.Price = &charge
-	answer.Receipt = s.base + call.ReceiptPath(call.Pair{Caller: s.self.ID(), Vacant: s.target.ID}, uint64(r.Position))
-}
-
-// explained adds to a refusal what helps: the command, and the ways to pay.
-func (s *signedAgent) explained(err error, ways []string) error {
-	if problem.Is(err, problem.PaymentRequired) {
-		err = payHint(s.a, err, s.flags, s.target, ways)
-	}
-	p := problem.Of(err)
-	if hint := s.a.Hint(err); hint != "" {
-		p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), hint)
-	}
-	return &payableCall{p, ways}
 }
 
 // payableCall is a refusal with ways to pay.

@@ -25,6 +25,20 @@ import (
 const peersFile = "peers.yaml"
 
 func peersCommand(a *kit.App) *cobra.Command {
+	skill := ""
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List your agents, best first",
+		Example: "  vacancy peers list\n  vacancy peers list --skill translate",
+		RunE: func(*cobra.Command, []string) error {
+			peers, err := readPeers(a)
+			if err != nil {
+				return err
+			}
+			return listPeers(a, peers, skill)
+		},
+	}
+	list.Flags().StringVar(&skill, "skill", "", "only agents with this skill")
 	return a.Parent(&cobra.Command{
 		Use:   "peers",
 		Short: "Keep a list of A2A agents, and call them by skill",
@@ -34,10 +48,26 @@ something: "vacancy call --peer SKILL TEXT". No other agent is called that way.
 A peer's score is the sum of 5 per tier of trust, 1000 divided by its latency in milliseconds,
 and 10 if it has the skill. A peer without skills in its card counts as fit for everything.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300\n  vacancy peers list --skill translate",
-	}, peersAddCommand(a), peersListCommand(a), peersRemoveCommand(a))
+	}, peersAddCommand(a), list, &cobra.Command{
+		Use:     "remove URL",
+		Short:   "Take an agent off the list",
+		Example: "  vacancy peers remove https://agents.example.org/translator",
+		RunE: func(_ *cobra.Command, args []string) error {
+			peers, err := readPeers(a)
+			if err != nil {
+				return err
+			}
+			if !peers.Remove(args[0]) {
+				return kit.WithHint(problem.New(problem.NotFound, "%.80q is not in the list of peers", args[0]), "vacancy peers list")
+			}
+			if err := keepPeers(a, peers); err != nil {
+				return err
+			}
+			return listPeers(a, peers, "")
+		},
+	})
 }
 
-// peerDocument is the file.
 type peerDocument struct {
 	Peers []agents.Peer `json:"peers"`
 }
@@ -88,7 +118,6 @@ func readPeers(a *kit.App) (*agents.Peers, error) {
 	return peers, nil
 }
 
-// keepPeers writes the file.
 func keepPeers(a *kit.App, peers *agents.Peers) error {
 	path, err := peersPath(a)
 	if err != nil {
@@ -128,57 +157,35 @@ skills. The URL must be https, unless the agent is on this machine.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.URL, p.CardSeconds = args[0], int(lifetime.Seconds())
-			return addPeer(a, cmd.Context(), p)
+			peers, err := readPeers(a)
+			if err != nil {
+				return err
+			}
+			cards, err := cards(a, a.HTTP(0), true)
+			if err != nil {
+				return err
+			}
+			cards.Lifetime = func(string) time.Duration { return time.Duration(p.CardSeconds) * time.Second }
+			card, err := agents.FetchCard(cmd.Context(), cards, p.URL)
+			if err != nil {
+				return err
+			}
+			for _, s := range card.Skills {
+				p.Skills, p.Tags = append(p.Skills, s.ID), append(p.Tags, s.Tags...)
+			}
+			if err := peers.Add(p); err != nil {
+				return err
+			}
+			if err := keepPeers(a, peers); err != nil {
+				return err
+			}
+			return listPeers(a, peers, "")
 		},
 	}
 	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust it, 1 to 5")
 	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how long an answer takes, in milliseconds")
 	cmd.Flags().DurationVar(&lifetime, "card-lifetime", 0, "how long a fetched card is used, at most 24h (default what its server says)")
 	kit.CAFlag(cmd.Flags())
-	return cmd
-}
-
-func addPeer(a *kit.App, ctx context.Context, p agents.Peer) error {
-	peers, err := readPeers(a)
-	if err != nil {
-		return err
-	}
-	cards, err := cards(a, a.HTTP(0), true)
-	if err != nil {
-		return err
-	}
-	cards.Lifetime = func(string) time.Duration { return time.Duration(p.CardSeconds) * time.Second }
-	card, err := agents.FetchCard(ctx, cards, p.URL)
-	if err != nil {
-		return err
-	}
-	for _, s := range card.Skills {
-		p.Skills, p.Tags = append(p.Skills, s.ID), append(p.Tags, s.Tags...)
-	}
-	if err := peers.Add(p); err != nil {
-		return err
-	}
-	if err := keepPeers(a, peers); err != nil {
-		return err
-	}
-	return listPeers(a, peers, "")
-}
-
-func peersListCommand(a *kit.App) *cobra.Command {
-	skill := ""
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List your agents, best first",
-		Example: "  vacancy peers list\n  vacancy peers list --skill translate",
-		RunE: func(*cobra.Command, []string) error {
-			peers, err := readPeers(a)
-			if err != nil {
-				return err
-			}
-			return listPeers(a, peers, skill)
-		},
-	}
-	cmd.Flags().StringVar(&skill, "skill", "", "only agents with this skill")
 	return cmd
 }
 
@@ -205,27 +212,6 @@ func (r peersResult) Print(w io.Writer) {
 	}
 	for _, p := range r.Peers {
 		fmt.Fprintf(w, "%8.1f  %s  trust %d, %d ms  %s\n", p.Score, kit.Printable(p.URL), p.Trust, p.LatencyMS, kit.Printable(strings.Join(p.Skills, ", ")))
-	}
-}
-
-func peersRemoveCommand(a *kit.App) *cobra.Command {
-	return &cobra.Command{
-		Use:     "remove URL",
-		Short:   "Take an agent off the list",
-		Example: "  vacancy peers remove https://agents.example.org/translator",
-		RunE: func(_ *cobra.Command, args []string) error {
-			peers, err := readPeers(a)
-			if err != nil {
-				return err
-			}
-			if !peers.Remove(args[0]) {
-				return kit.WithHint(problem.New(problem.NotFound, "%.80q is not in the list of peers", args[0]), "vacancy peers list")
-			}
-			if err := keepPeers(a, peers); err != nil {
-				return err
-			}
-			return listPeers(a, peers, "")
-		},
 	}
 }
 

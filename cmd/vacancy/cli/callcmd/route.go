@@ -34,7 +34,45 @@ A PROMPT of "-" is standard input.`,
 		Example: `  vacancy route "please turn this letter into French: ..."
   vacancy route --capability legal - < contract.txt --call`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return route(a, cmd.Context(), f, args)
+			switch {
+			case f.among < 1 || f.among > 2000:
+				return problem.New(problem.Usage, "--among: expected 1 to 2000, got %d", f.among)
+			case f.show < 1:
+				return problem.New(problem.Usage, "--show: expected at least 1, got %d", f.show)
+			case f.timeout <= 0:
+				return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
+			}
+			prompt, err := callText(a, args)
+			if err != nil {
+				return err
+			}
+			q, err := f.find.query(f.capability)
+			if err != nil {
+				return err
+			}
+			chosen, err := policy(f.policy)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+			defer cancel()
+			if f.send {
+				return routeAndCall(a, ctx, f, q, prompt)
+			}
+			client, err := finder(a, ctx, f.find, f.where, a.HTTP(0))
+			if err != nil {
+				return err
+			}
+			fits, compared, err := fits(a, ctx, client, q, f.among, prompt, chosen)
+			if err != nil {
+				return err
+			}
+			r := routeResult{Compared: compared, Choices: []fitResult{}}
+			for i := range fits[:min(len(fits), f.show)] {
+				fit := &fits[i]
+				r.Choices = append(r.Choices, fitResult{newMatchResult(&fit.Match), fit.Fit, fit.Value, fit.Words})
+			}
+			return a.Show(r)
 		},
 	}
 	fs := cmd.Flags()
@@ -50,44 +88,6 @@ A PROMPT of "-" is standard input.`,
 	return cmd
 }
 
-func route(a *kit.App, ctx context.Context, f routeFlags, args []string) error {
-	switch {
-	case f.among < 1 || f.among > 2000:
-		return problem.New(problem.Usage, "--among: expected 1 to 2000, got %d", f.among)
-	case f.show < 1:
-		return problem.New(problem.Usage, "--show: expected at least 1, got %d", f.show)
-	case f.timeout <= 0:
-		return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
-	}
-	prompt, err := callText(a, args)
-	if err != nil {
-		return err
-	}
-	q, err := f.find.query(f.capability)
-	if err != nil {
-		return err
-	}
-	chosen, err := policy(f.policy)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	if f.send {
-		return routeAndCall(a, ctx, f, q, prompt)
-	}
-	client, err := finder(a, ctx, f.find, f.where, a.HTTP(0))
-	if err != nil {
-		return err
-	}
-	fits, compared, err := fits(a, ctx, client, q, f.among, prompt, chosen)
-	if err != nil {
-		return err
-	}
-	return a.Show(newRouteResult(fits, compared, f.show))
-}
-
-// routeAndCall calls the best match for the prompt.
 func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Query, prompt string) error {
 	client, self, err := registryClient(a, ctx, f.callFlags, q)
 	if err != nil {
@@ -127,7 +127,6 @@ func fits(a *kit.App, ctx context.Context, client *discovery.Client, q discovery
 	}
 }
 
-// fitResult is a vacant and how well it fits.
 type fitResult struct {
 	matchResult
 	Fit   float64  `json:"fit"`
@@ -139,15 +138,6 @@ type fitResult struct {
 type routeResult struct {
 	Compared int         `json:"compared"`
 	Choices  []fitResult `json:"choices"`
-}
-
-func newRouteResult(fits []discovery.Fit, compared, show int) routeResult {
-	r := routeResult{Compared: compared, Choices: []fitResult{}}
-	for i := range fits[:min(len(fits), show)] {
-		f := &fits[i]
-		r.Choices = append(r.Choices, fitResult{newMatchResult(&f.Match), f.Fit, f.Value, f.Words})
-	}
-	return r
 }
 
 func (r routeResult) Print(w io.Writer) {

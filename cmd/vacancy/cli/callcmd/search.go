@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// findFlags are the flags of commands that search.
 type findFlags struct {
 	registry, tag, family, maxPrice string
 	reputation                      float64
@@ -34,7 +33,6 @@ func (f *findFlags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least reputation, 0 to 1")
 }
 
-// query is the query of flags and words.
 func (f *findFlags) query(words string) (discovery.Query, error) {
 	q := discovery.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.reputation}
 	if math.IsNaN(f.reputation) || f.reputation < 0 || f.reputation > 1 {
@@ -107,7 +105,11 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 				return err
 			}
 			noteDropped(a, found.Dropped)
-			return a.Show(newSearchResult(found))
+			r := searchResult{Matches: []matchResult{}, Dropped: found.Dropped, Next: found.Next}
+			for i := range found.Matches {
+				r.Matches = append(r.Matches, newMatchResult(&found.Matches[i]))
+			}
+			return a.Show(r)
 		},
 	}
 	fs := cmd.Flags()
@@ -118,7 +120,6 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 	return cmd
 }
 
-// noteDropped prints why results are not used.
 func noteDropped(a *kit.App, dropped []discovery.Dropped) {
 	const most = 5
 	for i, d := range dropped {
@@ -130,7 +131,6 @@ func noteDropped(a *kit.App, dropped []discovery.Dropped) {
 	}
 }
 
-// matchResult is the JSON of a match.
 type matchResult struct {
 	ID         identity.ID         `json:"vacant_id"`
 	Name       string              `json:"name,omitempty"` // at the registry's host; not signed
@@ -156,22 +156,17 @@ type matchResult struct {
 
 func newMatchResult(m *discovery.Match) matchResult {
 	r := matchResult{
-		ID: m.ID, Name: m.Name, Link: linkOf(m), URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Missing: m.Missing, Score: m.Score, Price: m.Price(),
+		ID: m.ID, Name: m.Name, Link: m.URL, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Missing: m.Missing, Score: m.Score, Price: m.Price(),
 		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
+	}
+	// The link is the shortest URL: it has the name if the registry is at the vacant's own host.
+	if host := m.Registry + "/v/"; m.Name != "" && strings.HasPrefix(m.URL, host+m.ID.String()) {
+		r.Link = host + m.Name + "/"
 	}
 	if l := m.Listing; l != nil {
 		r.Tags, r.Skills, r.Summary, r.Family, r.Owner = l.Tags, l.Skills, l.Summary, l.Family, l.Owner
 	}
 	return r
-}
-
-// linkOf is the shortest URL of a match: by its name, if the registry is of the
-// host that it runs at.
-func linkOf(m *discovery.Match) string {
-	if host := m.Registry + "/v/"; m.Name != "" && strings.HasPrefix(m.URL, host+m.ID.String()) {
-		return host + m.Name + "/"
-	}
-	return m.URL
 }
 
 // line is a match for people: name, short id, price, capability and how to call
@@ -185,19 +180,10 @@ func (r matchResult) line(value float64) string {
 	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", value, kit.Join("  ", r.Name, r.ID.Short()), kit.Dollars(r.Price), reviews, lacks, kit.Printable(kit.Clip(r.Capability, 100)), kit.Printable(r.Link))
 }
 
-// searchResult is a page of matches.
 type searchResult struct {
 	Matches []matchResult       `json:"matches"`
 	Dropped []discovery.Dropped `json:"dropped,omitempty"`
 	Next    string              `json:"next,omitempty"`
-}
-
-func newSearchResult(f discovery.Found) searchResult {
-	r := searchResult{Matches: []matchResult{}, Dropped: f.Dropped, Next: f.Next}
-	for i := range f.Matches {
-		r.Matches = append(r.Matches, newMatchResult(&f.Matches[i]))
-	}
-	return r
 }
 
 func (r searchResult) Print(w io.Writer) {
