@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/moneycmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/startcmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
 )
 
 // Seams are the parts of the command line that programs and tests choose.
@@ -68,7 +69,23 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 			root.AddCommand(groupTopic(a, g, root, commands))
 		}
 	}
-	root.AddCommand(versionCommand(a), openapiCommand(a), exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root), allTopic(a, root))
+	root.AddCommand(&cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of this program",
+		Example: "  vacancy version\n  vacancy version --json",
+		RunE:    func(*cobra.Command, []string) error { return a.Show(kit.Build()) },
+	}, &cobra.Command{
+		Use:   "openapi",
+		Short: "Print the OpenAPI document of a host",
+		Long: `Print the OpenAPI 3.1 document of a host: its operations with their bodies, answers, errors and
+examples, and who may use them. A host serves it at /v1/openapi.json. A host without accounts,
+registry or gate answers the operations of these parts with 404.`,
+		Example: "  vacancy openapi > openapi.json",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.Out.Write(openapi.JSON)
+			return err
+		},
+	}, exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root), allTopic(a, root))
 	setHelp(a, root)
 	knownHelp(root)
 	kit.Complete(root)

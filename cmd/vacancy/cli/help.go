@@ -43,28 +43,24 @@ func knownHelp(root *cobra.Command) {
 	help.RunE = func(_ *cobra.Command, args []string) error {
 		found, rest, err := root.Find(args)
 		if err != nil || len(rest) > 0 && found.HasSubCommands() {
-			return unknownHelp(found, args[len(args)-max(len(rest), 1)])
+			word := args[len(args)-max(len(rest), 1)]
+			err := problem.New(problem.Usage, "unknown command or topic %q", kit.Clip(word, 80))
+			var names []string
+			for _, c := range found.Commands() {
+				names = append(names, c.Name())
+			}
+			path := strings.TrimPrefix(found.CommandPath(), found.Root().Name())
+			if near := nearest.Name(word, names); near != "" {
+				return kit.WithHint(err, "vacancy help%s %s", path, near)
+			}
+			if path == "" {
+				path = " all"
+			}
+			return kit.WithHint(err, "vacancy help%s", path)
 		}
 		found.InitDefaultHelpFlag()
 		return found.Help()
 	}
-}
-
-// unknownHelp refuses a word that names neither a command below cmd nor a topic.
-func unknownHelp(cmd *cobra.Command, word string) error {
-	err := problem.New(problem.Usage, "unknown command or topic %q", kit.Clip(word, 80))
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
-	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name())
-	if near := nearest.Name(word, names); near != "" {
-		return kit.WithHint(err, "vacancy help%s %s", path, near)
-	}
-	if path == "" {
-		path = " all"
-	}
-	return kit.WithHint(err, "vacancy help%s", path)
 }
 
 // shortHelp is the help of root: the commands of the first hour, and the topics of the others.
@@ -93,12 +89,10 @@ func shortHelp(root *cobra.Command) string {
 	return b.String()
 }
 
-// writeShort writes a line of a list of commands.
 func writeShort(b *strings.Builder, name, short string) {
 	fmt.Fprintf(b, "  %-20s %s\n", name, short)
 }
 
-// allTopic is "vacancy help all": all commands by group.
 func allTopic(a *kit.App, root *cobra.Command) *cobra.Command {
 	topic := &cobra.Command{Use: "all", Short: "All commands", Hidden: true}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) { showHelp(a, cmd, root.UsageString()) })

@@ -40,21 +40,18 @@ import (
 // and errors are made. Its text is made when it is asked for, because it names all commands.
 func referenceTopic(root *cobra.Command) *cobra.Command {
 	topic := &cobra.Command{Use: "reference", Short: "All commands, settings, operations, errors, documents and limits"}
-	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), reference(root)) })
+	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		var b strings.Builder
+		b.WriteString("# Reference\n\nThe program prints this page: `vacancy help reference`. It is made of the tables that the program itself reads.\n")
+		writeCommands(&b, root)
+		writeSettings(&b)
+		writeOperations(&b)
+		writeErrors(&b)
+		writeDocuments(&b)
+		writeLimits(&b)
+		fmt.Fprint(cmd.OutOrStdout(), b.String())
+	})
 	return topic
-}
-
-// reference is the reference in Markdown.
-func reference(root *cobra.Command) string {
-	var b strings.Builder
-	b.WriteString("# Reference\n\nThe program prints this page: `vacancy help reference`. It is made of the tables that the program itself reads.\n")
-	writeCommands(&b, root)
-	writeSettings(&b)
-	writeOperations(&b)
-	writeErrors(&b)
-	writeDocuments(&b)
-	writeLimits(&b)
-	return b.String()
 }
 
 // hostFlags are the flags that choose a host. The reference names them once.
@@ -252,10 +249,8 @@ func writeLimits(b *strings.Builder) {
 	writeTable(b, []string{"Limit", "Of"}, rows)
 }
 
-// size is a limit in bytes.
 type size int
 
-// limit is a limit for people.
 func limit(most any) string {
 	switch n := most.(type) {
 	case size:

@@ -9,18 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// exitCodesTopic is "vacancy help exit-codes": the table of package problem.
+// exitCodesTopic shows the table of package problem: each code with its values of "code" in errors.
 func exitCodesTopic() *cobra.Command {
-	return &cobra.Command{
-		Use:   "exit-codes",
-		Short: "Exit codes",
-		Long:  exitCodes(),
-	}
-}
-
-// exitCodes renders the table: each code, its meaning, and its values of "code"
-// in errors.
-func exitCodes() string {
 	words := map[int][]string{}
 	for _, k := range problem.Kinds() {
 		exit := k.Row().Exit
@@ -34,10 +24,9 @@ func exitCodes() string {
 			fmt.Fprintf(&b, "       %s\n", strings.Join(words[e.Code], ", "))
 		}
 	}
-	return b.String()
+	return &cobra.Command{Use: "exit-codes", Short: "Exit codes", Long: b.String()}
 }
 
-// agentContractTopic is "vacancy help agent-contract".
 func agentContractTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent-contract",
@@ -110,7 +99,6 @@ host does not repeat a call that failed; the caller may send a new one.
 	}
 }
 
-// agentFilesTopic is "vacancy help agent-files".
 func agentFilesTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent-files",
