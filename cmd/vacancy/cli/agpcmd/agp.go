@@ -82,7 +82,6 @@ func sendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, payload f
 	return cmd
 }
 
-// printAnswer prints an answer of AGP.
 func printAnswer[T any](a *kit.App, raw []byte, print func(io.Writer, T)) error {
 	var out T
 	if err := json.Unmarshal(raw, &out); err != nil {
@@ -91,7 +90,6 @@ func printAnswer[T any](a *kit.App, raw []byte, print func(io.Writer, T)) error 
 	return a.Print(out, func(w io.Writer) { print(w, out) })
 }
 
-// givenOnly returns the texts that are not empty.
 func givenOnly(texts map[string]string) map[string]any {
 	payload := map[string]any{}
 	for name, text := range texts {

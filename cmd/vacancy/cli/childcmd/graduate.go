@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// graduateFlags are the flags of a graduation.
 type graduateFlags struct {
 	where      kit.Where
 	capability string
@@ -96,7 +95,6 @@ your identities and prints the request; the other party sends it with --with FIL
 	return cmd
 }
 
-// graduate submits a graduation, follows it and shows its outcome.
 func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, name string) error {
 	half, err := readHalf(f.with)
 	if err != nil {

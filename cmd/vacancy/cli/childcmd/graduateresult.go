@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// graduateResult is an attempt's outcome.
 type graduateResult struct {
 	graduation.View
 	name    string

@@ -62,7 +62,6 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
 	)
 }
 
-// document reads a person's document as JSON.
 func document(a *kit.App, path string) (json.RawMessage, error) {
 	var in io.Reader = a.In
 	if path != "-" {

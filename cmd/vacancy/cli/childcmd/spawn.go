@@ -115,7 +115,6 @@ substrates and agents are for the operator. The start of the parent's id is appe
 	return cmd
 }
 
-// spawnByOperator creates a child of a hosted vacant.
 func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.Spawning, name string, noCheck bool) error {
 	parent, err := c.Show(ctx, name)
 	if err != nil {
@@ -202,7 +201,6 @@ func spawnHint(err error, s *admin.Spawning, parent string) error {
 	return err
 }
 
-// once removes duplicates.
 func once(list []string) (out []string) {
 	for _, one := range list {
 		if !slices.Contains(out, one) {

@@ -137,7 +137,6 @@ func printAccount(w io.Writer, r account.Account, names kit.Names) {
 	}
 }
 
-// linkLine describes a link: its caller, its bound and its maker.
 func linkLine(l billing.Link, names kit.Names) string {
 	return kit.Join(", ", names.WithID(l.Caller)+dayCap(l), madeBy(l.MadeBy))
 }
@@ -212,7 +211,6 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 	return cmd
 }
 
-// signClaim signs a claim by an identity of the person.
 func signClaim(a *kit.App, ctx context.Context, as string, host identity.ID, to string, most money.Amount) (string, error) {
 	self, err := a.Caller(ctx, as)
 	if err != nil {

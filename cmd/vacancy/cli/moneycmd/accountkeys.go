@@ -139,7 +139,6 @@ func madeBy(maker string) string {
 	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
 }
 
-// revokedKey is the object of a revocation.
 type revokedKey struct {
 	Keys []billing.Key `json:"keys"`
 	billing.Ended

@@ -118,7 +118,6 @@ card show the price.`,
 	}.Command(a)
 }
 
-// vacantPrice is the price of a vacant's calls.
 type vacantPrice struct {
 	Vacant string `json:"vacant"`
 	admin.CurrentPrice

@@ -98,7 +98,6 @@ has the host's certificate for the key that signed it. With --by that host must 
 	return cmd
 }
 
-// receiptResult is a receipt that verified.
 type receiptResult struct {
 	receipt.Receipt
 	names kit.Names

@@ -114,7 +114,6 @@ func (r usageResult) Print(w io.Writer) {
 	}
 }
 
-// recountResult is the result of usage --recount.
 type recountResult usage.Recounted
 
 func (r recountResult) Print(w io.Writer) {

@@ -151,7 +151,6 @@ A file that cannot be read is reported; the other files are hosted, and the exit
 	return cmd
 }
 
-// importedAgent is the outcome for one file.
 type importedAgent struct {
 	File     string   `json:"file"`
 	Name     string   `json:"name,omitempty"`
@@ -161,7 +160,6 @@ type importedAgent struct {
 	Problem  string   `json:"problem,omitempty"`
 }
 
-// importResult is the outcome for a folder.
 type importResult struct {
 	OK     bool            `json:"ok"`
 	Agents []importedAgent `json:"agents"`

@@ -24,16 +24,8 @@ import (
 )
 
 func agentsCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
-		Use:     "agents",
-		Short:   "Check and import the agents behind vacants",
-		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents import ./agents",
-	}, agentsCheckCommand(a), agentsImportCommand(a))
-}
-
-func agentsCheckCommand(a *kit.App) *cobra.Command {
 	var withSecret bool
-	cmd := &cobra.Command{
+	check := &cobra.Command{
 		Use:   "check URL",
 		Short: "Check an agent against the contract",
 		Long: `Send the agent at URL the questions that a host sends: a short one, one with all kinds of
@@ -81,8 +73,12 @@ must refuse a question that is signed with another secret.`,
 			return &kit.Reported{}
 		},
 	}
-	cmd.Flags().BoolVar(&withSecret, "signed", false, "sign with the secret from standard input")
-	return cmd
+	check.Flags().BoolVar(&withSecret, "signed", false, "sign with the secret from standard input")
+	return a.Parent(&cobra.Command{
+		Use:     "agents",
+		Short:   "Check and import the agents behind vacants",
+		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents import ./agents",
+	}, check, agentsImportCommand(a))
 }
 
 // checkSignature sends an agent a question that is signed with a random secret.
@@ -155,7 +151,6 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 	return all
 }
 
-// agentCheck is one thing that an agent was asked.
 type agentCheck struct {
 	What    string      `json:"what"`
 	Answer  string      `json:"answer"` // the beginning of it

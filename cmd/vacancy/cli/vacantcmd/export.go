@@ -120,7 +120,6 @@ func exportFile(a *kit.App, ctx context.Context, name, out string, sure bool) (s
 	return out, a.Ask(ctx, fmt.Sprintf("Whoever reads %s can sign as %s. Type yes to write it:", out, name), "yes")
 }
 
-// exportResult is a written export.
 type exportResult struct {
 	Name    string `json:"name"`
 	File    string `json:"file"`

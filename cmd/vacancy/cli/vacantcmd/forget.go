@@ -57,7 +57,6 @@ destroyed; the agent does not get them any more.`,
 	}.Command(a)
 }
 
-// forgotten says which answers an agent has forgotten.
 type forgotten struct {
 	Name string      `json:"name"`
 	ID   identity.ID `json:"vacant_id"`

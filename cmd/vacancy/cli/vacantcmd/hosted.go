@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// vacantResult is a hosted vacant.
 type vacantResult struct {
 	admin.Vacant
 	// Agent is nil for vacants without an agent.

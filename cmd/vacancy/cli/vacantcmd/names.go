@@ -61,7 +61,6 @@ instead.`,
 	)
 }
 
-// namesObject is the object of names list.
 type namesObject struct {
 	Names []admin.Name `json:"names"`
 	Count int          `json:"count"`

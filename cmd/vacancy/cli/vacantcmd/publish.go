@@ -114,7 +114,6 @@ func ownHint(a *kit.App, err error, verb, name string) error {
 	return kit.WithHint(err, "vacancy %s %s --registry URL, for your identity %s", verb, name, name)
 }
 
-// publication is the changes in the flags.
 func (f *publishFlags) publication() (p admin.Publication, err error) {
 	if f.given("capability") {
 		p.Capability = &f.capability

@@ -171,7 +171,6 @@ func DeleteSecret(kind admin.SecretOps) kit.Operation[admin.OneSecret, op.None] 
 	}
 }
 
-// setSecret is the object of secret set.
 type setSecret struct {
 	Tenant string `json:"tenant,omitempty"`
 	secrets.Info
@@ -184,7 +183,6 @@ func ofTenant(tenant string) string {
 	return " of tenant " + kit.Printable(tenant)
 }
 
-// deletedSecret is the object of secret delete.
 type deletedSecret struct {
 	Name    string `json:"name"`
 	Tenant  string `json:"tenant,omitempty"`

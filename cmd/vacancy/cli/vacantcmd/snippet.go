@@ -115,7 +115,6 @@ func handoutAt(a *kit.App, ctx context.Context, at string) (h kit.Handout, err e
 	return h, nil
 }
 
-// snippetResult is a program that calls a vacant.
 type snippetResult struct {
 	Name    string `json:"name"`
 	Lang    string `json:"lang"`

@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/op"
 )
 
-// stateCommands are the commands that change the state of a vacant.
 func stateCommands(a *kit.App) (commands []*cobra.Command) {
 	for _, s := range []struct {
 		verb, short, long string

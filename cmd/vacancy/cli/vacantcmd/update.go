@@ -135,13 +135,11 @@ func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string
 	return a.Show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Checked: CheckAgent(a, ctx, c, &after.Vacant, noCheck), warned: true})
 }
 
-// settingKey is the KEY of KEY=VALUE.
 func settingKey(setting string) string {
 	key, _, _ := strings.Cut(setting, "=")
 	return key
 }
 
-// updateOf parses KEY=VALUE arguments.
 func updateOf(settings []string) (u admin.Update, err error) {
 	const want = "name=NAME, capability=TEXT, substrate=SUBSTRATE, work=TIME or settings of its agent"
 	for _, s := range settings {
