@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// callHint adds a hint to the error of a call. The operator of the vacant's host gets an operator's command.
+// callHint adds a hint to the error of a call. The operator of the vacant's host is shown commands that need the operator's rights.
 func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []string) error {
 	if h := new(kit.Hinted); errors.As(err, &h) {
 		return err
@@ -20,7 +20,7 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 		return kit.WithHint(err, "%s", a.AgainWith("--as", "OTHER"))
 	case kind == problem.PaymentRequired:
 		return payHint(a, err, f, t, ways)
-	case !isOperator(a, f.where, t):
+	case !isOwnVacant(a, f.where, t):
 		return err
 	case kind == problem.Misdirected:
 		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"    # if it is a closed child, which only its parent and the parent's other children may call`, t.Name)
@@ -37,8 +37,8 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 	return err
 }
 
-// isOperator reports whether the person named a vacant of their own host, by its name on that host.
-func isOperator(a *kit.App, w kit.Where, t dispatch.Target) bool {
+// isOwnVacant reports whether the person named a vacant of a host that they operate, by its name on that host.
+func isOwnVacant(a *kit.App, w kit.Where, t dispatch.Target) bool {
 	_, public := a.PublicURL(w, t.Name)
-	return !public && t.Address != ""
+	return !public && t.Address != "" && a.Operates(w)
 }

@@ -74,10 +74,7 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 					}
 					return l.End != nil, nil
 				})
-				if problem.Is(err, problem.NotFound) {
-					err = kit.WithHint(err, "vacancy list")
-				}
-				return errors.Join(err, out.Flush())
+				return errors.Join(kit.HintAtVacants(err), out.Flush())
 			})
 		},
 	}

@@ -61,7 +61,7 @@ const keyed = kit.AccountKeyEnv + "=KEY "
 // payHint adds a hint to a 402: an operator's command for the operator of the host, otherwise
 // a caller's. ways are the host's ways to pay (dispatch.Result.Pay).
 func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []string) error {
-	short, operator := slices.Contains(ways, "credit"), isOperator(a, f.where, t)
+	short, operator := slices.Contains(ways, "credit"), isOwnVacant(a, f.where, t)
 	switch {
 	case short && operator:
 		return kit.WithHint(err, "vacancy credit TENANT DOLLARS")

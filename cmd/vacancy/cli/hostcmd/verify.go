@@ -48,7 +48,7 @@ It reports every part and exits with 1 if one is broken.`,
 			case len(args) == 0:
 				return verifyHost(a, cmd.Context(), w, read)
 			case kit.IsURL(args[0]):
-				return kit.WithHint(problem.New(problem.Usage, "%q is a URL: expected FILE, an export or a history", kit.Clip(args[0], 200)), "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY; callers use vacancy card URL and receipt", cmd.CommandPath(), kit.ShellWord(kit.HostOf(args[0])))
+				return kit.WithHint(problem.New(problem.Usage, "%q is a URL: expected FILE, an export or a history", kit.Clip(args[0], 200)), "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY; callers use vacancy card URL, and vacancy receipt", cmd.CommandPath(), kit.ShellWord(kit.HostOf(args[0])))
 			case w != (kit.Where{}) || read != (kit.ReadFlags{}):
 				return kit.WithHint(problem.New(problem.Usage, "FILE does not go together with the flags of a host"), "%s --help", cmd.CommandPath())
 			}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +30,14 @@ type AdminAPI struct {
 
 // Call implements op.Client. The error of a vacant that the host does not have gets a hint.
 func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
-	err := c.Client.Call(ctx, method, path, header, body, into)
+	return HintAtVacants(c.Client.Call(ctx, method, path, header, body, into))
+}
+
+// HintAtVacants adds a hint to the error of a vacant that a host does not have.
+func HintAtVacants(err error) error {
 	if problem.Is(err, problem.NotFound) {
 		if text := problem.Of(err).Text(); strings.Contains(text, "vacant ") && strings.HasSuffix(text, " here") {
-			err = WithHint(err, "vacancy list")
+			return WithHint(err, "vacancy list")
 		}
 	}
 	return err
@@ -145,7 +150,11 @@ func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*
 		return err
 	}
 	if at == nil {
-		return a.WithAdmin(w, false, f)
+		err = a.WithAdmin(w, false, f)
+		if dir, _ := a.DataDir(w.Data); errors.Is(err, syscall.EROFS) {
+			err = WithHint(err, "cp -r %s COPY    # then the same command with --data COPY", ShellWord(dir))
+		}
+		return err
 	}
 	c, err := a.reportsElsewhere(ctx, at, read)
 	if err != nil {

@@ -28,7 +28,7 @@ func WithHint(err error, format string, args ...any) error {
 
 // hintCommand matches a command in a hint: the program and words for a shell, up to punctuation before a
 // space, a comment or an operator of the shell.
-var hintCommand = regexp.MustCompile(`(?:^|[\s(])` + programName + `(?: (?:[,:;]*(?:[^\s'"\\,:;)<#&|]|'[^']*'|"[^"]*"|\\.))+)+`)
+var hintCommand = regexp.MustCompile(`(?:^|[\s(])` + programName + `(?: (?:[,:;]*(?:[^\s'"\\,:;)<#&|]|'[^']*'|"(?:\\.|[^"\\])*"|\\.))+)+`)
 
 // Hint returns the hint of err with each command as the person types it, or "".
 func (a *App) Hint(err error) string {

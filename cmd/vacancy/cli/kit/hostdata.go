@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -84,11 +83,8 @@ func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	if earlier := new(bolt.EarlierError); errors.As(err, &earlier) {
 		err = WithHint(err, "vacancy dev, or vacancy serve, without --no-upgrade; or vacancy data show")
 	}
-	if errors.Is(err, syscall.EROFS) {
-		err = WithHint(err, "cp -r %s COPY    # then the same command with --data COPY", ShellWord(c.Dir))
-	}
 	if problem.Is(err, problem.Damaged) && !c.New {
-		err = WithHint(err, "vacancy restore FILE, from a backup, or vacancy dev --new for another host")
+		err = WithHint(err, "vacancy restore FILE, from a backup; or vacancy dev --new, for another host")
 	}
 	return host, err
 }

@@ -96,6 +96,16 @@ func (a *App) PublicURL(w Where, what string) (at string, ok bool) {
 	return host.Record.URL + "/v/" + what, true
 }
 
+// Operates reports whether the chosen host is on this machine, or the person has its operator's key.
+func (a *App) Operates(w Where) bool {
+	host, err := a.Find(w)
+	if err != nil || host == nil {
+		return err == nil
+	}
+	_, _, err = host.keyed(host.Record.AdminURL)
+	return err == nil
+}
+
 // publicTarget finds a vacant of the host at a URL as everybody can: by name, id,
 // or, if it is published, by the first 12 digits of the id.
 func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, what string) (*dispatch.Target, error) {

@@ -70,11 +70,11 @@ func (a *App) Again() string {
 	return a.Command("%s", strings.Join(words, " "))
 }
 
-// AgainFor returns the command line of this run with another word in place of one, or only the
-// other word if the line does not have the one.
+// AgainFor returns the command line of this run with other in place of word. It returns only other if the
+// line does not have word exactly once.
 func (a *App) AgainFor(word, other string) string {
 	i := slices.Index(a.args, word)
-	if i < 0 {
+	if i < 0 || slices.Contains(a.args[i+1:], word) {
 		return other
 	}
 	again := *a

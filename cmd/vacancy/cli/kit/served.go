@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// startFile is a file in a data directory that records whether serve has run over it.
+// startFile is a file in a data directory. It records whether serve has run over the directory.
 const startFile = "start.json"
 
 type start struct {
@@ -29,7 +29,7 @@ func MarkServed(dir string) error {
 	return os.WriteFile(filepath.Join(dir, startFile), append(b, '\n'), 0o600)
 }
 
-// StartAgain returns a hint at the command that starts a host over the data directory of --data. It is
+// StartAgain returns a hint that names the command which starts a host over the data directory of --data. It is
 // serve if serve has run over the directory, because dev would give cards another address.
 func (a *App) StartAgain(data string) string {
 	if dir, err := a.DataDir(data); err == nil && HasServed(dir) {
