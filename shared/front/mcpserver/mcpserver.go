@@ -210,7 +210,11 @@ func (d *api) route(x *plain.Exchange) error {
 	}
 	w.Line.IsAside = w.asked.Load()
 	if p := cmp.Or(w.fault.Load(), w.verdict.Load()); p != nil {
-		w.Log(p.Kind.String(), w.status, p)
+		var cause error
+		if w.status >= http.StatusInternalServerError { // not for a failure of an agent, which is a result
+			cause = p
+		}
+		w.Log(p.Kind.String(), w.status, cause)
 	}
 	return nil
 }
