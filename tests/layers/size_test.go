@@ -11,8 +11,8 @@ import (
 // maxLines limits the production lines of each part of the project. A limit may fall. A feature that
 // needs more lines raises it in a commit of its own that says why.
 var maxLines = map[string]int{
-	"cmd/":          30_300,
-	"shared/front/": 28_450,
+	"cmd/":          29_350,
+	"shared/front/": 28_000,
 	"shared/host/":  70_800,
 	"":              32_800, // the rest
 }
