@@ -163,7 +163,7 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 	}
 }
 
-// Both readings find a slot of no attempt that they know of, each another one.
+// Each reading finds a different slot whose attempt it has not read.
 func TestAGraduationInEachReadingIsNoDamage(t *testing.T) {
 	f, n := newFirm(t, memory.New()), 0
 	for way, check := range ways {

@@ -90,7 +90,7 @@ func printAnswer[T any](a *kit.App, raw []byte, print func(io.Writer, T)) error 
 	return a.Print(out, func(w io.Writer) { print(w, out) })
 }
 
-func givenOnly(texts map[string]string) map[string]any {
+func withoutEmpty(texts map[string]string) map[string]any {
 	payload := map[string]any{}
 	for name, text := range texts {
 		if text != "" {
@@ -114,7 +114,7 @@ func agpSearchCommand(a *kit.App) *cobra.Command {
 	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
 	cmd.Flags().IntVar(&limit, "limit", 10, "the most venues to show, 1 to 50")
 	return sendCommand(a, cmd, "booking.search", func(args []string) (map[string]any, error) {
-		payload := givenOnly(map[string]string{"location": location, "category": category})
+		payload := withoutEmpty(map[string]string{"location": location, "category": category})
 		payload["query"], payload["limit"] = strings.Join(args, " "), limit
 		return payload, nil
 	}, func(w io.Writer, r agp.Search) { printVenues(w, r.Venues) })
@@ -127,7 +127,7 @@ func agpVenuesCommand(a *kit.App) *cobra.Command {
 	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "the cursor of the next page, as printed under a page")
 	return sendCommand(a, cmd, "venue.list", func([]string) (map[string]any, error) {
-		return givenOnly(map[string]string{"location": location, "category": category, "cursor": cursor}), nil
+		return withoutEmpty(map[string]string{"location": location, "category": category, "cursor": cursor}), nil
 	}, func(w io.Writer, r agp.List) {
 		printVenues(w, r.Venues)
 		if r.Next != nil {
@@ -160,7 +160,7 @@ price charges for its answer, too: the most that it charges is held until the an
 	fs.StringVar(&once, "once", "", "an idempotency `KEY`")
 	fs.StringVar(&most, "max-price", "", "the most `DOLLARS` that the booking and its venue may cost")
 	return sendCommand(a, cmd, "booking.confirm", func(args []string) (map[string]any, error) {
-		payload := givenOnly(map[string]string{"starts_at": at, "notes": notes, "idempotency_key": once, "max_price_usd": most})
+		payload := withoutEmpty(map[string]string{"starts_at": at, "notes": notes, "idempotency_key": once, "max_price_usd": most})
 		payload["venue_slug"], payload["party_size"] = args[0], party
 		if guest != "" || contact != "" {
 			payload["guest"] = map[string]string{"name": guest, "contact": contact}

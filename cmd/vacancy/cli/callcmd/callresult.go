@@ -40,7 +40,7 @@ type CallResult struct {
 	Unknown     []string        `json:"unknown,omitempty"`
 
 	hasNewThread bool // the call began a thread and was answered
-	printsLate   bool // Late is the text, instead of notes
+	printsLate   bool // late outcomes go to the standard output, and not into notes
 
 	// For a call to a match of a search.
 	Chosen  *matchResult        `json:"chosen,omitempty"`
@@ -134,9 +134,8 @@ func printAnswer(a *kit.App, r CallResult) func(io.Writer) {
 	}
 }
 
-// showCall prints a call, or reports err with the known result of the call. Changes
-// learnt on the way are printed in both cases, because they are not reported
-// again.
+// showCall prints a call, or reports err with the known result of the call. It prints the late
+// outcomes of earlier calls in both cases, because they are not reported again.
 func showCall(a *kit.App, known CallResult, err error, print func(io.Writer)) error {
 	if !known.printsLate || err != nil {
 		for _, l := range known.Late {

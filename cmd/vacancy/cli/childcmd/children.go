@@ -46,10 +46,10 @@ answer" means that its parent's plan runs without it.`,
 			all.Children, in.Cursor = append(all.Children, page.Children...), page.Next
 			return page.Next != ""
 		},
-		Object: func(all admin.Children) any { return map[string]any{"children": byName(all)} },
+		Object: func(all admin.Children) any { return map[string]any{"children": sortByName(all)} },
 		Print: func(w io.Writer, all admin.Children) {
 			rows := make([][]any, len(all.Children))
-			for i, c := range byName(all) {
+			for i, c := range sortByName(all) {
 				handler, does := "open", kit.Clip(c.Vacant.Capability, 60)
 				switch {
 				case c.Graduated:
@@ -83,8 +83,8 @@ answer" means that its parent's plan runs without it.`,
 	}.Command(a)
 }
 
-// byName returns all children by name, and an empty list for none. Pages are ordered by id.
-func byName(all admin.Children) []admin.Child {
+// sortByName returns the children of all pages, which are ordered by id, by name. The list is never nil.
+func sortByName(all admin.Children) []admin.Child {
 	children := append([]admin.Child{}, all.Children...)
 	slices.SortFunc(children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
 	return children

@@ -51,7 +51,7 @@ func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error
 // RunningAdmin returns the admin API of a remote host or of the host that runs over a data directory. The
 // error is serve.ErrNoHost if none runs.
 func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
-	nothing := func() error { return nil }
+	noClose := func() error { return nil }
 	at, err := a.Find(w)
 	if err != nil {
 		return nil, err
@@ -61,14 +61,14 @@ func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 			at.given, at.tenant = stage.Key(key), true
 		}
 		url, key, err := at.keyed(at.Record.AdminURL)
-		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, nothing, false}, err
+		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, noClose, false}, err
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
 		return nil, err
 	}
 	client, base, err := serve.DialAdmin(dir)
-	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, nothing, false}, err
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, noClose, false}, err
 }
 
 // openAdmin finds the admin API of a host. With create, a host that does not exist is created for

@@ -29,18 +29,18 @@ type Operation[In, Out any] struct {
 	// returns false after the last page. Without Next, the answer is one page.
 	Next  func(in *In, all *Out, page Out) (more bool)
 	Print func(io.Writer, Out) // writes the answer for people
-	// Object makes the object of --json. Without Object, it is the answer.
+	// Object returns the object of --json. If Object is nil, the answer is that object.
 	Object func(Out) any
 	// Explain adds a hint to an error of the operation.
 	Explain func(Asked, error) error
 }
 
-// Caller is op.Op, or an operation that operators and keys have in two routes.
+// Caller calls one or more operations of a host.
 type Caller[In, Out any] interface {
 	Call(context.Context, op.Client, In) (Out, error)
 }
 
-// CallerFunc is a Caller of several operations.
+// CallerFunc is a function that implements Caller.
 type CallerFunc[In, Out any] func(context.Context, op.Client, In) (Out, error)
 
 // Call implements Caller.

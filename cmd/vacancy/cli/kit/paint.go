@@ -53,8 +53,8 @@ func columns(w io.Writer, given string) int {
 	return 0
 }
 
-// Paint returns text in a shade, if w is of Terminal and shows colours. Columns are filled up
-// with spaces before their text is painted, because escapes have no width.
+// Paint returns text in a shade, if w is of Terminal and shows colours. Spaces at the end of text stay
+// plain.
 func Paint(w io.Writer, shade Shade, text string) string {
 	if t, ok := w.(terminal); !ok || !t.colours || text == "" {
 		return text

@@ -18,8 +18,8 @@ const programName = "vacancy"
 // programEnv tells awsProgram how a person starts the program that it replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// startedAs returns the words with which a person starts the program self again, which was started as arg
-// in the directory dir: its name if PATH leads to it, "go run" if that built it from dir, or arg.
+// startedAs returns the words with which a person starts the program file self again. arg is its os.Args[0],
+// dir its working directory. The words are its name if PATH leads to it, "go run" if that built it from dir, or arg.
 func startedAs(arg, self, dir string) string {
 	name := strings.TrimSuffix(filepath.Base(arg), ".exe")
 	found, err := exec.LookPath(name)

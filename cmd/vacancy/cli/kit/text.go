@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Painted is a text that Paint, State or Verdict returned. Its escapes stay.
+// Painted is a text that Paint, State or Verdict returned. Members and Columns do not escape it.
 type Painted string
 
 // textOf formats a value of a member or a cell. Control characters are escaped.
@@ -53,8 +53,8 @@ func Members(w io.Writer, labelsAndValues ...any) {
 	}
 }
 
-// Table writes a line for each row of items, in columns, or none if there are no items.
-func Table[T any](w io.Writer, none string, items []T, row func(T) []any) {
+// Table writes a line for each row of items, in columns, or emptyText if there are no items.
+func Table[T any](w io.Writer, emptyText string, items []T, row func(T) []any) {
 	rows := make([][]any, len(items))
 	for i, item := range items {
 		rows[i] = row(item)
@@ -63,7 +63,7 @@ func Table[T any](w io.Writer, none string, items []T, row func(T) []any) {
 		fmt.Fprintln(w, line)
 	}
 	if len(items) == 0 {
-		fmt.Fprintln(w, none)
+		fmt.Fprintln(w, emptyText)
 	}
 }
 

@@ -90,7 +90,7 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 			Print: func(w io.Writer, all account.Changes) {
 				names := a.OwnNames()
 				for _, c := range all.Changes {
-					more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, madeBy(c.MadeBy)}, c.Keys...)
+					more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, formatMaker(c.MadeBy)}, c.Keys...)
 					for _, caller := range c.Callers {
 						more = append(more, names.OfText(caller))
 					}
@@ -138,10 +138,10 @@ func printAccount(w io.Writer, r account.Account, names kit.Names) {
 }
 
 func linkLine(l billing.Link, names kit.Names) string {
-	return kit.Join(", ", names.WithID(l.Caller)+dayCap(l), madeBy(l.MadeBy))
+	return kit.Join(", ", names.WithID(l.Caller)+formatDayCap(l), formatMaker(l.MadeBy))
 }
 
-func dayCap(l billing.Link) string { return kit.FormatIf(l.Cap > 0, ", at most %s a day", l.Cap) }
+func formatDayCap(l billing.Link) string { return kit.FormatIf(l.Cap > 0, ", at most %s a day", l.Cap) }
 
 func showAccount(a *kit.App) func(io.Writer, account.Account) {
 	return func(w io.Writer, r account.Account) { printAccount(w, r, a.OwnNames()) }
@@ -200,7 +200,7 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 					return problem.New(problem.Untrusted, "the host ended a link instead of making one")
 				}
 				return a.Print(l.Link, func(w io.Writer) {
-					fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.Printable(l.Link.Account), a.OwnNames().WithID(l.Link.Caller), dayCap(*l.Link))
+					fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.Printable(l.Link.Account), a.OwnNames().WithID(l.Link.Caller), formatDayCap(*l.Link))
 				})
 			})
 		},

@@ -119,7 +119,7 @@ keys with the scope vacants.`,
 func keyLine(k billing.Key) string {
 	const second = "2006-01-02T15:04:05Z"
 	return kit.Join("  ",
-		k.ID, k.Prefix+"…", joinScopes(k.Scopes, ","), string(k.Tier), kit.FormatIf(k.Name != "", "name %s", k.Name), madeBy(k.MadeBy),
+		k.ID, k.Prefix+"…", joinScopes(k.Scopes, ","), string(k.Tier), kit.FormatIf(k.Name != "", "name %s", k.Name), formatMaker(k.MadeBy),
 		kit.FormatIf(k.Most > 0, "at most %s a call", k.Most), kit.FormatIf(k.Cap > 0, "at most %s a day", k.Cap),
 		kit.FormatIf(!k.Expires.IsZero(), "until %s", k.Expires.UTC().Format(second)),
 		kit.FormatIf(!k.Revoked.IsZero(), "revoked %s", k.Revoked.Format(second)), kit.FormatIf(!k.LastUsed.IsZero(), "last used %s", k.LastUsed.Format(second)),
@@ -134,8 +134,8 @@ func joinScopes(scopes []billing.Scope, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// madeBy names the maker of a key or a link, unless it is unknown or the operator.
-func madeBy(maker string) string {
+// formatMaker names the maker of a key or a link, unless it is unknown or the operator.
+func formatMaker(maker string) string {
 	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
 }
 

@@ -47,7 +47,11 @@ func (r vacantResult) Print(w io.Writer) {
 	}
 	kit.Members(w, "plain", r.Plain, "work", kit.FormatIf(r.Work != "", "%s at most", r.Work))
 	if r.Parent != nil {
-		kit.Members(w, "child of", r.Parent.String()+map[bool]string{true: ", closed", false: ", open"}[r.Closed])
+		state := "open"
+		if r.Closed {
+			state = "closed"
+		}
+		kit.Members(w, "child of", r.Parent.String()+", "+state)
 	}
 	if r.Agent != nil {
 		version := "of defaults"

@@ -114,7 +114,7 @@ func SetSecret(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[
 			in.Body.Value, err = secretValue(a, q.Command+" "+q.Args[0])
 			return in, err
 		},
-		Object: func(info secrets.Info) any { return setSecret{tenant, info} },
+		Object: func(info secrets.Info) any { return secretObject{tenant, info} },
 		Print: func(w io.Writer, r secrets.Info) {
 			fmt.Fprintf(w, "secret %s%s, version %d, is bound to %s\n", kit.Printable(r.Name), ofTenant(tenant), r.Version, kit.Printable(strings.Join(r.Hosts, ", ")))
 		},
@@ -171,7 +171,7 @@ func DeleteSecret(kind admin.SecretOps) kit.Operation[admin.OneSecret, op.None] 
 	}
 }
 
-type setSecret struct {
+type secretObject struct {
 	Tenant string `json:"tenant,omitempty"`
 	secrets.Info
 }
