@@ -36,7 +36,7 @@ func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.He
 // HintAtVacants adds a hint to the error of a vacant that a host does not have.
 func HintAtVacants(err error) error {
 	if problem.Is(err, problem.NotFound) {
-		if text := problem.Of(err).Text(); strings.Contains(text, "vacant ") && strings.HasSuffix(text, " here") {
+		if text := problem.Of(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
 			return WithHint(err, "vacancy list")
 		}
 	}
