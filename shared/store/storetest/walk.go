@@ -117,7 +117,7 @@ func provePrefix(t *testing.T, h Adapter) {
 		fill(t, s, base+end, 2)
 	}
 	fill(t, s, newStream(), 1)
-	fill(t, s, base[:len(base)-1]+store.Stream(base[len(base)-1]^1), 1)
+	fill(t, s, base[:len(base)-1]+store.Stream([]byte{base[len(base)-1] ^ 1}), 1)
 	walk(t, w, func(v store.View) {
 		for _, n := range []int{1, 2, 5, 6, 7} {
 			for prefix, want := range map[store.Stream][]store.Stream{
