@@ -101,10 +101,10 @@ var senders = map[string]struct {
 
 // makers are the places that make a client, and what it may reach.
 var makers = map[string]string{
-	"shared/front/serve/server.go Open":                      "the client of a host, which is tested here",
-	"shared/host/client/discovery/endpoint.go Personal":      "public addresses only",
+	"shared/front/serve/server.go Open":                 "the client of a host, which is tested here",
+	"shared/host/client/discovery/endpoint.go Personal": "public addresses only",
 	"cmd/vacancy/cli/vacantcmd/agents.go agentsCommand": "a person's own machine: the URL is an argument of the command",
-	"cmd/vacancy/cli/kit/tokens.go Tokens":                   "the operator's own machine: an issuer that the operator added",
+	"cmd/vacancy/cli/kit/tokens.go Tokens":              "the operator's own machine: an issuer that the operator added",
 }
 
 func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {
