@@ -166,6 +166,9 @@ func (x *Exchange) Log(verdict string, status int, cause error) {
 
 // Fail answers with an error, unless an answer has begun.
 func (x *Exchange) Fail(err error) {
+	if large := new(http.MaxBytesError); errors.As(err, &large) {
+		err = problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)
+	}
 	if !x.Signed {
 		err = x.OrLogin(x.Context(), err)
 	}
