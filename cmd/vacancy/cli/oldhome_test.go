@@ -91,8 +91,7 @@ func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
 	}
 }
 
-// A host whose data file became empty is damaged. After a first start that was interrupted the file
-// is empty, too.
+// An empty data file is damaged if the host has run. An interrupted first start also leaves one.
 func TestAnEmptyDataFileIsNamed(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "demo", "--capability", "x")

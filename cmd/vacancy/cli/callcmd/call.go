@@ -223,7 +223,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		if err != nil {
 			return showCall(a, NewCallResult(self, target, res), err, nil)
 		}
-		// With or without --json, the request is a JSON object.
+		// The request is a JSON object also if --json is not given.
 		if _, err := a.Out.Write(append(body, '\n')); err != nil {
 			return err
 		}

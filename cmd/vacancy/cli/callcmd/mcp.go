@@ -72,7 +72,7 @@ type mcpServer struct {
 }
 
 func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcpServer, error) {
-	if kit.IsURL(what) { // of a vacant or of a host, or of their MCP servers
+	if kit.IsURL(what) { // a vacant, a host, or the MCP server of one of them
 		u, err := dispatch.ParseURL(what)
 		if err != nil {
 			return mcpServer{}, err

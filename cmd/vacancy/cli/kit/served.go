@@ -20,8 +20,12 @@ func HasServed(dir string) bool {
 	return err == nil && json.Unmarshal(b, &last) == nil && last.Served
 }
 
-// MarkServed records that serve has run over a data directory.
+// MarkServed records that serve has run over a data directory. It writes once, so a host with a full disk
+// can start again.
 func MarkServed(dir string) error {
+	if HasServed(dir) {
+		return nil
+	}
 	b, err := json.Marshal(start{Served: true})
 	if err != nil {
 		return err

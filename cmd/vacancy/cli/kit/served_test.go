@@ -22,7 +22,21 @@ func TestTheHintForAStoppedHostNamesTheCommandThatServedIt(t *testing.T) {
 			t.Errorf("with %q in %s: StartAgain() = %q, want %q", stored, startFile, got, want)
 		}
 	}
+}
+
+func TestServeIsRecordedOnce(t *testing.T) {
+	dir := t.TempDir()
 	if err := MarkServed(dir); err != nil || !HasServed(dir) {
 		t.Errorf("MarkServed() = %v, HasServed() = %t", err, HasServed(dir))
+	}
+	const earlier = `{"served":true,"by":"an earlier start"}`
+	if err := os.WriteFile(filepath.Join(dir, startFile), []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := MarkServed(dir); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, startFile)); err != nil || string(b) != earlier {
+		t.Errorf("after another start %s has %q, %v", startFile, b, err)
 	}
 }

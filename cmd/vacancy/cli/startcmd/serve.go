@@ -158,7 +158,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	}
 	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
 		hidden, err := hideDemo(ctx, host, dir)
-		if err == nil && !kit.HasServed(dir) {
+		if err == nil {
 			err = kit.MarkServed(dir)
 		}
 		if err != nil {
