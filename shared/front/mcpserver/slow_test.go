@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -211,4 +212,41 @@ func TestASignedCallOfASlowVacantIsPending(t *testing.T) {
 		got := w.call("/v/slow/mcp", "vacant_call", arguments)
 		return got.Data["state"] == "answered" && strings.Contains(fmt.Sprint(got.Data["reply"]), "done")
 	})
+}
+
+// lines is a log that handlers write at once.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A caller that asks again and again for a failed task writes no errors of the host into the log.
+func TestAFailureOfAnAgentIsNoErrorOfTheHost(t *testing.T) {
+	var log lines
+	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) {
+		c.Work, c.Log = 5*time.Minute, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
+	first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
+	close(w.gate) // an answer without a text is a failure
+	if got := w.call("/v/slow/mcp", "get_task", fmt.Sprintf(`{"task":%q,"wait":20}`, first.Data["task"])); !got.Is {
+		t.Fatalf("get_task = %s %v, want a failure", got.text(), got.Data)
+	}
+	const polled = "level=INFO msg=mcp path=/v/slow/mcp operation=\"tools/call get_task\" verdict=substrate_unavailable status=200"
+	await.Until(t, "the line of get_task is written", func() bool { return strings.Contains(log.String(), "get_task") })
+	if all := log.String(); !strings.Contains(all, polled) || strings.Contains(all, "level=ERROR msg=mcp") {
+		t.Errorf("the log is\n%s\nwant %s", all, polled)
+	}
 }
