@@ -3,6 +3,7 @@ package call
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,11 +17,16 @@ import (
 type Owner struct{ name string }
 
 // GuestOwner and SharedOwner own what callers without account and key make. A task of
-// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one.
+// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one. OperatorOwner
+// owns the tasks that the operator dispatches.
 var (
-	GuestOwner  = Owner{"guest"}
-	SharedOwner = Owner{"shared"}
+	GuestOwner    = Owner{"guest"}
+	SharedOwner   = Owner{"shared"}
+	OperatorOwner = Owner{"operator"}
 )
+
+// reservedOwners are the owners that are neither accounts nor keys.
+var reservedOwners = []Owner{GuestOwner, SharedOwner, OperatorOwner}
 
 // The name of an account is the prefix of its mode and a digest. The name of a subject appends
 // a second digest.
@@ -80,7 +86,7 @@ func (o Owner) String() string { return o.name }
 // ParseOwner parses what String returns.
 func ParseOwner(s string) (Owner, error) {
 	o := Owner{s}
-	if o == GuestOwner || o == SharedOwner {
+	if slices.Contains(reservedOwners, o) {
 		return o, nil
 	}
 	if id, err := identity.ParseID(s); err == nil && id.String() == s {
@@ -121,7 +127,7 @@ func (o Owner) Account() (account Owner, ok bool) {
 // other owners.
 func (o Owner) Signs() bool {
 	_, isAccount := o.Account()
-	return !o.IsZero() && o != GuestOwner && o != SharedOwner && !isAccount
+	return !o.IsZero() && !slices.Contains(reservedOwners, o) && !isAccount
 }
 
 // MarshalText implements encoding.TextMarshaler.
