@@ -139,11 +139,7 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	t.Cleanup(func() { index.Close() })
 	w.agents = w.server.OpenA2A()
 	accounts := w.server.AccountHandler(nil)
-	w.agents.Find, w.agents.Receipts, w.agents.Vacants = w.server.OpenSearch(index).Find, accounts, w.server.TenantsHandler()
-	if c.Operator != nil {
-		w.agents.Vacants = w.server.Admin()
-	}
-	w.server.OpenAGP(w.agents, w.agents.Find, false)
+	w.agents.Find, w.agents.Receipts = w.server.OpenSearch(index).Find, accounts
 	protocols := handlers.Open(w.agents)
 	if w.answerTime != 0 {
 		servers := mcpserver.Config{
@@ -152,7 +148,7 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 		}
 		protocols = append([]plain.Protocol{{Protocol: &protocol.MCP, Serve: mcpserver.Handler(servers)}}, protocols...)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: w.agents.Agents, Protocols: protocols, AGP: w.agents.AGP, Account: accounts, Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: w.agents.Agents, Protocols: protocols, Account: accounts, Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
 	w.http.Start()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)

@@ -4,10 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
-	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
-	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -33,11 +30,3 @@ func (h *Server) IsPublished(ctx context.Context, id identity.ID) (bool, error) 
 
 // Version returns the version of Vacancy, or "".
 func (h *Server) Version() string { return h.config.Version }
-
-// Operator returns the checker of the operator's key, or nil.
-func (h *Server) Operator() admin.Checker { return h.config.Operator }
-
-// Delegate lets a vacant ask one of its children for its owner.
-func (h *Server) Delegate(ctx context.Context, by call.Credential, parent, child identity.ID, task string) (delegation.Delegated, error) {
-	return h.Answers.Delegate(ctx, h.Calls, by, parent, child, task)
-}

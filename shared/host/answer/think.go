@@ -129,7 +129,6 @@ func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (
 	if err != nil {
 		return nil, asSubstrate("the agent", err)
 	}
-	limit(ctx, r, &of)
 	one, err := v.openVersion(r, version, &of)
 	return one, asSubstrate("the agent", err)
 }

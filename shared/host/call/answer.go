@@ -171,10 +171,9 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if first && r.cut == "" { // a part says little of the vacant
 			observed = h.observe(ctx, r, ans)
 		}
-		answered := Decision{Reply: reply, Cut: r.cut, Spent: r.spent()}
+		answered := Decision{Reply: reply, Cut: r.cut}
 		if ans.Charged {
 			answered.Paid = &Paid{paid.Charge, row.Position}
-			answered.Spent += paid.Charge
 		}
 		beside, err := r.opts.decisionWrites(ctx, answered)
 		if err != nil {
@@ -269,8 +268,7 @@ type closing struct {
 	used    *Usage
 	failure error
 	opts    *Options
-	spent   money.Amount // by the walk
-	ran     bool         // the behaviour was begun
+	ran     bool // the behaviour was begun
 	// final: a kept answer cannot be given any more, so it does not keep the call open.
 	final bool
 
@@ -283,7 +281,7 @@ type closing struct {
 
 // closing returns the closing of a call that this process runs.
 func (r *request) closing() closing {
-	return closing{opts: &r.opts, spent: r.spent(), agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
+	return closing{opts: &r.opts, agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
 }
 
 // void closes a request for good, and refunds it if it was priced, unless it is
@@ -337,7 +335,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 			}
 			writes = append(writes, w)
 		}
-		beside, err := c.opts.decisionWrites(ctx, Decision{Failure: c.failure, Spent: c.spent})
+		beside, err := c.opts.decisionWrites(ctx, Decision{Failure: c.failure})
 		if err != nil {
 			return undecided, err
 		}

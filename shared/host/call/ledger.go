@@ -86,9 +86,6 @@ type Payer struct {
 	Cap     money.Amount `json:"cap,omitempty"`     // of the key or the subject, for a UTC day; zero means no cap
 	Most    money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
 	Test    bool         `json:"test,omitempty"`    // a test key: nothing is charged
-	// MayCall and MayDispatch say that the key has the scopes call and agents. Only package billing sets them.
-	MayCall     bool `json:"-"`
-	MayDispatch bool `json:"-"`
 	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
 	// subjects together.
 	Issuer    string       `json:"issuer,omitempty"`

@@ -31,9 +31,6 @@ type Options struct {
 	// nil, the vacant's present price applies.
 	Agreed *Agreement
 	Credential
-	// Recheck returns an error if the credential is not accepted any more. It is called when a vacant makes a call in
-	// the walk of this one. It may be nil.
-	Recheck func(context.Context) error
 	// Task is the id of the call's task, Operation what the caller asked for in the words of its
 	// protocol, and Began the time at which a call that was accepted before came, for Log. All may be
 	// zero.
@@ -78,9 +75,6 @@ type Decision struct {
 	Cut     Cut                // why Reply ends early; "" for a whole answer
 	Failure error              // why; nil if nobody knows
 	Paid    *Paid              // nil if the call has no price, or is voided
-	// Spent is what the account of a first request has paid for the call and for the calls of its walk. It is known
-	// only to the process that runs the call, and only if the walk has a limit.
-	Spent money.Amount
 }
 
 // Paid is the charge of an answered call that has a price, and the position of its request

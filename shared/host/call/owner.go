@@ -3,7 +3,6 @@ package call
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,16 +16,11 @@ import (
 type Owner struct{ name string }
 
 // GuestOwner and SharedOwner own what callers without account and key make. A task of
-// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one. OperatorOwner
-// owns the tasks that the operator dispatches.
+// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one.
 var (
-	GuestOwner    = Owner{"guest"}
-	SharedOwner   = Owner{"shared"}
-	OperatorOwner = Owner{"operator"}
+	GuestOwner  = Owner{"guest"}
+	SharedOwner = Owner{"shared"}
 )
-
-// reservedOwners are the owners that are neither accounts nor keys.
-var reservedOwners = []Owner{GuestOwner, SharedOwner, OperatorOwner}
 
 // The name of an account is the prefix of its mode and a digest. The name of a subject appends
 // a second digest.
@@ -86,7 +80,7 @@ func (o Owner) String() string { return o.name }
 // ParseOwner parses what String returns.
 func ParseOwner(s string) (Owner, error) {
 	o := Owner{s}
-	if slices.Contains(reservedOwners, o) {
+	if o == GuestOwner || o == SharedOwner {
 		return o, nil
 	}
 	if id, err := identity.ParseID(s); err == nil && id.String() == s {
@@ -127,7 +121,7 @@ func (o Owner) Account() (account Owner, ok bool) {
 // other owners.
 func (o Owner) Signs() bool {
 	_, isAccount := o.Account()
-	return !o.IsZero() && !slices.Contains(reservedOwners, o) && !isAccount
+	return !o.IsZero() && o != GuestOwner && o != SharedOwner && !isAccount
 }
 
 // MarshalText implements encoding.TextMarshaler.

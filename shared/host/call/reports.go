@@ -552,7 +552,6 @@ type Provisional struct {
 	Tool    string // the name of a tool that the agent calls
 	Usage   *Usage // the usage so far
 	Last    bool   // no text follows
-	Asks    bool   // the text is a question, whose answer the agent waits for
 	// Detail is an agent's report besides the text of its answer. A Sink that knows its
 	// type (package task) reads it; others ignore it.
 	Detail any

@@ -27,11 +27,6 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (out Outcome) {
 	if root := rootOf(ctx); root != nil {
 		defer func() { root.settle(&out) }()
-		if recheck := root.opts.Recheck; recheck != nil {
-			if err := recheck(ctx); err != nil {
-				return out.refuse(err)
-			}
-		}
 	}
 	a, out := h.Begin(ctx, route, e, o)
 	switch {

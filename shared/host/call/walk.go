@@ -78,16 +78,6 @@ func (r *request) reserve(call identity.Hash, hold money.Amount) error {
 	return nil
 }
 
-// spent returns what the account of a root has paid for the calls of its walk besides the root itself.
-func (r *request) spent() (sum money.Amount) {
-	r.walk.mu.Lock()
-	defer r.walk.mu.Unlock()
-	for _, amount := range r.walk.paid {
-		sum += amount
-	}
-	return sum
-}
-
 // settle replaces the hold of a call in the walk of a root by what the call cost. If the outcome is
 // unknown, the hold still counts.
 func (r *request) settle(out *Outcome) {

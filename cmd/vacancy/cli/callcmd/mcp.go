@@ -9,10 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/teamcmd"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcprelay"
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -27,8 +25,7 @@ func mcpCommand(a *kit.App) *cobra.Command {
 		Short: "Serve a vacant to an editor or assistant by MCP",
 		Long: `Serve the MCP server of a vacant, or of its host, on standard input and output, for clients of MCP
 that start a program. NAME is a vacant of the host here, or of --host; URL is the URL of a vacant or of a
-host. Without either, the server is the host's: its tools find and ask all that is published, and dispatch tasks to
-your own agents. A task that names a Markdown file below the working directory is the text of that file.
+host. Without either, the server is the host's: its tools find and ask all that is published.
 
 A guest makes the calls, or the account of the key in $VACANCY_KEY, which is sent only to the host of
 --host or $VACANCY_HOST, or to this machine. With --as the identity signs each call, and each answer is
@@ -59,34 +56,13 @@ same question gets its answer.
 			if err != nil {
 				return err
 			}
-			if s.name != "" || len(args) > 0 { // a URL may be of another host than the one of the flags
-				return relay.Serve(ctx, a.In, a.Out)
-			}
-			served := false
-			err = teamcmd.With(ctx, a, w, func(c op.Client, operator bool) error {
-				own := teamcmd.Stdio(c, operator)
-				if _, err := own.Agents(ctx); err != nil {
-					return err
-				}
-				relay.Team, served = own, true
-				return relay.Serve(ctx, a.In, a.Out)
-			})
-			if !served && isWithoutTeam(err) {
-				return relay.Serve(ctx, a.In, a.Out)
-			}
-			return err
+			return relay.Serve(ctx, a.In, a.Out)
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "the identity that signs each call (without it, calls are not signed)")
 	kit.HostFlags(cmd.Flags(), &w)
 	cmd.AddCommand(mcpConfigCommand(a))
 	return cmd
-}
-
-// isWithoutTeam reports whether an error means that the client may not dispatch tasks: its key lacks the scope, or the
-// host's operator did not give this machine a key.
-func isWithoutTeam(err error) bool {
-	return problem.Is(err, problem.Scope) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
 // mcpServer is the MCP server of a vacant, or of its host.

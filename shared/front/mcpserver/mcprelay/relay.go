@@ -69,8 +69,6 @@ type Relay struct {
 	// StopsTasks says that the server names the tasks of questions (mcptool.MetaTask): a question that the
 	// client cancels is then stopped by its task.
 	StopsTasks bool
-	// Team answers requests about the client's own agents and tasks, unless nil.
-	Team *Team
 	// Note takes a line for people, which the client does not get.
 	Note func(format string, args ...any)
 }
@@ -79,12 +77,6 @@ type Relay struct {
 // questions that are being stopped. Its error is of the input or the output.
 func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Relay: r, out: out, calls: map[string]*call{}, broken: make(chan struct{})}
-	if r.Team != nil {
-		watching, end := context.WithCancel(ctx)
-		ended := make(chan struct{})
-		go func() { defer close(ended); s.watch(watching) }()
-		defer func() { end(); <-ended }()
-	}
 	lines := make(chan error, 1)
 	go func() { lines <- s.read(context.WithoutCancel(ctx), in) }()
 	var err error
@@ -139,7 +131,6 @@ type call struct {
 	cancel context.CancelFunc
 	agent  json.RawMessage // the argument of ask_agent
 	stream bool            // the answer comes with progress
-	team   bool            // the team answers
 	shown  bool            // the client wants the progress
 	told   chan struct{}   // closed when task is known
 	done   chan struct{}   // closed at the end
@@ -247,12 +238,6 @@ func (s *session) take(ctx context.Context, line []byte) {
 		c.agent, c.stream = p.Arguments.Agent, true
 		m.Params, c.shown = withProgress(m.Params, p.Meta)
 	}
-	if s.Team != nil && ofTeam(m.Method, p.Name, p.URI) {
-		c.team = true
-		if m.Method == "tools/call" {
-			m.Params = s.Team.withKey(m.Params, m.ID, p.Meta)
-		}
-	}
 	header := http.Header{}
 	version := ""
 	if json.Unmarshal(p.Meta["io.modelcontextprotocol/protocolVersion"], &version) == nil {
@@ -357,13 +342,7 @@ func (c *call) isCanceled() bool {
 
 // send returns the answer to a message.
 func (s *session) send(ctx context.Context, c *call, header http.Header, message []byte) []byte {
-	var res *http.Response
-	var err error
-	if c.team {
-		res, err = s.postTo(ctx, s.Team, header, message)
-	} else {
-		res, err = s.post(ctx, header, message)
-	}
+	res, err := s.post(ctx, header, message)
 	if err != nil {
 		return failure(c.id, httpapi.RPCCode(problem.Of(err).Kind), problem.Of(err).Text())
 	}
@@ -376,25 +355,18 @@ func (s *session) send(ctx context.Context, c *call, header http.Header, message
 		return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
 	}
 	if answer := s.answer(c, b); answer != nil {
-		if _, isList := lists[c.method]; s.Team != nil && (isList || c.method == "initialize") {
-			return s.merge(ctx, c, header, message, answer)
-		}
 		return answer
 	}
 	return failure(c.id, httpapi.RPCCode(problem.Unavailable), fmt.Sprintf("the host answers %d, and not by MCP: %.200q", res.StatusCode, b))
 }
 
 func (s *session) post(ctx context.Context, header http.Header, message []byte) (*http.Response, error) {
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, text/event-stream")
 	if s.Key != "" {
 		header.Set("Authorization", "Bearer "+s.Key)
 	}
-	return s.postTo(ctx, s.HTTP, header, message)
-}
-
-func (s *session) postTo(ctx context.Context, to HTTP, header http.Header, message []byte) (*http.Response, error) {
-	header.Set("Content-Type", "application/json")
-	header.Set("Accept", "application/json, text/event-stream")
-	return to.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
+	return s.HTTP.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
 }
 
 // follow reads an answer that is a stream. It learns the task of a question, and passes other progress on.

@@ -71,7 +71,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 	default:
 		return false, problem.New(problem.Malformed, "a message of none of this stage's queues")
 	}
-	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrWaiting) || errors.Is(err, task.ErrUndecided) {
+	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrUndecided) {
 		err = nil // it comes again, which is not a fault
 	}
 	return done, err

@@ -35,16 +35,6 @@ var (
 		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.Count(),
 	}
-	// DispatchedDocs list the dispatched tasks of an owner by their ids. The index lists the newest first.
-	DispatchedDocs = store.Kind[dispatchedTask]{
-		Shape: store.Shape{Name: "dispatched task", Partition: "team#*", Sort: "*", Index: "team#*", Verify: store.Unread},
-		Codec: store.JSON[dispatchedTask](1),
-	}
-	// UnfinishedDocs are the dispatched tasks of an account that have not ended, by their ids.
-	UnfinishedDocs = store.Kind[dispatchedTask]{
-		Shape: store.Shape{Name: "unfinished task", Partition: "open#*", Sort: "*", Verify: store.Unread},
-		Codec: store.JSON[dispatchedTask](1),
-	}
 	// RunningDocs count the turns that run in the background, by share and day.
 	RunningDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "count of running turns", Partition: "running#*", Sort: "*", Verify: store.Unread},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -27,14 +26,10 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		close(ended)
 		return t.Ref, ended, err
 	}
-	if err := e.applyNext(ctx, &t); err != nil {
-		close(ended)
-		return t.Ref, ended, err
-	}
 	looked := e.lookForLost(ctx, &t)
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
-	r.quiet, r.brief, r.isOwn = t.Quiet, t.Quiet && t.Work == 0, t.dispatch != nil && t.dispatch.IsOwn
+	r.quiet, r.brief = t.Quiet, t.Quiet && t.Work == 0
 	o := e.options(&t)
 	r.join(&o)
 	o.Work, o.Shown = MaxWork, !t.Quiet
@@ -76,7 +71,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if !t.Continue {
 		r.task, r.next = t.begun(began), 2
 	}
-	ctx = withTurn(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref, t.dispatch)
+	ctx = context.WithValue(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), nameKey{}, t.Ref.message())
 	e.run(r, func() {
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
@@ -214,7 +209,6 @@ type runner struct {
 	stop   chan struct{} // closed to end the behaviour
 	quiet  bool          // pieces are stored at the end
 	brief  bool          // a message that blocks waits for the turn
-	isOwn  bool          // the task was dispatched by the owner of the vacant, whose budget pays for models
 
 	mu      sync.Mutex
 	stopped bool
@@ -294,9 +288,6 @@ func (r *runner) take(p call.Progress) {
 		_ = r.put(ctx, storedEvent{Event: Event{Artifact: &d}})
 	case Ending:
 		r.ending = &d
-	}
-	if piece.Asks {
-		r.ending = &Ending{InputRequired}
 	}
 	if _, artifact := r.ending.of(); !artifact {
 		return // the text is only the message of the status
@@ -403,10 +394,7 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 		}
 	}
 	r.status = e.ending(&r.task, d, r.ending, r.brief)
-	end := end{status: r.status, void: d.Reply == nil, runner: r.id, spent: d.Spent}
-	if r.isOwn && r.reported != nil {
-		end.spent += money.Amount(r.reported.Cost)
-	}
+	end := end{status: r.status, void: d.Reply == nil, runner: r.id}
 	return e.ends(ctx, r.ref, &r.task, end)
 }
 

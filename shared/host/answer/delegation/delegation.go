@@ -25,11 +25,9 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -151,7 +149,6 @@ func late(ctx context.Context, err error) error {
 // change during a call.
 type walk struct {
 	depth int
-	path  []identity.ID // vacants above, which wait for the answer
 	calls *atomic.Int32
 }
 
@@ -166,10 +163,6 @@ func deeper(ctx context.Context, id identity.ID) (context.Context, walk, error) 
 	if w.depth++; w.depth > plan.MaxDepth {
 		return ctx, w, problem.New(problem.SubstrateMisconfigured, "vacant %s is the %dth plan below another, expected at most %d", id.Short(), w.depth, plan.MaxDepth)
 	}
-	if slices.Contains(w.path, id) && task.IsDispatched(ctx) {
-		return ctx, w, problem.New(problem.SubstrateMisconfigured, "vacant %s is asked again by an agent that it has asked itself", id.Short())
-	}
-	w.path = append(slices.Clip(w.path), id)
 	return context.WithValue(ctx, walkKey{}, w), w, nil
 }
 

@@ -130,12 +130,6 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, task.ErrWaiting):
-		// A new message, because a task may wait longer than a message may be received.
-		after := max(queue.RoomWait, q.roomWait(q.Now(), true))
-		if sent := q.SendAfter(ctx, m.Body, task.SenderOfMessage(m.Body), after); sent == nil {
-			return true, nil
-		}
 	case errors.Is(err, task.ErrFull):
 		hidden = q.roomWait(m.Sent, errors.Is(err, task.ErrAccountFull))
 	case errors.Is(err, task.ErrUndecided):

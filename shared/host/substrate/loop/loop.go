@@ -181,9 +181,6 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		for _, t := range offered.Tools {
 			r.Tools = append(r.Tools, t.Tool)
 		}
-		if l.Agent.Ask {
-			r.Tools = append(r.Tools, askTool)
-		}
 		one := &run{loop: l, request: r, yield: yield}
 		why, err := one.answer(ctx)
 		if passed := call.PassedLimit(ctx, err); passed != nil {
@@ -301,9 +298,6 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 		}
 		calls := a.Why == substrate.Called || a.Why == substrate.Unknown && len(a.Calls) > 0
 		switch {
-		case calls && r.question(&a) != "":
-			r.apart = r.said
-			return substrate.Stop, errors.Join(r.emit(substrate.Asks{}), r.text(substrate.Text(r.question(&a))))
 		case calls && r.request.Final:
 			return "", problem.New(problem.SubstrateMisconfigured, "the model wants another tool after %d turns; its agent's max_turns allows no more", turn)
 		case calls:
@@ -327,23 +321,6 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 			r.spoken += len(a.Text)
 		}
 	}
-}
-
-// askTool is the tool by which a model asks its caller.
-var askTool = substrate.Tool{
-	Name: "ask_user", Description: "Asks the user a question and waits for the answer. Use it only if you cannot go on without the answer.",
-	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"what to ask"}},"required":["question"],"additionalProperties":false}`),
-}
-
-// question returns the question that a turn of the model asks its caller, or "".
-func (r *run) question(a *substrate.Answer) string {
-	for _, c := range a.Calls {
-		var arguments struct{ Question string }
-		if r.Agent.Ask && c.Name == askTool.Name && a.Why == substrate.Called && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
-			return arguments.Question
-		}
-	}
-	return ""
 }
 
 // turn asks the model for the next turn. A model that says before its first event that
@@ -422,8 +399,6 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 					r.sent, r.received = sentBefore, receivedBefore
 				}
 				err = r.report(r.usedSoFar())
-			case substrate.Asks:
-				err = r.emit(e)
 			case substrate.ToolCall:
 				if usage == nil || usage.Unreported > 0 { // calls come last, so a report covers them
 					r.received += len(e.Name) + len(e.Arguments)

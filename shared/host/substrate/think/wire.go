@@ -81,7 +81,6 @@ type tool struct {
 type line struct {
 	Text    string        `json:"text,omitempty"`
 	Thought string        `json:"thought,omitempty"`
-	Asks    bool          `json:"asks,omitempty"`
 	Call    *toolCall     `json:"call,omitempty"`
 	Usage   *usage        `json:"usage,omitempty"`
 	Tools   *[]tool       `json:"tools,omitempty"`
@@ -199,8 +198,6 @@ func lineOf(e substrate.Event) line {
 		return line{Text: string(e)}
 	case substrate.Thought:
 		return line{Thought: string(e)}
-	case substrate.Asks:
-		return line{Asks: true}
 	case substrate.ToolCall:
 		return line{Call: new(toolCall(e))}
 	case substrate.Usage:
@@ -218,8 +215,6 @@ func (l *line) event() substrate.Event {
 		return substrate.Text(l.Text)
 	case l.Thought != "":
 		return substrate.Thought(l.Thought)
-	case l.Asks:
-		return substrate.Asks{}
 	case l.Call != nil:
 		return substrate.ToolCall(*l.Call)
 	case l.Usage != nil:
