@@ -33,11 +33,15 @@ func endedTask(t *testing.T, public, secret string) string {
 	post := func(path, body string, into any) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, public+"/v/echo/"+path, strings.NewReader(body))
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header.Set("Authorization", "Bearer "+secret)
 		r.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(r)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer resp.Body.Close()
 		if err := json.NewDecoder(resp.Body).Decode(into); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s, %v", path, resp.Status, err)
@@ -58,7 +62,9 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 	}
 	python := filepath.Join(installed.Python(t, files, "openapi"), "env", "bin", "python")
 	document := filepath.Join(t.TempDir(), "openapi.json")
-	must(t, os.WriteFile(document, openapi.JSON, 0o600))
+	if err := os.WriteFile(document, openapi.JSON, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	run := func(t *testing.T, program string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), python, append([]string{"-m", program}, args...)...)
@@ -71,14 +77,22 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "host")
 	public := hostIn(t, data, nil)
 	client, base, err := serve.DialAdmin(data)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := admin.Client{HTTP: client, URL: base}
-	must(t, errorOf(account.OpenAccount.Call(t.Context(), c, op.Of(account.Opening{Tenant: "acme", Shards: 1}))))
+	if _, err := account.OpenAccount.Call(t.Context(), c, op.Of(account.Opening{Tenant: "acme", Shards: 1})); err != nil {
+		t.Fatal(err)
+	}
 	scopes := []billing.Scope{billing.ScopeRead, billing.ScopeManage, billing.ScopeVacants, billing.ScopeCall, billing.ScopeAGP}
 	key, err := account.MakeKey.Call(t.Context(), c, account.About(account.One{Account: "acme"}, billing.KeyOptions{Tier: billing.Enterprise, Scopes: scopes}))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	socket, err := url.Parse(base)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: client.Transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(socket) }})
 	defer proxy.Close()
 	const operators = "^/v1/admin/"

@@ -33,7 +33,9 @@ func buildEarlier(t *testing.T, name string) string {
 	if text, err := archive.CombinedOutput(); err != nil {
 		t.Fatalf("git archive: %v\n%s", err, text)
 	}
-	must(t, bundle.Programs(t.Context(), source, runtime.GOARCH, out, os.Environ(), "./functions/"+name))
+	if err := bundle.Programs(t.Context(), source, runtime.GOARCH, out, os.Environ(), "./functions/"+name); err != nil {
+		t.Fatal(err)
+	}
 	return out
 }
 
@@ -46,21 +48,29 @@ func TestEarlierFunctionsBreakUpgradedDocuments(t *testing.T) {
 	key := host.OperatorKey(t, rand.Reader)
 	s := host.Store(host.Endpoint)
 	today := run(t, "admin", host)
-	must(t, errorOf(today.Invoke(t.Context(), []byte(functions.UpgradeEvent))))
+	if _, err := today.Invoke(t.Context(), []byte(functions.UpgradeEvent)); err != nil {
+		t.Fatal(err)
+	}
 	_, err := host.Open(t, s, time.Now, nil).Vacants.Create(t.Context(), vacants.Spec{Name: "shop", Capability: "sells words", Substrate: "echo", Tenant: "acme"})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	create := func(f *Function) int {
 		t.Helper()
 		e := NewEvent("/v1/admin/vacants", []byte(`{"name":"SHOP","capability":"takes the name","substrate":"echo"}`))
 		e.Headers["authorization"] = "Bearer " + key
 		event, err := json.Marshal(e)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		answer, err := f.Invoke(t.Context(), event)
 		if err != nil {
 			t.Fatalf("Invoke() = %v\n%s", err, f.Log())
 		}
 		var r struct{ StatusCode int }
-		must(t, json.Unmarshal(answer, &r))
+		if err := json.Unmarshal(answer, &r); err != nil {
+			t.Fatal(err)
+		}
 		return r.StatusCode
 	}
 	if status := create(today); status != 409 {

@@ -365,7 +365,9 @@ func samples() map[string]any {
 func sample(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(samplesDir, name))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -376,9 +378,13 @@ func TestSampleEventsAreThoseOfTheFixedSeeds(t *testing.T) {
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
-		must(t, enc.Encode(event))
+		if err := enc.Encode(event); err != nil {
+			t.Fatal(err)
+		}
 		if *update {
-			must(t, os.WriteFile(filepath.Join(samplesDir, name), b.Bytes(), 0o644))
+			if err := os.WriteFile(filepath.Join(samplesDir, name), b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if diff := cmp.Diff(b.String(), string(sample(t, name))); diff != "" {
 			t.Errorf("%s (-made +there); -update writes it:\n%s", name, diff)

@@ -35,7 +35,9 @@ func TestZipsAreSmall(t *testing.T) {
 			most += 768 << 10
 		}
 		b, err := Zip(bootstrap(t, name))
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		t.Logf("functions/%s as a zip: %d bytes", name, len(b))
 		if len(b) > most {
 			t.Errorf("the zip of %s has %d bytes, want at most %d", name, len(b), most)
@@ -52,7 +54,9 @@ func BenchmarkColdStart(b *testing.B) {
 	// A start reads both tables. DynamoDB Local is slow at its first hundred
 	// answers, DynamoDB is not.
 	for range 100 {
-		must(b, host.Store(host.Endpoint).Warm(b.Context(), store.Key{Partition: "warm", Sort: "warm"}))
+		if err := host.Store(host.Endpoint).Warm(b.Context(), store.Key{Partition: "warm", Sort: "warm"}); err != nil {
+			b.Fatal(err)
+		}
 	}
 	_, blobs := bucket(b)
 	for _, name := range functions.Names() {
@@ -70,7 +74,9 @@ func BenchmarkColdStart(b *testing.B) {
 				for range 25 {
 					f := Start(b, program, Options{Env: env})
 					d, err := f.Ready(b.Context())
-					must(b, err)
+					if err != nil {
+						b.Fatal(err)
+					}
 					times = append(times, d)
 					f.Kill()
 				}

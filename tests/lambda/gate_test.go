@@ -37,7 +37,9 @@ func newKin(t *testing.T) *kin {
 func (k *kin) child(t *testing.T, name string) identity.ID {
 	t.Helper()
 	r, _, err := k.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: k.parent, Path: "D2", Name: name, Substrate: "http:https://child.example/answer"})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return r.ID
 }
 
@@ -49,10 +51,14 @@ func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
 		k.parent: func(s identity.Signer) error { return r.SignParent(t.Context(), s) },
 		child:    func(s identity.Signer) error { return r.SignChild(t.Context(), s) },
 	} {
-		must(t, k.server.Vacants.Sign(t.Context(), id, sign))
+		if err := k.server.Vacants.Sign(t.Context(), id, sign); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b, err := (&graduation.Submission{Request: r}).Blob()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -121,7 +127,9 @@ func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v gradua
 	if err != nil || r.Status != 200 {
 		t.Fatalf("graduation = %d %s, %v", r.Status, r.Body, err)
 	}
-	must(t, json.Unmarshal([]byte(r.Body), &v))
+	if err := json.Unmarshal([]byte(r.Body), &v); err != nil {
+		t.Fatal(err)
+	}
 	return v
 }
 

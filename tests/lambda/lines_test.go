@@ -39,7 +39,9 @@ func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 	first.Kill()
 
 	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(proxy.URL)})
-	must(t, errorOf(f.Ready(t.Context())))
+	if _, err := f.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	call(f)
 	call(f)
 	call(f)
@@ -66,7 +68,9 @@ func TestOneInvocationIsOneLineOfMetrics(t *testing.T) {
 		NewEvent("/v/"+id.String()+"/card", nil).Encode(), NewEvent("/nowhere", nil).Encode(), []byte(`[]`),
 		NewEvent("/v1/admin/vacants", []byte(`{}`)).Encode(), NewEvent(caller.SendPath, []byte(`{}`)).Encode(),
 	} {
-		must(t, errorOf(f.Send(t.Context(), event)))
+		if _, err := f.Send(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
 	}
 	all := lines(t, f)
 	var got [][]any

@@ -162,9 +162,13 @@ func TestAFunctionAnswersOnceItsTablesAreThere(t *testing.T) {
 func listen(t *testing.T, address, endpoint string) {
 	t.Helper()
 	target, err := url.Parse(endpoint)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, err := net.Listen("tcp", address)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
 	s.Listener.Close()
 	s.Listener = l

@@ -41,7 +41,9 @@ func drops(t *testing.T, texts ...[]byte) (verdicts []string) {
 	h := newHost(t)
 	tab, path := newPage(t, h.url+"/web/chains"), filepath.Join(t.TempDir(), "file.json")
 	for _, text := range texts {
-		must(t, os.WriteFile(path, text, 0o600))
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		tab.eval(`document.getElementById("verdict").setAttribute("aria-busy", "true")`, nil)
 		tab.drop("#file", path)
 		tab.until(`document.getElementById("verdict").getAttribute("aria-busy") === "false"`)
@@ -60,10 +62,14 @@ func exported(t *testing.T, entries int) []byte {
 	t.Helper()
 	key, parent, at := keyOf(t, 1), keyOf(t, 2), time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	b := datadir.Bundle{Key: key, Agent: []byte(`{"model": "m"}`)}
-	must(t, b.MakeCard(t.Context(), "translate ZH↔EN"))
+	if err := b.MakeCard(t.Context(), "translate ZH↔EN"); err != nil {
+		t.Fatal(err)
+	}
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true, Added: []string{"\uffee", "😀", "a"},
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
-	must(t, errors.Join(m.SignParent(t.Context(), parent), m.SignChild(t.Context(), key)))
+	if err := errors.Join(m.SignParent(t.Context(), parent), m.SignChild(t.Context(), key)); err != nil {
+		t.Fatal(err)
+	}
 	b.Manifest = &m
 	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("alice", key.ID()))
 	for i := range entries {
@@ -162,7 +168,21 @@ func TestExportsAreJudgedAsByGo(t *testing.T) {
 func historyLines(t *testing.T) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "host")
-	a := story(t, dir)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	vault, err := local.Open(filepath.Join(dir, standalone.SealFile), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := hosttest.NewSealed(t, file, vault).Story()
+	_, err = upgrade.New(t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
+	a.Must(err)
+	a.Must(file.Close())
 	var out, errs bytes.Buffer
 	args := []string{"chain", a.Pair().Caller.String(), a.Pair().Vacant.String(), "--json", "--data", dir}
 	if code := cli.Run(context.Background(), cli.Seams{Now: a.Now}, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + t.TempDir()}); code != 0 {
@@ -190,7 +210,9 @@ func TestHistoriesAreVerified(t *testing.T) {
 		Hash     string
 		Decision struct{ Answer struct{ Hash string } }
 	}
-	must(t, json.Unmarshal([]byte("["+strings.Join(lines, ",")+"]"), &read))
+	if err := json.Unmarshal([]byte("["+strings.Join(lines, ",")+"]"), &read); err != nil {
+		t.Fatal(err)
+	}
 	// signed is an entry of one message of line 6: its call, or its answer.
 	type part struct {
 		Hash, Prev, Time, Text string
@@ -201,7 +223,9 @@ func TestHistoriesAreVerified(t *testing.T) {
 		part
 		Decision struct{ Answer part }
 	}
-	must(t, json.Unmarshal([]byte(lines[5]), &sixth))
+	if err := json.Unmarshal([]byte(lines[5]), &sixth); err != nil {
+		t.Fatal(err)
+	}
 	call := func(p part, fate string) string {
 		return fmt.Sprintf(`{"position":1,"kind":"call","epoch":0,"seq":%d,"time":%q,"hash":%q,"text":%q,"prev":%q,"message":%s,%s}`+"\n", p.Seq, p.Time, p.Hash, p.Text, p.Prev, p.Message, fate)
 	}
@@ -273,7 +297,9 @@ func lateAnswers(t *testing.T) string {
 	signed := func(from, to *identity.Key, seq int64, prev identity.Hash, ahead time.Duration, role envelope.Role, text, key string) (identity.Hash, string) {
 		e := envelope.Envelope{From: from.ID(), To: to.ID(), Seq: seq, Prev: prev, Time: at.Add(ahead), IdempotencyKey: key, Payload: envelope.Message{Role: role, Parts: []string{text}}}
 		hash, err := e.Sign(t.Context(), from)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return hash, fmt.Sprintf(`"seq":%d,"time":%q,"hash":%q,"text":%q,"prev":%q,"message":%s`, seq, canon.FormatTime(e.Time), hash, text, prev, envelope.AppendMessage(nil, &e))
 	}
 	call := func(seq int64, prev identity.Hash, ahead time.Duration, text string) (identity.Hash, string) {
@@ -308,7 +334,9 @@ func lateAnswers(t *testing.T) string {
 func sameVerdict(t *testing.T, name, file, page string) {
 	t.Helper()
 	h, err := history.Check(strings.NewReader(file))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var lines []string
 	for _, f := range h.Parts {
 		lines = append(lines, fmt.Sprintf("%s: %s — %s", f.Part, map[bool]string{true: "verified", false: "failed"}[f.OK], f.Detail))
@@ -332,7 +360,9 @@ func TestFilesOf200MBAreVerified(t *testing.T) {
 	for n := 1; long.Len() < size; n++ {
 		e.Seq++
 		hash, err := e.Sign(t.Context(), key)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		fmt.Fprintf(&long, `{"position":%d,"kind":"call","epoch":0,"seq":%d,"time":"2026-05-06T00:00:00+00:00","hash":%q,"prev":%q,"text":%q,"message":%s,"fate":"pending"}`+"\n", n, n, hash, e.Prev, filler, envelope.AppendMessage(nil, &e))
 		e.Prev = hash
 	}
@@ -424,20 +454,4 @@ func TestOwnCallsAreVerified(t *testing.T) {
 		change(`c = ` + kept)
 	}
 	expect(t, "repaired", own(), "calls: verified — calls: 5", "not failed")
-}
-
-// story writes a history with every kind of row to the data directory of a host.
-func story(t testing.TB, dir string) *hosttest.Caller {
-	t.Helper()
-	err := os.MkdirAll(dir, 0o700)
-	vault, vaultErr := local.Open(filepath.Join(dir, standalone.SealFile), rand.Reader)
-	file, fileErr := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
-	if err := errors.Join(err, vaultErr, fileErr); err != nil {
-		t.Fatal(err)
-	}
-	a := hosttest.NewSealed(t, file, vault).Story()
-	_, err = upgrade.New(t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
-	a.Must(err)
-	a.Must(file.Close())
-	return a
 }

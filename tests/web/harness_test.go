@@ -101,7 +101,9 @@ func newProfile(t *testing.T, urls ...string) *profile {
 	p := &profile{t: t, ctx: ctx}
 	for _, raw := range urls {
 		u, err := url.Parse(raw)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		p.hosts = append(p.hosts, u.Host)
 	}
 	limited(t, "Chromium makes a profile", func() error { return chromedp.Do(ctx) })
@@ -231,7 +233,9 @@ func uncaught(d *runtime.ExceptionDetails) string {
 // run runs actions in the tab.
 func (p *page) run(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	must(p.t, p.try(actions...))
+	if err := p.try(actions...); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (p *page) try(actions ...chromedp.Action[chromedp.Void]) error {
@@ -341,12 +345,16 @@ func (p *page) view(width int64, scheme string) {
 func (p *page) screenshot(name string) {
 	p.t.Helper()
 	dir, err := cache.Dir(os.Getenv)
-	must(p.t, err)
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	folder := filepath.Join(dir, "screenshots")
 	ctx, end := context.WithTimeout(p.ctx, hang)
 	defer end()
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	must(p.t, errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600)))
+	if err := errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600)); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // save clicks a link that saves a file, and waits until a folder has the file.
@@ -361,7 +369,9 @@ func (p *page) save(selector, folder string) {
 	progress := chromedp.BrowserEvents(ctx, browser.DownloadProgress)
 	p.click(selector)
 	for e, err := range progress {
-		must(p.t, err)
+		if err != nil {
+			p.t.Fatal(err)
+		}
 		if e.State == browser.DownloadProgressStateCompleted {
 			return
 		}
@@ -394,7 +404,9 @@ func (p *page) accessible(name string) {
 func (p *page) violations(scheme string, width int64) []string {
 	p.t.Helper()
 	axe, err := os.ReadFile(filepath.Join(tools(p.t), "axe-core", "axe.min.js"))
-	must(p.t, err)
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	p.view(width, scheme)
 	p.eval(string(axe)+"; true", nil)
 	var found struct {
@@ -414,12 +426,4 @@ func (p *page) violations(scheme string, width int64) []string {
 		found.Violations = append(found.Violations, "scrolls horizontally")
 	}
 	return found.Violations
-}
-
-// must ends the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,7 +13,11 @@ import (
 // markdown returns the HTML that the page of a vacant shows for an answer in Markdown.
 func (p *page) markdown(source string) (html string) {
 	p.t.Helper()
-	p.eval(fmt.Sprintf(`import(document.querySelector("script[type=module]").src.replace("page.js", "markdown.js")).then((m) => m.markdown(%s).innerHTML)`, encode(p.t, source)), &html)
+	text, err := json.Marshal(source)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.eval(fmt.Sprintf(`import(document.querySelector("script[type=module]").src.replace("page.js", "markdown.js")).then((m) => m.markdown(%s).innerHTML)`, text), &html)
 	return strings.ReplaceAll(html, ` dir="auto"`, "")
 }
 
@@ -125,7 +129,9 @@ func TestLargeMarkdownIsShownWhole(t *testing.T) {
 func encode(t *testing.T, text string) string {
 	t.Helper()
 	b, err := json.Marshal(text)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return string(b)
 }
 

@@ -34,7 +34,9 @@ func noteOf(t *testing.T, text string, host *identity.Key) string {
 	t.Helper()
 	name := translog.Origin(host.ID())
 	sig, err := host.Sign(t.Context(), []byte(text))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return text + "\n" + signatureLine(name, 1, host.ID(), sig)
 }
 
@@ -47,7 +49,9 @@ func signatureLine(name string, kind byte, id identity.ID, sig []byte) string {
 func keyOf(t *testing.T, n byte) *identity.Key {
 	t.Helper()
 	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{n}, identity.Size))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return key
 }
 
@@ -57,7 +61,9 @@ func TestNotesOpenAsByGo(t *testing.T) {
 	c := translog.Checkpoint{Host: host.ID(), Size: 7, Root: sha256.Sum256([]byte("root"))}
 	good := noteOf(t, c.Text(), host)
 	cosigned, err := translog.Cosign(t.Context(), c, witness, time.Unix(1_800_000_000, 0))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, line, _ := strings.Cut(string(cosigned), "\n\n")
 	resize := func(size string) string { return strings.Replace(c.Text(), "\n7\n", "\n"+size+"\n", 1) }
 	wrong := strings.Replace(line, "AAAAAGtJ", "AAAAAGtK", 1)
@@ -118,7 +124,9 @@ func TestNotesOpenAsByGo(t *testing.T) {
 func timed(t *testing.T, key *identity.Key, text string) []byte {
 	t.Helper()
 	sig, err := key.Sign(t.Context(), []byte("cosignature/v1\ntime 5\n"+text))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return append(binary.BigEndian.AppendUint64(nil, 5), sig...)
 }
 

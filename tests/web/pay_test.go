@@ -20,7 +20,9 @@ import (
 func priced(t *testing.T) (*chat, billing.Account) {
 	t.Helper()
 	c := newChat(t, vacants.Spec{})
-	c.setPrice(price.Price{Flat: 2000, Free: 1, FreeAddress: 9, FreeAll: 100})
+	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 1, FreeAddress: 9, FreeAll: 100}); err != nil {
+		t.Fatal(err)
+	}
 	return c, c.account("acme", 3000)
 }
 
@@ -31,7 +33,9 @@ func (h *hosted) account(tenant string, balance money.Amount) billing.Account {
 	if err == nil && balance > 0 {
 		_, _, err = h.Billing.Credit(h.t.Context(), a.ID, balance, "credit", "test")
 	}
-	must(h.t, err)
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	return a
 }
 
@@ -39,7 +43,9 @@ func (h *hosted) account(tenant string, balance money.Amount) billing.Account {
 func (h *hosted) key(a billing.Account, o billing.KeyOptions) (id, secret string) {
 	h.t.Helper()
 	k, secret, err := h.Billing.MakeKey(h.t.Context(), a.ID, o)
-	must(h.t, err)
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	return k.ID, secret
 }
 
@@ -80,7 +86,9 @@ func TestAPersonPaysOnThePage(t *testing.T) {
 	p.until(`document.querySelector(".pay") !== null`)
 	p.accessible("talk-402")
 	p.pay(secret)
-	p.hears(2, "You said: paid")
+	if got := p.heard(2); got != "You said: paid" {
+		t.Errorf("the page shows %q", got)
+	}
 	p.verified()
 	links, err := c.Billing.Links(t.Context(), acme.ID)
 	if err != nil || len(links) != 1 || links[0].Caller.String() != p.key() {
@@ -102,7 +110,9 @@ func TestAPersonPaysOnThePage(t *testing.T) {
 	// The account has too little for another call. A key with the scope manage pays in by card.
 	p.say("more")
 	p.until(`document.querySelector(".pay [name=amount]") !== null`)
-	expect(t, "the page", p.text(".refused:last-child"), "the account that pays for your key has less")
+	if got := p.text(".refused:last-child"); !strings.Contains(got, "the account that pays for your key has less") {
+		t.Errorf("the page shows %q", got)
+	}
 	p.pay(secret)
 	if got := p.verdict(); !strings.Contains(got, "lacks the scope manage") && !strings.Contains(got, "takes no payments by card") {
 		t.Errorf("the page shows %q", got)
@@ -216,9 +226,13 @@ func TestAPaymentDuringAnotherCallKeepsItsMessage(t *testing.T) {
 	await.Receive(t, "the page links its key", linking)
 	p.say("other")
 	close(link)
-	expect(t, "the page", p.verdict(), "Send the message again")
+	if got := p.verdict(); !strings.Contains(got, "Send the message again") {
+		t.Errorf("the page shows %q", got)
+	}
 	close(call)
-	p.hears(2, "You said: other")
+	if got := p.heard(2); got != "You said: other" {
+		t.Errorf("the page shows %q", got)
+	}
 	p.click(".refused .row:last-child button")
 	p.until(`document.querySelector("#message").value === "paid"`)
 }

@@ -39,5 +39,7 @@ func TestPictureOfAPage(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(*picture, b, 0o644)
 	}
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 }

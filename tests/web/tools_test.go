@@ -40,15 +40,21 @@ func TestPackageHasTheTypesOfItsScripts(t *testing.T) {
 	}
 	for _, name := range []string{"vacant", "merkle", "receipt"} {
 		script, err := os.ReadFile(filepath.Join(assets, name+".js"))
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if name != "receipt" {
 			lines += strings.Count(string(script), "\n")
 		}
 		want, err := os.ReadFile(filepath.Join(dir, name+".d.ts"))
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		path := filepath.Join(assets, "types", name+".d.ts")
 		if *update {
-			must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, want, 0o644)))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, want, 0o644)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
 			t.Errorf("%s is not what TypeScript says of the script, %v: run this test with -update", path, err)
@@ -93,7 +99,9 @@ func TestHarnessReportsFaults(t *testing.T) {
 
 	good := newPage(t, server.URL+"/good")
 	file := filepath.Join(t.TempDir(), "file.txt")
-	must(t, os.WriteFile(file, []byte("a file"), 0o600))
+	if err := os.WriteFile(file, []byte("a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	good.fill("#name", "Ada")
 	good.drop("#file", file)
 	good.click("button")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,18 +29,26 @@ func path(t *testing.T, scripts map[string]string) string {
 	dir := t.TempDir()
 	for _, name := range []string{"mkdir", "sh", "sleep"} {
 		real, err := exec.LookPath(name)
-		must(t, err)
-		must(t, os.Symlink(real, filepath.Join(dir, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(real, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, script := range scripts {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", dir)
 	return dir
 }
 
-// installs is an npm that installs an empty program.
-const installs = "mkdir -p node_modules/aws-cdk/bin; : > node_modules/aws-cdk/bin/cdk"
+// installs is an npm that installs an empty program and counts its runs.
+func installs(counter string) string {
+	return "echo run >> '" + counter + "'; sleep 0.1; mkdir -p node_modules/aws-cdk/bin; : > node_modules/aws-cdk/bin/cdk"
+}
 
 func TestInstallSaysWhichToolIsMissing(t *testing.T) {
 	for _, test := range []struct {
@@ -70,16 +79,56 @@ func TestInstallSaysWhichToolIsMissing(t *testing.T) {
 	}
 }
 
-func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
-	bin, cache := path(t, map[string]string{"node": "echo v20.0.0", "npm": installs}), t.TempDir()
-	var progress strings.Builder
-	cli, err := cdk.Install(t.Context(), cache, &progress)
-	if err != nil || !strings.HasPrefix(progress.String(), "installing aws-cdk 2.1126.0 into ") {
-		t.Fatalf("Install() = %v and said %q", err, progress.String())
+func TestInstallRunsNpmOnceForManyAtOnce(t *testing.T) {
+	counter := filepath.Join(t.TempDir(), "runs")
+	path(t, map[string]string{"node": "echo v20.0.0", "npm": installs(counter)})
+	cache := filepath.Join(t.TempDir(), "not", "yet", "there")
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			if _, err := cdk.Install(context.Background(), cache, io.Discard); err != nil {
+				t.Errorf("Install() = %v", err)
+			}
+		})
 	}
-	must(t, os.Remove(filepath.Join(bin, "npm")))
+	wait.Wait()
+	runs, err := os.ReadFile(counter)
+	if err != nil || string(runs) != "run\n" {
+		t.Errorf("npm ran as %q, %v, want once", runs, err)
+	}
+}
+
+func TestInstallReplacesAnInstallWithoutItsProgram(t *testing.T) {
+	bin := path(t, map[string]string{"node": "echo v20.0.0", "npm": installs(filepath.Join(t.TempDir(), "runs"))})
+	cache := t.TempDir()
+	cli, err := cdk.Install(t.Context(), cache, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := cli.Command(t.Context(), "", nil).Args[1]
+	if err := os.Remove(script); err != nil {
+		t.Fatal(err)
+	}
+	var progress strings.Builder
+	if _, err := cdk.Install(t.Context(), cache, &progress); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(script); err != nil || !strings.HasPrefix(progress.String(), "installing aws-cdk 2.1126.0 into ") {
+		t.Errorf("Install() left %v and said %q, want the program back and a line that says so", err, progress.String())
+	}
+	if err := os.Remove(filepath.Join(bin, "npm")); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := cdk.Install(t.Context(), cache, io.Discard); err != nil {
-		t.Errorf("Install() of an installed CDK = %v, want no need of npm", err)
+		t.Errorf("Install() of what is there = %v, want no need of npm", err)
+	}
+}
+
+func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
+	path(t, map[string]string{"node": "echo v20.0.0", "npm": installs(filepath.Join(t.TempDir(), "runs"))})
+	cli, err := cdk.Install(t.Context(), t.TempDir(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
 	}
 	cmd := cli.Command(t.Context(), "/checkout", []string{"AWS_REGION=us-east-1"}, "deploy", "--all")
 	want := []string{"AWS_REGION=us-east-1", "CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
@@ -93,12 +142,16 @@ func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
 }
 
 func TestACommandEndsWithItsContext(t *testing.T) {
-	path(t, map[string]string{"node": `[ "$1" = --version ] && echo v20.0.0 && exit; exec sleep 600`, "npm": installs})
+	path(t, map[string]string{"node": `[ "$1" = --version ] && echo v20.0.0 && exit; exec sleep 600`, "npm": installs(filepath.Join(t.TempDir(), "runs"))})
 	cli, err := cdk.Install(t.Context(), t.TempDir(), io.Discard)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := cli.Command(ctx, t.TempDir(), os.Environ())
-	must(t, cmd.Start())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
 	if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 		var exit *exec.ExitError
@@ -112,19 +165,15 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 // Node and npm, and the network the first time.
 func TestThePinnedVersionRuns(t *testing.T) {
 	cache, err := cache.Dir(os.Getenv)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cli, err := cdk.Install(t.Context(), cache, t.Output())
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := cli.Command(t.Context(), t.TempDir(), os.Environ(), "--version").Output()
 	if err != nil || !strings.HasPrefix(string(out), cdk.Version+" ") {
 		t.Errorf("cdk --version = %q, %v, want %s", out, err, cdk.Version)
-	}
-}
-
-// must ends the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -71,11 +71,19 @@ func TestADataFileWithoutRowsIsNoHostForRestore(t *testing.T) {
 	dir := filepath.Join(s.dataHome, "host")
 	a := &kit.App{Now: s.clock, Rand: s.rand, Env: s.env}
 	host, err := a.OpenHost(dir)
-	must(t, err)
-	must(t, host.Close())
-	s.fails(problem.ExitNotFound, "none cannot be read", "restore", "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := s.run("", "restore", "none"); code != problem.ExitNotFound || !strings.Contains(errs, "none cannot be read") {
+		t.Errorf("restore over a file without rows = exit %d, %s; want only the backup missing", code, errs)
+	}
 	s.must("create", "x", "--capability", "y")
-	s.fails(problem.ExitConflict, "it is not replaced", "restore", "none")
+	if code, _, errs := s.run("", "restore", "none"); code != problem.ExitConflict || !strings.Contains(errs, "it is not replaced") {
+		t.Errorf("restore over a host = exit %d, %s; want a conflict", code, errs)
+	}
 }
 
 // commandLines returns command lines of a command that fail, only read, or name things that do not
@@ -91,7 +99,9 @@ func commandLines(path []string) (lines []string) {
 
 func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer taken.Close()
 	go func() {
 		for {
@@ -108,8 +118,12 @@ func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 		"mixed/good.md": "---\ndescription: answers\nprovider: echo\n---\n",
 	} {
 		path := filepath.Join(in, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var lines []string
 	for _, path := range commands() {
@@ -125,7 +139,9 @@ func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			dir := t.TempDir()
 			cwd := filepath.Join(dir, "cwd")
-			must(t, os.Mkdir(cwd, 0o700))
+			if err := os.Mkdir(cwd, 0o700); err != nil {
+				t.Fatal(err)
+			}
 			t.Chdir(cwd)
 			// A command that hangs would start something: no line here does.
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -170,6 +186,8 @@ func filesBelow(t *testing.T, dir string) (files []string) {
 		}
 		return err
 	})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return files
 }

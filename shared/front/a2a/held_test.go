@@ -54,14 +54,19 @@ func TestStreamsAreSharedOut(t *testing.T) {
 	stream := func(vacant string, address int) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "POST", w.http.URL+"/v/"+vacant+"/message:stream", strings.NewReader(message("hi", "")))
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Test-Address", fmt.Sprintf("10.0.0.%d", address))
 		resp, err := http.DefaultClient.Do(r)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if resp.StatusCode == http.StatusOK {
-			_, err := bufio.NewReaderSize(resp.Body, 16).ReadByte()
-			must(t, err)
+			if _, err := bufio.NewReaderSize(resp.Body, 16).ReadByte(); err != nil {
+				t.Fatal(err)
+			}
 			open = append(open, resp)
 		}
 		return resp
@@ -106,8 +111,9 @@ func TestCompletionsWaitInLine(t *testing.T) {
 	release := make(chan struct{})
 	var inside atomic.Int32
 	w := openWorld(t, true, func(c *serve.Config) { c.Substrates["slow"] = until(release, &inside) }).runs()
-	_, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "slow", Capability: "Thinks", Substrate: "slow:a", Work: call.MaxWork})
-	must(t, err)
+	if _, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "slow", Capability: "Thinks", Substrate: "slow:a", Work: call.MaxWork}); err != nil {
+		t.Fatal(err)
+	}
 	codes := make(chan int, 24)
 	for i := range cap(codes) {
 		go func() {

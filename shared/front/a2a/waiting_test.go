@@ -42,15 +42,20 @@ func (s sleepy) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substr
 func asks(t *testing.T, agent time.Duration, method string) (body string, took time.Duration) {
 	t.Helper()
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server, err := serve.Config{
 		Store: memory.New(), Vault: vault, URL: "https://host.example", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"sleepy": func(string) (substrate.Substrate, error) { return sleepy(agent), nil }},
 	}.Open()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer server.Vacants.Close()
-	_, err = server.Vacants.Create(t.Context(), vacants.Spec{Name: "sleeper", Capability: "sleeps", Substrate: "sleepy"})
-	must(t, err)
+	if _, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "sleeper", Capability: "sleeps", Substrate: "sleepy"}); err != nil {
+		t.Fatal(err)
+	}
 	q := httptest.NewRequest(http.MethodPost, "/v/sleeper", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+message("hi", "")+`}`))
 	q.Header.Set("Content-Type", "application/json")
 	out, began := httptest.NewRecorder(), time.Now()

@@ -68,17 +68,23 @@ func newTestServer(t *testing.T) *api {
 		Elsewhere: true,
 	})
 	index, err := bleve.Memory()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { index.Close() })
 	d.log, err = translog.OfRegistry(translog.Config{
 		Store: s, Now: d.clock, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return host, nil },
 	}, d.registry)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.live = live.New(index, d.registry, d.clock)
 	quiet := slog.New(slog.DiscardHandler)
 	records, err := vacants.NewRecords(s, d.clock, "https://"+authority)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	reg := registryapi.Registry(registryapi.Config{
 		Registry: d.registry, Vacants: vacants.New(vacants.Config{Records: records, Registry: d.registry, Rand: rand.Reader}), Log: d.log, Now: d.clock, Logger: quiet,
 		URL: func(context.Context) (string, error) { return d.public, nil }, TrustedHost: true,
@@ -100,13 +106,6 @@ func newTestServer(t *testing.T) *api {
 	return d
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // send sends a request; as signs it, if it is not nil.
 func (d *api) send(method, target string, body any, as identity.Signer) *http.Response {
 	d.t.Helper()
@@ -119,8 +118,9 @@ func (d *api) send(method, target string, body any, as identity.Signer) *http.Re
 		sent = []byte(b)
 	default:
 		var err error
-		sent, err = json.Marshal(b)
-		must(d.t, err)
+		if sent, err = json.Marshal(b); err != nil {
+			d.t.Fatal(err)
+		}
 	}
 	r := httptest.NewRequest(method, "http://"+authority+target, bytes.NewReader(sent))
 	if body != nil {
@@ -141,7 +141,9 @@ func (d *api) do(r *http.Request) *http.Response {
 func (d *api) proof(as identity.Signer, authority string, r *http.Request) string {
 	d.t.Helper()
 	value, err := readproof.Sign(d.t.Context(), as, readproof.Request{Authority: authority, Method: "GET", Target: r.URL.RequestURI()}, d.clock())
-	must(d.t, err)
+	if err != nil {
+		d.t.Fatal(err)
+	}
 	return value
 }
 
@@ -162,7 +164,9 @@ func (d *api) client(as identity.Signer) *registryclient.Client {
 func (d *api) publish(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
 	d.t.Helper()
 	r, err := d.tryPublish(key, text, change...)
-	must(d.t, err)
+	if err != nil {
+		d.t.Fatal(err)
+	}
 	return r
 }
 
@@ -177,7 +181,9 @@ func (d *api) draft(key *identity.Key, text string, change ...func(*registryclie
 	if err == nil {
 		err = c.Sign(d.t.Context(), key)
 	}
-	must(d.t, err)
+	if err != nil {
+		d.t.Fatal(err)
+	}
 	draft := registryclient.Draft{Card: c, State: lifecycle.Active, Visibility: lifecycle.Public}
 	for _, f := range change {
 		f(&draft)
@@ -188,7 +194,9 @@ func (d *api) draft(key *identity.Key, text string, change ...func(*registryclie
 func newKey(t *testing.T) *identity.Key {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return key
 }
 

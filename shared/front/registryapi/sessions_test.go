@@ -72,7 +72,9 @@ var strayed = map[string]string{
 func loadSessions(t *testing.T) []session {
 	t.Helper()
 	b, err := os.ReadFile("testdata/registry_http.json")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var file struct{ Cases []session }
 	if err := json.Unmarshal(b, &file); err != nil || len(file.Cases) != 4 {
 		t.Fatalf("registry_http.json: %v, %d cases, want 4", err, len(file.Cases))
@@ -170,9 +172,13 @@ func (r *replay) key(id string) *identity.Key {
 		return nil
 	}
 	b, err := hex.DecodeString(seed)
-	must(r.t, err)
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	key, err := identity.KeyFromSeed(b)
-	must(r.t, err)
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	return key
 }
 
@@ -187,8 +193,12 @@ func (r *replay) prove() {
 		above, child := r.key(parent), r.key(st.Body.(map[string]any)["vacant_id"].(string))
 		m := composite.Manifest{ParentID: above.ID(), ChildID: child.ID(), BirthPath: "D1", Schema: composite.V2,
 			Reachability: composite.PublicA2A, Outbound: composite.Unrestricted}
-		must(r.t, m.SignParent(r.t.Context(), above))
-		must(r.t, m.SignChild(r.t.Context(), child))
+		if err := m.SignParent(r.t.Context(), above); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := m.SignChild(r.t.Context(), child); err != nil {
+			r.t.Fatal(err)
+		}
 		if status, body := reply(r.t, r.send("POST", "/v1/manifests", m.Blob(), nil)); status != 200 {
 			r.t.Fatalf("POST /v1/manifests = %d %v", status, body)
 		}
@@ -208,8 +218,9 @@ func (r *replay) judge() {
 			const n = 1000
 			p.Alpha, p.Beta, p.Evidence = n*score, n*(1-score), n-2
 		}
-		_, err := r.registry.SetReputation(r.t.Context(), id, s)
-		must(r.t, err)
+		if _, err := r.registry.SetReputation(r.t.Context(), id, s); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }
 
@@ -218,7 +229,9 @@ func (r *replay) judge() {
 func (r *replay) replacing(st step) map[string]any {
 	blob, _ := hex.DecodeString(st.JSON["capability_card_blob_hex"].(string))
 	c, err := card.Parse(blob)
-	must(r.t, err)
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	var known identity.Hash
 	for _, old := range r.published {
 		if old.Body.(map[string]any)["vacant_id"] == c.VacantID.String() {
@@ -230,7 +243,9 @@ func (r *replay) replacing(st step) map[string]any {
 		Time: int64(st.JSON["event_ts_ms"].(float64)), ActorSeq: int64(st.JSON["event_actor_seq"].(float64)),
 		Payload: event.RegisterPayload(c.Hash(), 1, c.VacantID, lifecycle.Visibility(st.JSON["visibility"].(string))),
 	}
-	must(r.t, e.Sign(r.t.Context(), r.key(c.VacantID.String())))
+	if err := e.Sign(r.t.Context(), r.key(c.VacantID.String())); err != nil {
+		r.t.Fatal(err)
+	}
 	again := map[string]any{}
 	for k, v := range st.JSON {
 		again[k] = v
@@ -425,7 +440,9 @@ func TestTheEventOfASessionVerifies(t *testing.T) {
 	var prev identity.Hash
 	for seq := uint64(1); seq <= 14; seq++ {
 		e, err := r.client(nil).Event(t.Context(), seq)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		sig, _ := hex.DecodeString(e.Signature)
 		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload), Key: e.Key, Time: e.Time, ActorSeq: e.ActorSeq, Signature: sig}
 		if !signed.Verify() || e.Prev != prev.String() || e.Hash != signed.Hash(prev).String() || e.PublicKey != e.Actor.String() {

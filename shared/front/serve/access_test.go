@@ -36,10 +36,14 @@ func TestWhoMayUseEachOperation(t *testing.T) {
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
-		must(t, os.WriteFile(path, []byte(got), 0o644))
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	want, err := os.ReadFile(path)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}

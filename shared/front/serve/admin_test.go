@@ -27,7 +27,9 @@ import (
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vacancy")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "data")
 }
@@ -39,18 +41,13 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.W
 func open(t testing.TB, dir string, loopback bool) *AdminListener {
 	t.Helper()
 	d, err := listenAdmin(dir, rand.Reader, loopback)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &http.Server{Handler: AdminHandler(d, hello)}
 	go s.Serve(d)
 	t.Cleanup(func() { s.Close() })
 	return d
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func wantKind(t testing.TB, what string, err error, want problem.Kind) {
@@ -63,7 +60,9 @@ func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 func mode(t testing.TB, path string) fs.FileMode {
 	t.Helper()
 	info, err := os.Lstat(path)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return info.Mode()
 }
 
@@ -76,9 +75,13 @@ func TestTheControlHandlerIsReachedThroughItsFolder(t *testing.T) {
 			}
 			d := open(t, dir, loopback)
 			client, base, err := dialAdmin(dir, loopback)
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			resp, err := client.Get(base + "/v1/admin/vacants")
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if string(b) != "hello "+admin.SocketHost {
@@ -111,8 +114,12 @@ func TestOnlyTheOwnerMayEnter(t *testing.T) {
 func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 	for _, m := range []fs.FileMode{0o755, 0o701, 0o770, 0o777} {
 		dir := folder(t)
-		must(t, os.Mkdir(dir, 0o700))
-		must(t, os.Chmod(dir, m))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, m); err != nil {
+			t.Fatal(err)
+		}
 		_, err := listenAdmin(dir, rand.Reader, false)
 		wantKind(t, "listenAdmin()", err, problem.Usage)
 		if text := problem.Of(err).Text(); !strings.Contains(text, "chmod 700 "+dir) {
@@ -123,17 +130,23 @@ func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 		}
 	}
 	file := folder(t)
-	must(t, os.WriteFile(file, nil, 0o600))
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	_, err := listenAdmin(file, rand.Reader, false)
 	wantKind(t, "listenControl() on a file", err, problem.Usage)
 }
 
 func TestAKilledHostsSocketIsReplacedAndALiveOnesIsNot(t *testing.T) {
 	dir := folder(t)
-	must(t, EnsurePrivate(dir))
+	if err := EnsurePrivate(dir); err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(dir, socketName)
 	l, err := net.Listen("unix", path)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, err = listenAdmin(dir, rand.Reader, false)
 	wantKind(t, "listenControl() beside a live host", err, problem.Conflict)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -152,9 +165,13 @@ func TestAKilledHostsSocketIsReplacedAndALiveOnesIsNot(t *testing.T) {
 
 func TestAFileInTheSocketsPlaceIsKept(t *testing.T) {
 	dir := folder(t)
-	must(t, EnsurePrivate(dir))
+	if err := EnsurePrivate(dir); err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(dir, socketName)
-	must(t, os.WriteFile(path, []byte("precious"), 0o600))
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := listenAdmin(dir, rand.Reader, false); err == nil {
 		t.Error("listenControl() over a file = no error")
 	}
@@ -189,7 +206,9 @@ func TestTheLoopbackHandlerNeedsItsToken(t *testing.T) {
 				r.Header.Set("Authorization", header)
 			}
 			resp, err := http.DefaultClient.Do(r)
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer resp.Body.Close()
 			var refusal httpapi.Refusal
 			if err := json.NewDecoder(resp.Body).Decode(&refusal); err != nil || resp.StatusCode != http.StatusUnauthorized || refusal.Code != "unauthorized" {
@@ -212,7 +231,9 @@ func TestTheTokenIsNotPrinted(t *testing.T) {
 	dir := folder(t)
 	d := open(t, dir, true)
 	client, _, err := dialAdmin(dir, true)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		for _, x := range []any{d, client, *client, struct{ Transport any }{client.Transport}} {
 			if got := fmt.Sprintf(verb, x); strings.Contains(got, d.token) {
@@ -247,17 +268,23 @@ func TestAPageReachesNothingBehindEitherHandler(t *testing.T) {
 			t.Run(name+", "+what, func(t *testing.T) {
 				dir := folder(t)
 				d, err := listenAdmin(dir, rand.Reader, loopback)
-				must(t, err)
+				if err != nil {
+					t.Fatal(err)
+				}
 				reached := false
 				s := &http.Server{Handler: AdminHandler(d, admin.Handler(admin.Config{Host: admin.SocketHost, Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
 				go s.Serve(d)
 				defer s.Close()
 				c, err := net.Dial(d.Addr().Network(), d.Addr().String())
-				must(t, err)
+				if err != nil {
+					t.Fatal(err)
+				}
 				defer c.Close()
 				io.WriteString(c, "GET /v1/admin/verify HTTP/1.1\r\n"+headers+"\r\n")
 				resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-				must(t, err)
+				if err != nil {
+					t.Fatal(err)
+				}
 				want := http.StatusForbidden
 				if loopback {
 					want = http.StatusUnauthorized // no web page knows the token

@@ -49,11 +49,14 @@ func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	guard := egress.Guard{Vacants: f.Vacants, Manifests: f.Registry}
 	f.client = outbound.New(outbound.Options{AllowLoopback: true, Guard: guard.Permit})
 	var err error
-	f.parent, err = f.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo"})
-	must(t, err)
+	if f.parent, err = f.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo"}); err != nil {
+		t.Fatal(err)
+	}
 	for name, spec := range map[string]string{"thinker": "http:" + endpoint.URL + "/answer", "closed": "echo"} {
 		r, _, err := f.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: f.parent.ID, Path: "D2", Name: name, Substrate: spec})
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if name == "thinker" {
 			f.thinker = r
 		} else {
@@ -68,7 +71,9 @@ func (f *family) ask(t *testing.T, child identity.ID) (string, *problem.Error) {
 	t.Helper()
 	e := envelope.Envelope{From: f.parent.ID, To: child, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"think"}}}
-	must(t, f.Vacants.Sign(t.Context(), f.parent.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+	if err := f.Vacants.Sign(t.Context(), f.parent.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }); err != nil {
+		t.Fatal(err)
+	}
 	out := f.Calls.Send(t.Context(), identity.ID{}, &e)
 	if out.Problem != nil {
 		return "", out.Problem
@@ -122,14 +127,20 @@ func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 	f := newFamily(t, http.NotFound)
 	key, err := identity.NewKey(rand.Reader)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	theirs, err := card.New(key.ID(), "collects", []string{"echo"}, f.outside+"/a2a/message/send")
 	if err == nil {
 		err = theirs.Sign(t.Context(), key)
 	}
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tricked, err := card.Parse(f.parent.Card)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		callee *card.Card
 		want   string

@@ -65,13 +65,21 @@ func TestAnotherUserGetsNothing(t *testing.T) {
 	open(t, dir, false)
 	open(t, dir, true)
 	parent := filepath.Dir(dir)
-	must(t, errors.Join(os.Chmod(parent, 0o755), os.WriteFile(filepath.Join(parent, "open"), []byte("yes"), 0o644)))
+	if err := errors.Join(os.Chmod(parent, 0o755), os.WriteFile(filepath.Join(parent, "open"), []byte("yes"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	self, err := os.Executable()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b, err := os.ReadFile(self)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	program := filepath.Join(parent, "intruder")
-	must(t, os.WriteFile(program, b, 0o755))
+	if err := os.WriteFile(program, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	try := func() string {
 		c := exec.Command(program)
 		c.Dir, c.Env = parent, []string{intruder + "=" + dir}
@@ -86,7 +94,9 @@ func TestAnotherUserGetsNothing(t *testing.T) {
 	if got := try(); got != beside {
 		t.Errorf("another user gets:\n%swant the file beside the folder alone", got)
 	}
-	must(t, os.Chmod(dir, 0o755))
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if got := try(); !strings.HasPrefix(got, beside+"the folder's list: ") || strings.Count(got, "\n") != 2 {
 		t.Errorf("with the folder open another user gets:\n%swant its list and nothing in it", got)
 	}

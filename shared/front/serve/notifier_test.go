@@ -27,7 +27,9 @@ func TestAStoreNoticesWhatSearchHasToKnow(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			n := NewChangeNotifier(memory.New())
-			must(t, n.Commit(t.Context(), tt.write))
+			if err := n.Commit(t.Context(), tt.write); err != nil {
+				t.Fatal(err)
+			}
 			if n.changed.Load() != tt.changed {
 				t.Errorf("Commit() noticed a change: %t, want %t", n.changed.Load(), tt.changed)
 			}

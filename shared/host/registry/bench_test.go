@@ -17,7 +17,9 @@ import (
 // stores are the stores of one process.
 func stores(b *testing.B) map[string]store.Store {
 	disk, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), bolt.Options{})
-	must(b, err)
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.Cleanup(func() { _ = disk.Close() })
 	return map[string]store.Store{"memory": memory.New(), "bolt": disk}
 }
@@ -57,7 +59,9 @@ func BenchmarkPublish(b *testing.B) {
 			}
 			b.ResetTimer()
 			for n := range publications {
-				must(b, errorOf(r.Publish(b.Context(), publications[n])))
+				if _, err := r.Publish(b.Context(), publications[n]); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}
@@ -68,6 +72,8 @@ func BenchmarkDecodeRegistration(b *testing.B) {
 	d := doc(b, inner, registry.RegistrationKey(id))
 	b.ReportAllocs()
 	for b.Loop() {
-		must(b, errorOf(registry.RegistrationDocs.Parse(d)))
+		if _, err := registry.RegistrationDocs.Parse(d); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

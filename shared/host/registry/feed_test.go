@@ -115,10 +115,16 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 	}
 	bad := key(2).ID()
 	d, err := inner.Doc(t.Context(), registry.RegistrationKey(bad))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	other, err := inner.Doc(t.Context(), registry.RegistrationKey(key(3).ID()))
-	must(t, err)
-	must(t, inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}); err != nil {
+		t.Fatal(err)
+	}
 	all := follow(t, r, "", 10)
 	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 3 || all[1].Listed() {
 		t.Errorf("Changes() = %d, the damaged one %+v", len(all), all[1])

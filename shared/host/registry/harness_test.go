@@ -31,22 +31,6 @@ func open(s store.Store, c *registrytest.Clock, change ...func(*registry.Config)
 
 func key(n byte) *identity.Key { return registrytest.Key(int(n)) }
 
-// idOf is the id of a key, and nil for 0.
-func idOf(n byte) *identity.ID {
-	if n == 0 {
-		return nil
-	}
-	id := key(n).ID()
-	return &id
-}
-
-func idsOf(keys ...byte) (ids []identity.ID) {
-	for _, n := range keys {
-		ids = append(ids, key(n).ID())
-	}
-	return ids
-}
-
 func publication(t testing.TB, k *identity.Key, d draft) registry.Publication {
 	t.Helper()
 	return registrytest.Publication(t, k, d)
@@ -66,16 +50,6 @@ func signedListing(t testing.TB, k *identity.Key, version int64, change func(*li
 	t.Helper()
 	return registrytest.Listing(t, k, version, change)
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// errorOf returns the error of a call that returns a value, too.
-func errorOf[T any](_ T, err error) error { return err }
 
 // mustPublish publishes d and returns the receipt.
 func mustPublish(t testing.TB, r *registry.Registry, k *identity.Key, d draft) registry.Receipt {
@@ -131,10 +105,14 @@ func everything(t testing.TB, home walkable) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	err := home.Walk(t.Context(), func(v store.View) error { return rowsOf(t.Context(), v, all) })
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for cursor := ""; ; {
 		docs, next, err := home.Docs(t.Context(), registry.RegistrationDocs.Indexed(), store.MaxPage, cursor)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, d := range docs {
 			all[fmt.Sprintf("%s at %d, %s", d.Key, d.Version, d.Index.Sort)] = string(d.Data)
 		}

@@ -17,7 +17,9 @@ func TestRegistryOverMemory(t *testing.T) {
 func TestRegistryOverBolt(t *testing.T) {
 	registrytest.Run(t, func(t testing.TB) store.Store {
 		s, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"), bolt.Options{})
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		t.Cleanup(func() {
 			if err := s.Close(); err != nil {
 				t.Error(err)

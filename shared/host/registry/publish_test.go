@@ -30,9 +30,13 @@ func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
 		p.BaseModel, p.Family, p.Owner, p.Version = text("opus"), text("claude"), text("acme"), text("1.2.3")
 	}})
 	receipt, err := r.Publish(t.Context(), p)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	signed, err := card.Parse(p.Card)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 1, CardHash: signed.Hash(), Unreached: true}); receipt != want {
 		t.Errorf("Publish() = %+v, want %+v", receipt, want)
 	}
@@ -100,7 +104,9 @@ func refusals() []refusal {
 	known := func(t *testing.T) identity.Hash {
 		p := publication(t, key(1), draft{})
 		c, err := card.Parse(p.Card)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return c.Hash()
 	}
 	return []refusal{
@@ -178,10 +184,13 @@ func twofold(t *testing.T) registry.Publication {
 	t.Helper()
 	k := key(1)
 	c, err := card.New(k.ID(), "x", []string{"mock"}, "https://a.example/")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.CapabilityText = "a\x1fb"
-	c.Signature, err = k.Sign(t.Context(), c.AppendSigning(nil))
-	must(t, err)
+	if c.Signature, err = k.Sign(t.Context(), c.AppendSigning(nil)); err != nil {
+		t.Fatal(err)
+	}
 	return publication(t, k, draft{Seq: 2, After: func(p *registry.Publication) { p.Card = c.Blob() }})
 }
 

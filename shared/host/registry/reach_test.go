@@ -49,7 +49,9 @@ func isListed(t *testing.T, r *registry.Registry, id identity.ID, at time.Time) 
 func waiting(t *testing.T, s store.Store) int {
 	t.Helper()
 	docs, _, err := s.Docs(t.Context(), registry.UnreachedDocs.All(), store.MaxPage, "")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return len(docs)
 }
 
@@ -112,7 +114,9 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	p := prober{silent: map[string]bool{endpoint: true}}
 	publish := func(seq int64) {
 		t.Helper()
-		must(t, errorOf(r.Publish(t.Context(), publication(t, k, draft{Endpoint: endpoint, Seq: seq, At: c.Now()}))))
+		if _, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: endpoint, Seq: seq, At: c.Now()})); err != nil {
+			t.Fatal(err)
+		}
 	}
 	reach := func(want registry.Reached) {
 		t.Helper()
@@ -148,7 +152,9 @@ func TestARevokedVacantIsNotReached(t *testing.T) {
 	if receipt, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: "https://one.example/"})); err != nil || !receipt.Unreached {
 		t.Fatalf("Publish() = %+v, %v, want one that waits to be reached", receipt, err)
 	}
-	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, k, 2, "stolen", event.RevokePayload))))
+	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, k, 2, "stolen", event.RevokePayload)); err != nil {
+		t.Fatal(err)
+	}
 	before := get(t, r, k.ID())
 	if got, err := r.Reach(t.Context(), p.probe); got != (registry.Reached{}) || err != nil || len(p.probed) > 0 {
 		t.Errorf("Reach() = %+v, %v, and probed %v; want nothing", got, err, p.probed)
@@ -168,7 +174,9 @@ func TestEndpointsThatHangHoldUpNobody(t *testing.T) {
 	r := open(memory.New(), newClock())
 	const more = 6
 	for n := range registry.ReachAtOnce + more {
-		must(t, errorOf(r.Publish(t.Context(), publication(t, registrytest.Key(n+1), draft{Endpoint: fmt.Sprintf("https://n%d.example/", n)}))))
+		if _, err := r.Publish(t.Context(), publication(t, registrytest.Key(n+1), draft{Endpoint: fmt.Sprintf("https://n%d.example/", n)})); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var all sync.WaitGroup
 	all.Add(registry.ReachAtOnce) // each probe waits until all others have begun
@@ -203,7 +211,9 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 			inner := memory.New()
 			r, k := open(inner, newClock()), key(1)
 			receipt, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: "https://one.example/"}))
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var probed []string
 			for range 2 {
 				if _, err := r.Reach(t.Context(), func(_ context.Context, endpoint string) error {
@@ -233,7 +243,9 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 func TestAProbeThatIsCutShortIsDoneAgain(t *testing.T) {
 	inner := memory.New()
 	r := open(inner, newClock())
-	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{}))))
+	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); err != nil {
+		t.Fatal(err)
+	}
 	before := everything(t, inner)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := r.Reach(ctx, func(context.Context, string) error { cancel(); return ctx.Err() }); !problem.Is(err, problem.Unavailable) {
@@ -253,7 +265,9 @@ func TestADamagedEntryHoldsUpNoOther(t *testing.T) {
 	if err := inner.Commit(t.Context(), store.Put{Key: store.Key{Partition: registry.UnreachedDocs.Partition, Sort: "0#x"}, WriteID: store.WriteID{1}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{}))))
+	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); err != nil {
+		t.Fatal(err)
+	}
 	got, err := r.Reach(t.Context(), (&prober{}).probe)
 	if !problem.Is(err, problem.Damaged) || got.Listed != 1 {
 		t.Errorf("Reach() = %+v, %v; want the damage said, and the other listed", got, err)

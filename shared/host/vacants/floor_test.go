@@ -15,7 +15,9 @@ func TestAHostBackFromABackupRefusesWhatWasSignedUntilThen(t *testing.T) {
 	s, va, c := memory.New(), vault(t), newClock()
 	v := host(t, s, va, c.now, hostURL)
 	open, closed := create(t, v, "open"), create(t, v, "closed")
-	do(t, v, closed.ID, "sink")
+	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
+		t.Fatal(err)
+	}
 	if all, err := v.RaiseFloors(t.Context()); all.Vacants != 1 || !all.Until.Equal(c.now().Add(call.MaxSkew)) || err != nil {
 		t.Fatalf("RaiseFloors() = %+v, %v, want the one that is open", all, err)
 	}

@@ -22,7 +22,9 @@ import (
 
 func TestAnExportHoldsAllThatAVacantIsAndSaysThatItsKeyLeft(t *testing.T) {
 	v, key := fresh(t), newKey(t)
-	must(t, prepare(t, v, "import", key))
+	if err := prepare(t, v, "import", key); err != nil {
+		t.Fatal(err)
+	}
 	b, r, err := v.Export(t.Context(), key.ID())
 	if err != nil || r.State != lifecycle.Active {
 		t.Fatalf("Export() = %s, %v", r.State, err)
@@ -38,7 +40,9 @@ func TestAnExportHoldsAllThatAVacantIsAndSaysThatItsKeyLeft(t *testing.T) {
 		t.Fatalf("%v in %s", err, b)
 	}
 	seed, err := identity.ParseHex(file.Seed)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if k, err := identity.KeyFromSeed(seed); err != nil || k.ID() != key.ID() || file.ID != key.ID().String() {
 		t.Errorf("the export's key is %v, %v, its id %s, want %s", k, err, file.ID, key.ID())
 	}
@@ -50,8 +54,9 @@ func TestAnExportHoldsAllThatAVacantIsAndSaysThatItsKeyLeft(t *testing.T) {
 	}
 	entries := make([]logbook.Entry, len(file.Logbook))
 	for i, line := range file.Logbook {
-		entries[i], err = logbook.ParseLine(line)
-		must(t, err)
+		if entries[i], err = logbook.ParseLine(line); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := logbook.VerifyChain(key.ID(), entries); err != nil {
 		t.Errorf("logbook: %v", err)
@@ -174,7 +179,9 @@ func TestAHostWithoutAURLTakesVacantsOnceItIsSet(t *testing.T) {
 func TestACardSignedUnderAnOldURLIsSignedFresh(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	setter := host(t, s, va, newClock().now, "")
-	must(t, errorOf(setter.SetURL(t.Context(), "https://one.example")))
+	if _, err := setter.SetURL(t.Context(), "https://one.example"); err != nil {
+		t.Fatal(err)
+	}
 	moved := false
 	racing := &hooked{Store: s, before: func(writes []store.Write) {
 		if _, ok := writes[0].(store.Append); ok && !moved {

@@ -16,9 +16,13 @@ func TestAChangeWaitsForALogbookNoLongerThanItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := fresh(t)
 		r, err := v.Create(t.Context(), vacants.Spec{Name: "busy", Capability: "waits", Substrate: "echo"})
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		done, err := v.LockGraduation(t.Context(), r.ID, r.ID)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer done()
 		began := time.Now()
 		if _, err := v.Pause(context.Background(), r.ID); err == nil || time.Since(began) != store.DefaultPatience {

@@ -1,7 +1,9 @@
 package vacants_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,10 +20,14 @@ import (
 func TestAnUpdateChangesNameCardAndRegistrationTogether(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{})))
+	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	before := registration(t, v, id)
 	r, err := v.Update(t.Context(), id, vacants.Changes{Name: pointer("scribe"), Capability: pointer("sings")})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g := registration(t, v, id)
 	c, err := card.Parse(g.Card)
 	if err != nil || !c.Verify() || c.CapabilityText != "sings" || g.Name != "scribe" || g.ActorSeq != before.ActorSeq+1 {
@@ -66,7 +72,9 @@ func TestAnotherKindOfSubstrateSignsTheCard(t *testing.T) {
 		{"echo", "echo", logbook.KindCardSigned},
 	} {
 		r, err := v.Update(t.Context(), r.ID, vacants.Changes{Substrate: &tt.substrate})
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		c, err := card.Parse(r.Card)
 		if err != nil || !c.Verify() || c.AllowedSubstrates[0] != tt.onCard || r.Substrate != tt.substrate {
 			t.Errorf("the card says %v, %v, the record %s; want %s", c.AllowedSubstrates, err, r.Substrate, tt.onCard)
@@ -83,7 +91,9 @@ func TestUpdatesAreRefused(t *testing.T) {
 	r := create(t, v, "demo")
 	create(t, v, "other")
 	sunk := create(t, v, "sunk")
-	do(t, v, sunk.ID, "sink")
+	if _, err := v.Sink(t.Context(), sunk.ID); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		of      vacants.Record
 		changes vacants.Changes
@@ -114,10 +124,39 @@ func TestUpdatesAreRefused(t *testing.T) {
 	}
 }
 
+// Of updates that were decided on one view of a vacant, one is made.
+func TestOfTwoUpdatesAtOnceOneIsMade(t *testing.T) {
+	clock := newClock()
+	s, va := memory.New(), vault(t)
+	r := create(t, host(t, s, va, clock.now, hostURL), "demo")
+	clock.t = clock.t.Add(time.Second)
+	var mu sync.Mutex
+	made, all := 0, sync.WaitGroup{}
+	for _, text := range []string{"one", "two", "three"} {
+		v := host(t, s, va, clock.now, hostURL)
+		all.Go(func() {
+			_, err := v.Update(context.Background(), r.ID, vacants.Changes{Capability: &text, Seen: r.Changed})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				made++
+			} else if !problem.Is(err, problem.Conflict) {
+				t.Errorf("Update() = %v, want nil or a conflict", err)
+			}
+		})
+	}
+	all.Wait()
+	if made != 1 {
+		t.Errorf("%d updates were made, want 1", made)
+	}
+}
+
 func TestTheNameOfADeletedVacantIsFree(t *testing.T) {
 	s, va, key := memory.New(), vault(t), newKey(t)
 	v := host(t, s, va, newClock().now, hostURL)
-	do(t, v, archived(t, v, key).ID, "delete")
+	if _, err := v.Delete(t.Context(), archived(t, v, key).ID); err != nil {
+		t.Fatal(err)
+	}
 	if list, _, err := v.List(t.Context(), vacants.Operator(), "", 10); err != nil || len(list) != 0 {
 		t.Errorf("List() = %v, %v; want no tombstone", list, err)
 	}
@@ -142,7 +181,9 @@ func TestANameOfNobodyCostsAsMuchAsAnother(t *testing.T) {
 	create(t, v, "demo")
 	cost := func(name string) int64 {
 		before := reads.read.Load()
-		must(t, errorOf2(v.ShowNamed(t.Context(), name)))
+		if _, _, err := v.ShowNamed(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
 		return reads.read.Load() - before
 	}
 	there, nobody := cost("demo"), cost("nobody")

@@ -112,13 +112,17 @@ func newAccount(t *testing.T) *account {
 		t.Skip("the programs that stand in for Node and npm are shell scripts")
 	}
 	self, err := os.Executable()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	bin := t.TempDir()
 	for name, script := range map[string]string{
 		"npm":  "mkdir -p node_modules/aws-cdk/bin; : > node_modules/aws-cdk/bin/cdk",
 		"node": `[ "$1" = --version ] && echo v22.0.0 && exit; shift; ` + asCDK + "=1 exec '" + self + `' "$@"`,
 	} {
-		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	a := &account{AWS: cloudtest.Here(t), t: t, templates: map[string]string{}, status: map[string]string{}, update: func(string) error { return nil }}
@@ -186,7 +190,9 @@ func (a *account) deployFrom(home string, answers io.Reader, f deployFlags) (sai
 	d, errs := deploying(a.t, "", f)
 	d.In, d.Seams.OpenCloud, d.cdk, d.top = bufio.NewReader(answers), awscloud.Open, a.cdk, a.t.TempDir()
 	d.Env["VACANCY_HOME"], d.Env["AWS_ENDPOINT_URL"] = home, a.URL
-	must(a.t, os.WriteFile(filepath.Join(d.top, "cdk.json"), []byte(`{"context":{"edge":false}}`), 0o600))
+	if err := os.WriteFile(filepath.Join(d.top, "cdk.json"), []byte(`{"context":{"edge":false}}`), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
 	if d.rec, d.cloud, err = d.OpenStage(a.t.Context(), "dev"); err != nil {
 		a.t.Fatal(err)
 	}
@@ -242,7 +248,9 @@ func record(t *testing.T, home string, context map[string]string) {
 	t.Helper()
 	rec := cloudtest.Dev()
 	rec.Context = context
-	must(t, (stage.Records{Dir: filepath.Join(home, "stages")}).Write(rec))
+	if err := (stage.Records{Dir: filepath.Join(home, "stages")}).Write(rec); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestADeployFromAnotherHomeKeepsTheSettings(t *testing.T) {
@@ -271,7 +279,9 @@ func TestADeployFromAnotherHomeKeepsTheSettings(t *testing.T) {
 	}
 	const after = `{"email":"ops@example.org","worstDay":"30"}`
 	a.wantSettings(after, after)
-	must(t, os.Remove(filepath.Join(one, "stages", "dev.json")))
+	if err := os.Remove(filepath.Join(one, "stages", "dev.json")); err != nil {
+		t.Fatal(err)
+	}
 	if said, changed := a.mustDeploy(one); changed {
 		t.Errorf("a deploy after the loss of the record changed the stage: %s", said)
 	}
@@ -410,7 +420,9 @@ func TestARotatedSecretIsNotASettingThatAPersonChose(t *testing.T) {
 	a.show()
 	d, errs := deploying(t, "", deployFlags{})
 	d.rec.Context = nil
-	must(t, d.choose(t.Context()))
+	if err := d.choose(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if diff := gocmp.Diff(map[string]string{"worstDay": "50"}, d.rec.Context); diff != "" {
 		t.Errorf("choose() (-want +got):\n%s", diff)
 	}

@@ -79,7 +79,9 @@ func (p *pausable) plan(t *testing.T, waited *time.Duration) (*upgrading, *bytes
 	t.Helper()
 	d, errs := deploying(t, "", deployFlags{})
 	u, err := d.planUpgrade(t.Context())
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	u.wait = func(_ context.Context, wait time.Duration) error {
 		if len(p.reserved) != len(functions.All()) {
 			t.Errorf("%d functions are paused, expected all", len(p.reserved))
@@ -100,11 +102,15 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 	if want := "pauses the stage for about 15 minutes"; !strings.Contains(errs.String(), want) {
 		t.Errorf("the plan says %q, expected %q", errs, want)
 	}
-	must(t, u.pause(t.Context()))
+	if err := u.pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if waited != functions.TurnSeconds*time.Second {
 		t.Errorf("the deploy waited %s, expected the longest time-out of a function", waited)
 	}
-	must(t, u.run(t.Context()))
+	if err := u.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if len(p.upgrades) != 0 || len(p.reserved) != 1 || !strings.Contains(p.reserved["message"], "20") {
 		t.Errorf("after the deploy %d invocations are left and the reservations are %v, expected message's of the template", len(p.upgrades), p.reserved)
 	}
@@ -114,9 +120,13 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 func TestADeployThatChangesAReservationEndsThePauseOfAllFunctions(t *testing.T) {
 	p := newPausable(t, upgrade.Current)
 	u, _ := p.plan(t, new(time.Duration))
-	must(t, u.pause(t.Context()))
+	if err := u.pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	p.reserved["agent"] = `{"ReservedConcurrentExecutions":9}`
-	must(t, u.run(t.Context()))
+	if err := u.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if len(p.reserved) != 1 || !strings.Contains(p.reserved["message"], "20") {
 		t.Errorf("the reservations are %v, expected message's of the template", p.reserved)
 	}
@@ -136,7 +146,9 @@ func TestAFailedDeployEndsThePauseOfUnchangedFunctions(t *testing.T) {
 			p := newPausable(t)
 			var waited time.Duration
 			u, errs := p.plan(t, &waited)
-			must(t, u.pause(t.Context()))
+			if err := u.pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			if tc.change {
 				p.template = `{"Resources":{}}`
 			}

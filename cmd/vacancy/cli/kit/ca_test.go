@@ -20,7 +20,9 @@ func caCommand(t *testing.T, value string) *cobra.Command {
 	t.Helper()
 	cmd := &cobra.Command{Use: "x"}
 	CAFlag(cmd.Flags())
-	must(t, cmd.Flags().Set(caFlag, value))
+	if err := cmd.Flags().Set(caFlag, value); err != nil {
+		t.Fatal(err)
+	}
 	return cmd
 }
 
@@ -52,7 +54,9 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 			path = dir
 		case "missing":
 		default:
-			must(t, os.WriteFile(path, []byte(tt.text), 0o600))
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for _, a := range []*App{{}, {Env: map[string]string{caEnv: path}}} {
 			given, source := path, "--ca: "
@@ -89,13 +93,5 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 	_, _, err := plain.HTTP(0).Get(t.Context(), s.URL)
 	if !problem.Is(err, problem.Unavailable) || !strings.HasPrefix(certificateHint(err), "--ca FILE") {
 		t.Errorf("a request without --ca = %v, hint %q; want it refused with --ca as the hint", err, certificateHint(err))
-	}
-}
-
-// must ends the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -13,7 +13,9 @@ import (
 func TestColoursGoOnlyToTerminals(t *testing.T) {
 	var b bytes.Buffer
 	file, err := os.CreateTemp(t.TempDir(), "")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer file.Close()
 	for _, w := range []any{&b, file} {
 		a := &App{Env: map[string]string{"TERM": "xterm-256color"}}

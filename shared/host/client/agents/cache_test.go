@@ -53,7 +53,9 @@ func TestACardIsKeptWhileItIsFresh(t *testing.T) {
 			t.Errorf("%q: not asked again, %v", control, err)
 		}
 		for _, f := range files(t, dir) { // a file that is damaged is none
-			must(t, os.WriteFile(f, []byte("{"), 0o600))
+			if err := os.WriteFile(f, []byte("{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		fetch(now)
 	}
@@ -62,7 +64,9 @@ func TestACardIsKeptWhileItIsFresh(t *testing.T) {
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*"))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return all
 }
 

@@ -61,10 +61,14 @@ func TestSideDataNeverCostsAnAnswer(t *testing.T) {
 			a.dialect = a2awire.V03
 		}
 		var doc any
-		must(t, json.Unmarshal([]byte(whole), &doc))
+		if err := json.Unmarshal([]byte(whole), &doc); err != nil {
+			t.Fatal(err)
+		}
 		read := func() (text string, err error) {
 			body, err := json.Marshal(doc)
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			result, err := a2awire.ReadResponse(body, "1")
 			var answer a2awire.Answer
 			if err == nil {
@@ -203,11 +207,15 @@ func TestACardThatChangesBetweenTwoRequests(t *testing.T) {
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	open := func() (*Agent, error) {
 		c, err := FetchCard(t.Context(), web, s.URL)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return Open(web, c)
 	}
 	first, err := open()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := first.Get(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}

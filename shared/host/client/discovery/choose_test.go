@@ -17,7 +17,9 @@ import (
 
 func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 	b, err := os.ReadFile("testdata/ucb.json")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var file struct {
 		Cases []struct {
 			Name  string
@@ -32,7 +34,9 @@ func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 			}
 		}
 	}
-	must(t, json.Unmarshal(b, &file))
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
 	n := 0
 	for _, c := range file.Cases {
 		var matches []discovery.Match

@@ -114,7 +114,9 @@ func TestARegistryOfTheReferenceIsAskedForWhatItCanFind(t *testing.T) {
 			m.add(t, 12, "c", "法律 review")
 			m.reg.rows[0].Score, m.reg.rows[1].Family = 0.8, "gpt"
 			found, err := m.Search(t.Context(), c.q)
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var got []string
 			for _, x := range found.Matches {
 				got = append(got, strings.TrimSuffix(strings.TrimPrefix(x.URL, "https://"), ".test/a2a/message/send"))
@@ -158,7 +160,9 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 		}},
 		{"its listing is of", func(t *testing.T, r *registryclient.HaloMatch) {
 			l := listing.New(dispatchtest.Key(t, 99).ID(), 1)
-			must(t, l.Sign(t.Context(), dispatchtest.Key(t, 99)))
+			if err := l.Sign(t.Context(), dispatchtest.Key(t, 99)); err != nil {
+				t.Fatal(err)
+			}
 			r.Listing, r.Source = l.Blob(), "signed"
 		}},
 		{"sent twice", func(t *testing.T, r *registryclient.HaloMatch) {
@@ -594,7 +598,9 @@ func TestClientStateIsBounded(t *testing.T) {
 	var m discovery.Remembered
 	m.Cards = map[identity.ID]discovery.SeenCard{{1}: {Hash: identity.Hash{2}, At: dispatchtest.Start, Older: []identity.Hash{{3}}}}
 	m.Open = map[identity.Hash]discovery.OpenCall{{4}: {Registry: "https://r.test", Card: []byte("{}"), At: dispatchtest.Start}}
-	must(t, book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool { *kept = m; return true }))
+	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool { *kept = m; return true }); err != nil {
+		t.Fatal(err)
+	}
 	err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
 		if diff := cmp.Diff(m, *kept); diff != "" {
 			t.Errorf("Change() (-want +got):\n%s", diff)
@@ -602,7 +608,9 @@ func TestClientStateIsBounded(t *testing.T) {
 		kept.Open = nil
 		return false
 	})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
 		if len(kept.Open) != 1 {
 			t.Error("what f did not want kept was")
@@ -622,7 +630,9 @@ func FuzzDecodeRemembered(f *testing.F) {
 			return
 		}
 		out, err := m.Encode()
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := discovery.DecodeRemembered(out); err != nil {
 			t.Errorf("DecodeRemembered() of what Encode wrote = %v", err)
 		}

@@ -42,7 +42,9 @@ type recording struct {
 func recordings(t *testing.T) []recording {
 	t.Helper()
 	b, err := os.ReadFile("testdata/registry_http.json")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var file struct{ Cases []recording }
 	if err := json.Unmarshal(b, &file); err != nil || len(file.Cases) != 4 {
 		t.Fatalf("%d recordings, %v, want 4", len(file.Cases), err)
@@ -78,10 +80,13 @@ func recordedClient(t *testing.T, r *recording, at string) *discovery.Client {
 	hosts := map[string]*dispatchtest.Wire{}
 	for id, seed := range r.Input.Seeds {
 		s, err := hex.DecodeString(seed)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		h := dispatchtest.NewHost(t, c.Now)
-		h.Key, err = identity.KeyFromSeed(s)
-		must(t, err)
+		if h.Key, err = identity.KeyFromSeed(s); err != nil {
+			t.Fatal(err)
+		}
 		h.Reference = true
 		hosts[id[:6]+".example"] = &dispatchtest.Wire{Host: h}
 	}
@@ -117,7 +122,9 @@ func TestARecordedRegistryOfTheReferenceIsSearchedAndDispatchedFrom(t *testing.T
 						Text string `json:"declared_capabilities_json"`
 					}
 				}
-				must(t, json.Unmarshal(step.Body, &body))
+				if err := json.Unmarshal(step.Body, &body); err != nil {
+					t.Fatal(err)
+				}
 				client := recordedClient(t, &r, s.URL)
 				found, err := client.Search(t.Context(), words(q))
 				if err != nil {

@@ -36,7 +36,9 @@ func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
 		}
 	}
 	answer = nil
-	must(t, errorOf2(w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x"))))
+	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil {
+		t.Fatal(err)
+	}
 	asked, answer = 0, refused
 	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); !errors.Is(err, refused) || !res.Resumed || res.Fate != "" || asked != 1 || w.state(t).Job == "" {
 		t.Errorf("a kept call that was not accepted: %v, %+v, checked %d times", err, res, asked)
@@ -46,7 +48,9 @@ func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
 	if err == nil {
 		_, _, err = w.Transport.Post(t.Context(), w.host.Target().URL, body)
 	}
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	answer = refused
 	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil || !res.Resumed || res.Fate != dispatch.Answered {
 		t.Errorf("a kept call that was accepted: %v, %+v", err, res)

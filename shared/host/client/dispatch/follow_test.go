@@ -52,7 +52,8 @@ func TestAPendingCallIsStreamed(t *testing.T) {
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	web := &streaming{Wire: w.wire, stream: func() (int, error) { w.clock.Add(7 * time.Second); w.answer(); return 200, nil }}
 	w.Transport, w.MaxPrice = web, new(int64)
-	res := w.answers(t, "hi")
+	res, err := w.call("hi")
+	dispatchtest.Want(t, res, err, "echo: hi")
 	wantPaths(t, w, "send", "send", "send")
 	if want := 7*time.Second + 200*time.Millisecond; res.Took != want || res.Resumed { // the first reply is lost
 		t.Errorf("Call() took %v, resumed %v, want %v and a call of this run", res.Took, res.Resumed, want)
@@ -82,7 +83,8 @@ func TestAPendingCallWithoutAStreamIsSentAgain(t *testing.T) {
 			}
 			return ""
 		}
-		w.answers(t, "hi")
+		res, err := w.call("hi")
+		dispatchtest.Want(t, res, err, "echo: hi")
 		if len(web.asked) != tt.streams {
 			t.Errorf("%s: %d streams, want %d", name, len(web.asked), tt.streams)
 		}
@@ -97,7 +99,8 @@ func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w.Time, w.Patience, w.UntilDue = time.Minute, 5*time.Second, time.Hour
 	var due []time.Time
 	w.Waits = func(at time.Time) { due = append(due, at) }
-	res := w.fails(t, "hi", problem.BehaviourFailed)
+	res, err := w.call("hi")
+	dispatchtest.WantKind(t, err, problem.BehaviourFailed)
 	if took := res.Took; res.Fate != dispatch.Unanswered || took < 5*time.Minute || took > 5*time.Minute+10*time.Second {
 		t.Errorf("Call() = %v after %v, want that the host voided the call after 5m", res.Fate, took)
 	}
@@ -108,7 +111,8 @@ func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	w.host.Due = 5 * time.Minute
 	w.Patience, w.UntilDue = 5*time.Second, time.Minute
-	res = w.fails(t, "hi", problem.Pending)
+	res, err = w.call("hi")
+	dispatchtest.WantKind(t, err, problem.Pending)
 	if res.Took > 70*time.Second {
 		t.Errorf("Call() took %v, want UntilDue", res.Took)
 	}

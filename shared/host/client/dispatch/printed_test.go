@@ -29,15 +29,19 @@ func TestPrintedCallIsAcceptedByHand(t *testing.T) {
 	}
 	_, err = w.Accept(t.Context(), w.host.Target(), answer)
 	dispatchtest.WantKind(t, err, problem.NotFound, "no call to demo is under way")
-	w.answers(t, "next")
+	res, err = w.call("next")
+	dispatchtest.Want(t, res, err, "echo: next")
 }
 
 func TestPrintedCallIsResumedByCall(t *testing.T) {
 	w := newWorld(t)
 	body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.host.Serve("/a2a/message/send", body)
-	res := w.answers(t, "hi")
+	res, err := w.call("hi")
+	dispatchtest.Want(t, res, err, "echo: hi")
 	if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 || !res.Resumed {
 		t.Errorf("the call ran %d times, resumed %v", n, res.Resumed)
 	}
@@ -67,11 +71,15 @@ func TestAcceptOfRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			_, err = w.Accept(t.Context(), w.host.Target(), []byte(s.answer))
 			dispatchtest.WantKind(t, err, s.kind, s.text)
 			again, res, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			keeps := s.kind == problem.Untrusted || s.kind == problem.Pending || name == "moved" || name == "moved, by text"
 			if bytes.Equal(again, body) != keeps {
 				t.Errorf("Print() gives the same bytes: %v, want %v", !keeps, keeps)
@@ -86,10 +94,14 @@ func TestAcceptOfRefusals(t *testing.T) {
 func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 	w := newWorld(t)
 	one, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("one"))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, answer := w.host.Serve("/a2a/message/send", one)
 	two, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("two")) // gives up the first
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, refused := w.host.Serve("/a2a/message/send", two)
 	_, err = w.Accept(t.Context(), w.host.Target(), refused)
 	dispatchtest.WantKind(t, err, problem.Conflict, "ask for its answer")
@@ -106,9 +118,13 @@ func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 
 func TestAcceptNeverTakesAForeignAnswer(t *testing.T) {
 	w := newWorld(t)
-	must(t, errorOf2(w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))))
+	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); err != nil {
+		t.Fatal(err)
+	}
 	e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 1, Time: dispatchtest.Start, Payload: dispatchtest.Say("forged"), IdempotencyKey: envelope.ReplyKey(identity.Hash{1})}
-	must(t, errorOf(e.Sign(t.Context(), w.host.Key)))
+	if _, err := e.Sign(t.Context(), w.host.Key); err != nil {
+		t.Fatal(err)
+	}
 	_, err := w.Accept(t.Context(), w.host.Target(), envelope.AppendResponse(nil, nil, &e))
 	dispatchtest.WantKind(t, err, problem.NotFound)
 	if st := w.state(t); len(st.Sent) != 1 || st.Request != (dispatch.Point{}) {
@@ -138,7 +154,8 @@ func TestAskTellsWhatIsOpen(t *testing.T) {
 	}
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	w.Patience = 1
-	w.fails(t, "hi", problem.Pending)
+	_, err = w.call("hi")
+	dispatchtest.WantKind(t, err, problem.Pending)
 	res, err = w.Ask(t.Context(), w.host.Target())
 	dispatchtest.WantKind(t, err, problem.Pending, "ask again later")
 	if len(res.Unknown) != 1 {

@@ -107,9 +107,13 @@ func TestKilledProcessLeavesTheLock(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s 1", childEnv, srv.URL, dir))
-	must(t, cmd.Start())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	<-posted
-	must(t, cmd.Process.Kill())
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
 	_ = cmd.Wait()
 
 	c := &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &filebook.Book{Dir: dir}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{})}

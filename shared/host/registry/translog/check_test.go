@@ -18,7 +18,9 @@ func (w *fixture) faults() []string {
 	_, err := translog.Check(w.Context(), w.Store, stream, leaf, func(f translog.Fault) {
 		all = append(all, f.Key.Sort+": want "+f.Want+", got "+f.Got)
 	})
-	must(w, err)
+	if err != nil {
+		w.Fatal(err)
+	}
 	return all
 }
 
@@ -34,7 +36,9 @@ func TestAWholeLogHasNoFaults(t *testing.T) {
 	w.events(1000)
 	w.seal(w.log(w.Store, 256))
 	l := w.log(w.Store, 0)
-	must(t, errorOf(l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))))
+	if _, err := l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness())); err != nil {
+		t.Fatal(err)
+	}
 	if got := w.faults(); got != nil {
 		t.Errorf("sealed in steps: Check() finds %q, want nothing", got)
 	}
@@ -82,7 +86,9 @@ func TestEveryDamageToALogIsFoundOnce(t *testing.T) {
 					return strings.Replace(s, e.Root.String(), one.Root.String(), 1)
 				case strings.HasPrefix(to, "@"):
 					d, err := w.Store.Doc(t.Context(), store.Key{Partition: translog.HeadDocs.Partition, Sort: to[1:]})
-					must(t, err)
+					if err != nil {
+						t.Fatal(err)
+					}
 					return string(d.Data)
 				default:
 					return to
@@ -111,7 +117,9 @@ func TestADamagedCosignatureIsFound(t *testing.T) {
 	} {
 		w, l := sealedAt(t, 10)
 		p, err := l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		k := store.Key{Partition: translog.CosignedDocs.Partition, Sort: "000000000000000a"}
 		d, err := w.Store.Doc(t.Context(), k)
 		if err != nil || d.Version == 0 || p.Cosignatures != 1 {

@@ -21,7 +21,9 @@ import (
 func keyOf(t *testing.T, seed byte) *identity.Key {
 	t.Helper()
 	key, err := identity.KeyFromSeed([]byte(strings.Repeat(string(rune('a'+seed)), identity.Size)))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return key
 }
 
@@ -30,14 +32,18 @@ func TestACheckpointIsWhatOtherToolsOfSignedNotesRead(t *testing.T) {
 	key := keyOf(t, 0)
 	want := translog.Checkpoint{Host: key.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
 	msg, err := translog.ForgedNote(want, t.Context(), key)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	golden(t, "checkpoint.txt", string(msg))
 	v, err := note.NewVerifier(translog.VerifierKey(key.ID()))
 	if err != nil {
 		t.Fatalf("NewVerifier(%s) = %v", translog.VerifierKey(key.ID()), err)
 	}
 	n, err := note.Open(msg, note.VerifierList(v))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var c log.Checkpoint
 	if rest, err := c.Unmarshal([]byte(n.Text)); err != nil || len(rest) > 0 {
 		t.Fatalf("Unmarshal() = %q, %v", rest, err)
@@ -56,14 +62,18 @@ func TestACosignatureIsTheOneOfC2SP(t *testing.T) {
 	host, witness := keyOf(t, 0), keyOf(t, 1)
 	c := translog.Checkpoint{Host: host.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
 	msg, err := translog.Cosign(t.Context(), c, witness, time.Unix(1_800_000_000, 0))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	golden(t, "cosignature.txt", string(msg)+"\n"+translog.WitnessKey(witness.ID())+"\n")
 }
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	want, err := os.ReadFile("testdata/" + name)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
@@ -73,11 +83,17 @@ func TestACheckpointThatSomebodyChangedDoesNotVerify(t *testing.T) {
 	key, other := keyOf(t, 0), keyOf(t, 1)
 	c := translog.Checkpoint{Host: key.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
 	msg, err := translog.ForgedNote(c, t.Context(), key)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	foreign, err := translog.ForgedNote(translog.Checkpoint{Host: c.Host, Size: 18, Root: c.Root}, t.Context(), other)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cosigned, err := translog.Cosign(t.Context(), c, other, time.Unix(1_800_000_000, 0))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, signature, _ := strings.Cut(string(msg), "\n\n")
 	otherID := other.ID().String()
 	for name, msg := range map[string]string{
@@ -110,9 +126,13 @@ func TestACheckpointThatSomebodyChangedDoesNotVerify(t *testing.T) {
 func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 	weak := identity.ID{1}
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: weak, Size: 1}, t.Context(), anybody{weak})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	v, err := note.NewVerifier(translog.VerifierKey(weak))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := note.Open(msg, note.VerifierList(v)); err != nil {
 		t.Fatalf("the forged note does not even pass note.Open: %v; this test proves nothing", err)
 	}
@@ -126,12 +146,16 @@ func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 func TestACheckpointByACertifiedKeyDoesNotVerify(t *testing.T) {
 	host, certified := keyOf(t, 0), keyOf(t, 1)
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: host.ID(), Size: 17}, t.Context(), certified)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := translog.Open(msg); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Open() = %v, want a problem of kind untrusted", err)
 	}
 	msg, err = translog.ForgedNote(translog.Checkpoint{Host: certified.ID(), Size: 17}, t.Context(), certified)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if c, _, err := translog.Open(msg); err != nil || c.Host == host.ID() {
 		t.Errorf("Open() = %+v, %v, want a checkpoint of another host", c, err)
 	}
@@ -147,13 +171,19 @@ func (a anybody) Sign(context.Context, []byte) ([]byte, error) {
 
 func FuzzOpen(f *testing.F) {
 	key, err := identity.NewKey(rand.Reader)
-	must(f, err)
+	if err != nil {
+		f.Fatal(err)
+	}
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: key.ID(), Size: 17}, context.Background(), key)
-	must(f, err)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Add(msg)
 	for _, name := range []string{"checkpoint.txt", "cosignature.txt"} {
 		b, err := os.ReadFile("testdata/" + name)
-		must(f, err)
+		if err != nil {
+			f.Fatal(err)
+		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {

@@ -15,7 +15,9 @@ import (
 // Epochs without leaves, with powers of two, and with padding.
 func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 	b, err := os.ReadFile("testdata/registry_events.json")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var file struct {
 		Cases []struct {
 			Name  string
@@ -29,7 +31,9 @@ func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 			}
 		}
 	}
-	must(t, json.Unmarshal(b, &file))
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
 	seen := 0
 	for _, c := range file.Cases {
 		if !strings.HasPrefix(c.Name, "merkle") {
@@ -45,9 +49,13 @@ func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 				t.Errorf("Root() = %v, want %v", got, c.Expect.Root)
 			}
 			seed, err := hex.DecodeString(c.Input.OperatorSeed)
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			key, err := identity.KeyFromSeed(seed)
-			must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			sig, err := key.Sign(context.Background(), translog.EpochBytes(tree.Root()))
 			if err != nil || hex.EncodeToString(sig) != c.Expect.Signature {
 				t.Errorf("signature = %x, %v, want %s", sig, err, c.Expect.Signature)

@@ -21,7 +21,9 @@ import (
 func (w *fixture) witness() *identity.Key {
 	w.Helper()
 	key, err := identity.NewKey(rand.Reader)
-	must(w, err)
+	if err != nil {
+		w.Fatal(err)
+	}
 	w.May[key.ID()] = true
 	return key
 }
@@ -29,7 +31,9 @@ func (w *fixture) witness() *identity.Key {
 func (w *fixture) cosigned(c translog.Checkpoint, by identity.Signer) []byte {
 	w.Helper()
 	msg, err := translog.Cosign(w.Context(), c, by, w.Now)
-	must(w, err)
+	if err != nil {
+		w.Fatal(err)
+	}
 	return msg
 }
 
@@ -81,12 +85,16 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 	key, stranger := w.witness(), keyOf(t, 3)
 	good := w.cosigned(c, key)
 	ahead, err := translog.Cosign(t.Context(), c, key, w.Now.Add(301*time.Second))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	forked := c
 	forked.Root[0]++
 	between := translog.Checkpoint{Host: c.Host, Size: 15, Root: w.root(15)}
 	own, err := translog.ForgedNote(c, t.Context(), w.Key)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	foreign := translog.Checkpoint{Host: stranger.ID(), Size: c.Size, Root: c.Root}
 	for _, tt := range []struct {
 		name string
@@ -130,7 +138,9 @@ func TestStrangersDoNotCrowdOutConfiguredWitnesses(t *testing.T) {
 	c := w.config(w.Store)
 	c.Witnesses = []string{translog.WitnessKey(trusted.ID())}
 	l, err := translog.New(c)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.events(4)
 	w.seal(l)
 	checkpoint := w.latest(l).Checkpoint
