@@ -71,16 +71,17 @@ func (s *deployed) everything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.thought(t)
-	s.tasked(t)
-	s.slow(t)
-	s.looked(t)
-	s.askedByOthers(t)
-	s.askedByTokens(t)
-	s.grown(t)
-	s.charged(t)
-	s.wholeOverHTTP(t)
-	s.sweep(t)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"models", s.thought}, {"tasks", s.tasked}, {"slow vacants", s.slow}, {"searches", s.looked}, {"protocols", s.askedByOthers}, {"tokens", s.askedByTokens},
+		{"children", s.grown}, {"money", s.charged}, {"verify", s.wholeOverHTTP}, {"sweeper", s.sweep},
+	} {
+		began := time.Now()
+		step.run(t)
+		fmt.Printf("step %s: %.1f s\n", step.name, time.Since(began).Seconds()) // a sign of life for the runner
+	}
 	since := time.Now()
 	s.invoke(t, "tamper-changed")
 	// The record is complete when Lambda has written the function's lines.
