@@ -269,7 +269,7 @@ func (s *deployed) charged(t *testing.T) {
 	lost := "voids:0"
 	if s.aws != nil { // the sweep, once a lost call is due; the schedule of sweeper may be first
 		due := a.undecided(p)
-		// The request is folded now, so a later fold, of the decision, has to read it from the table.
+		// Fold the request now. The later fold of the decision then reads the request from the table.
 		s.invoke(t, "meter-schedule")
 		lost, before = "voids:1", a.balance()
 		time.Sleep(time.Until(due) + time.Second)

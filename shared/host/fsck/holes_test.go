@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// half has a stream in which every second row is damaged.
+// half is a view of a stream whose even rows are damaged, except the last row.
 type half struct {
 	store.View
 	rows uint64
