@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,26 +28,18 @@ func path(t *testing.T, scripts map[string]string) string {
 	dir := t.TempDir()
 	for _, name := range []string{"mkdir", "sh", "sleep"} {
 		real, err := exec.LookPath(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(real, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.Symlink(real, filepath.Join(dir, name)))
 	}
 	for name, script := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	t.Setenv("PATH", dir)
 	return dir
 }
 
-// installs is an npm that installs an empty program and counts its runs.
-func installs(counter string) string {
-	return "echo run >> '" + counter + "'; sleep 0.1; mkdir -p node_modules/aws-cdk/bin; : > node_modules/aws-cdk/bin/cdk"
-}
+// installs is an npm that installs an empty program.
+const installs = "mkdir -p node_modules/aws-cdk/bin; : > node_modules/aws-cdk/bin/cdk"
 
 func TestInstallSaysWhichToolIsMissing(t *testing.T) {
 	for _, test := range []struct {
@@ -79,56 +70,16 @@ func TestInstallSaysWhichToolIsMissing(t *testing.T) {
 	}
 }
 
-func TestInstallRunsNpmOnceForManyAtOnce(t *testing.T) {
-	counter := filepath.Join(t.TempDir(), "runs")
-	path(t, map[string]string{"node": "echo v20.0.0", "npm": installs(counter)})
-	cache := filepath.Join(t.TempDir(), "not", "yet", "there")
-	var wait sync.WaitGroup
-	for range 4 {
-		wait.Go(func() {
-			if _, err := cdk.Install(context.Background(), cache, io.Discard); err != nil {
-				t.Errorf("Install() = %v", err)
-			}
-		})
-	}
-	wait.Wait()
-	runs, err := os.ReadFile(counter)
-	if err != nil || string(runs) != "run\n" {
-		t.Errorf("npm ran as %q, %v, want once", runs, err)
-	}
-}
-
-func TestInstallReplacesAnInstallWithoutItsProgram(t *testing.T) {
-	bin := path(t, map[string]string{"node": "echo v20.0.0", "npm": installs(filepath.Join(t.TempDir(), "runs"))})
-	cache := t.TempDir()
-	cli, err := cdk.Install(t.Context(), cache, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := cli.Command(t.Context(), "", nil).Args[1]
-	if err := os.Remove(script); err != nil {
-		t.Fatal(err)
-	}
-	var progress strings.Builder
-	if _, err := cdk.Install(t.Context(), cache, &progress); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(script); err != nil || !strings.HasPrefix(progress.String(), "installing aws-cdk 2.1126.0 into ") {
-		t.Errorf("Install() left %v and said %q, want the program back and a line that says so", err, progress.String())
-	}
-	if err := os.Remove(filepath.Join(bin, "npm")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cdk.Install(t.Context(), cache, io.Discard); err != nil {
-		t.Errorf("Install() of what is there = %v, want no need of npm", err)
-	}
-}
-
 func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
-	path(t, map[string]string{"node": "echo v20.0.0", "npm": installs(filepath.Join(t.TempDir(), "runs"))})
-	cli, err := cdk.Install(t.Context(), t.TempDir(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
+	bin, cache := path(t, map[string]string{"node": "echo v20.0.0", "npm": installs}), t.TempDir()
+	var progress strings.Builder
+	cli, err := cdk.Install(t.Context(), cache, &progress)
+	if err != nil || !strings.HasPrefix(progress.String(), "installing aws-cdk 2.1126.0 into ") {
+		t.Fatalf("Install() = %v and said %q", err, progress.String())
+	}
+	must(t, os.Remove(filepath.Join(bin, "npm")))
+	if _, err := cdk.Install(t.Context(), cache, io.Discard); err != nil {
+		t.Errorf("Install() of an installed CDK = %v, want no need of npm", err)
 	}
 	cmd := cli.Command(t.Context(), "/checkout", []string{"AWS_REGION=us-east-1"}, "deploy", "--all")
 	want := []string{"AWS_REGION=us-east-1", "CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
@@ -142,16 +93,12 @@ func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
 }
 
 func TestACommandEndsWithItsContext(t *testing.T) {
-	path(t, map[string]string{"node": `[ "$1" = --version ] && echo v20.0.0 && exit; exec sleep 600`, "npm": installs(filepath.Join(t.TempDir(), "runs"))})
+	path(t, map[string]string{"node": `[ "$1" = --version ] && echo v20.0.0 && exit; exec sleep 600`, "npm": installs})
 	cli, err := cdk.Install(t.Context(), t.TempDir(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := cli.Command(ctx, t.TempDir(), os.Environ())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	cancel()
 	if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 		var exit *exec.ExitError
@@ -165,15 +112,19 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 // Node and npm, and the network the first time.
 func TestThePinnedVersionRuns(t *testing.T) {
 	cache, err := cache.Dir(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cli, err := cdk.Install(t.Context(), cache, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cli.Command(t.Context(), t.TempDir(), os.Environ(), "--version").Output()
 	if err != nil || !strings.HasPrefix(string(out), cdk.Version+" ") {
 		t.Errorf("cdk --version = %q, %v, want %s", out, err, cdk.Version)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

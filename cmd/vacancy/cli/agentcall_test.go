@@ -40,34 +40,9 @@ func TestAnAgentThatIsNoVacantIsCalledByItsURL(t *testing.T) {
 		t.Errorf("call: exit %d, %q, %q", code, out, errs)
 	}
 	url = foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"task","id":"t","contextId":"c","status":{"state":"failed","message":{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"too bad"}]}}}`)
-	if code, _, errs := s.run("", "call", url, "hi"); code != problem.ExitFailed || !strings.Contains(errs, "too bad") {
-		t.Errorf("a task that failed: exit %d, %q", code, errs)
-	}
+	s.fails(problem.ExitFailed, "too bad", "call", url, "hi")
 	if code, out, _ := s.run("", "card", url); code != 0 || !strings.Contains(out, "not signed") || !strings.Contains(out, "other, version 2") {
 		t.Errorf("card: exit %d, %q", code, out)
-	}
-}
-
-func TestAURLIsAskedForAsItWasGiven(t *testing.T) {
-	const path = "/runtimes/arn%3Aaws%3Aagent%2Fmine/invocations/"
-	var posted []string
-	server := httptest.NewServer(nil)
-	t.Cleanup(server.Close)
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.RequestURI == path+".well-known/agent-card.json":
-			fmt.Fprintf(w, `{"name":"other","version":"2","url":"%s%s","protocolVersion":"0.3.0"}`, server.URL, path)
-		case r.Method == http.MethodPost:
-			posted = append(posted, r.RequestURI)
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello"}]}}`)
-		default:
-			http.NotFound(w, r)
-		}
-	})
-	s := newShell(t)
-	code, out, errs := s.run("", "call", server.URL+path, "hi")
-	if code != 0 || out != "hello\n" || len(posted) != 1 || posted[0] != path {
-		t.Errorf("exit %d, %q, %q, after requests for %q", code, out, errs, posted)
 	}
 }
 

@@ -2,23 +2,17 @@ package cli
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // tampered is an answer whose writes go through a function; nil breaks the connection.
@@ -42,36 +36,21 @@ func (w tampered) Write(b []byte) (int, error) {
 // the vacant's URL.
 func tampering(t *testing.T, with func([]byte) []byte) string {
 	t.Helper()
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := httptest.NewUnstartedServer(nil)
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	url := "http://" + s.Listener.Addr().String()
-	host, err := serve.Config{
-		Store: memory.New(), Vault: vault, AllowLoopback: true, OwnMachine: true, URL: url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
-		Substrates: substrate.Kinds{},
-	}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	agents := host.OpenA2A()
-	ctx, end := context.WithCancel(context.Background())
-	ended := make(chan bool)
-	go func() { defer close(ended); agents.Run(ctx) }()
-	public := serve.Handlers{Message: host.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
+	host := memhost.Open(t, func(c *serve.Config) { c.URL, c.AllowLoopback, c.OwnMachine, c.Now = url, true, true, time.Now })
+	host.Serve()
+	host.Work()
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && !strings.Contains(r.URL.Path, "/a2a/") {
 			w = tampered{w, with}
 		}
-		public.ServeHTTP(w, r)
+		host.Public.ServeHTTP(w, r)
 	})
 	s.Start()
-	t.Cleanup(func() { end(); <-ended; s.Close() })
-	if _, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: "echo", Capability: "Repeats", Substrate: "echo"}); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(s.Close)
+	host.Create(vacants.Spec{Name: "echo", Capability: "Repeats", Substrate: "echo"})
 	return url + "/v/echo"
 }
 

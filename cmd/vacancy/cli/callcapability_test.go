@@ -47,16 +47,10 @@ func (r *recorder) requests() []string {
 func matchOf(t *testing.T, n byte, capability, endpoint string) map[string]any {
 	t.Helper()
 	k, err := identity.KeyFromSeed([]byte(strings.Repeat(string(rune(n)), ed25519.SeedSize)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := card.New(k.ID(), capability, []string{"mock"}, endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Sign(t.Context(), k); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Sign(t.Context(), k))
 	return map[string]any{"vacant_id": k.ID(), "capability_card_blob_hex": hex.EncodeToString(c.Blob()), "score": 0}
 }
 
@@ -102,14 +96,5 @@ func TestNoRegistrySeesAPromptOrAKey(t *testing.T) {
 				t.Errorf("the registry saw %q in %s", secret, saw)
 			}
 		}
-	}
-}
-
-func TestACallThatFindsNobodyMakesNoIdentity(t *testing.T) {
-	down := record(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	s := newShell(t)
-	code, _, errs := s.run("", "call", "--capability", "translate", "hi", "--registry", down.URL)
-	if code != problem.ExitUnavailable || strings.Contains(errs, "made the identity") {
-		t.Errorf("call = exit %d, %s; want unavailable, and no identity", code, errs)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +82,14 @@ func (s *shell) must(args ...string) string {
 	return out
 }
 
+// fails runs a command line that should end with an exit code and an error that has a text, and print nothing else.
+func (s *shell) fails(code int, want string, args ...string) {
+	s.t.Helper()
+	if got, out, errs := s.run("", args...); got != code || out != "" || !strings.Contains(errs, want) {
+		s.t.Errorf("vacancy %s = exit %d, %q, %q; want %d and %q", strings.Join(args, " "), got, out, errs, code, want)
+	}
+}
+
 // commands lists the paths of all commands and help topics, without the root.
 func commands() [][]string {
 	var paths [][]string
@@ -144,32 +154,18 @@ func TestHelpShowsTheFirstHourAndTheRestByGroup(t *testing.T) {
 	}
 }
 
-func TestHelpIsTheSameByFlagAndByCommand(t *testing.T) {
+func TestHelpOfEveryCommandHasAnExampleAndItsFlags(t *testing.T) {
 	s := newShell(t)
 	for _, path := range commands() {
 		if path[0] == "help" || slices.Contains(topics, path[0]) {
 			continue
 		}
-		byCommand := s.must(append([]string{"help"}, path...)...)
-		byFlag := s.must(append(path, "--help")...)
-		if diff := gocmp.Diff(byCommand, byFlag); diff != "" {
+		help := s.must(append(path, "--help")...)
+		if diff := gocmp.Diff(s.must(append([]string{"help"}, path...)...), help); diff != "" {
 			t.Errorf("vacancy %v --help differs from help (-help +--help):\n%s", path, diff)
 		}
-	}
-}
-
-func TestEveryCommandHasAnExampleAndTakesJSON(t *testing.T) {
-	s := newShell(t)
-	for _, path := range commands() {
-		if path[0] == "help" || path[0] == "completion" || slices.Contains(topics, path[0]) {
-			continue // cobra's own, and topics
-		}
-		help := s.must(append(path, "--help")...)
-		if !strings.Contains(help, "Examples:\n") {
-			t.Errorf("vacancy %v --help shows no example", path)
-		}
-		if !strings.Contains(help, "--json") {
-			t.Errorf("vacancy %v --help has no --json", path)
+		if path[0] != "completion" && (!strings.Contains(help, "Examples:\n") || !strings.Contains(help, "--json")) { // completion is cobra's
+			t.Errorf("vacancy %v --help shows no example, or has no --json", path)
 		}
 	}
 }
@@ -184,9 +180,13 @@ func TestExitCodesTopicNamesEveryKind(t *testing.T) {
 }
 
 func TestVersionNamesTheBuild(t *testing.T) {
-	out := newShell(t).must("--version")
-	if !strings.HasPrefix(out, "vacancy ") || !strings.Contains(out, "go1.") || strings.Count(out, "\n") != 1 {
-		t.Errorf("--version = %q, want one line with the version and that of Go", out)
+	s := newShell(t)
+	out := s.must("--version")
+	if !strings.HasPrefix(out, "vacancy ") || !strings.Contains(out, "go1.") || strings.Count(out, "\n") != 1 || s.must("version") != out {
+		t.Errorf("--version = %q, want one line with the version and that of Go, which version prints too", out)
+	}
+	if out := s.must("version", "--json"); !strings.Contains(out, `"version":"`) || !strings.Contains(out, `"go":"go1`) {
+		t.Errorf("version --json = %q", out)
 	}
 }
 
@@ -226,10 +226,19 @@ func TestWrongUsageExitsWith2AndAHint(t *testing.T) {
 		{"search --limit 0", "--limit: expected 1 to 100, got 0"},
 		{"route x --among 0", "--among: expected 1 to 2000, got 0"},
 		{"route x --show 0", "--show: expected at least 1, got 0"},
+		{"call demo --print", "there is no TEXT"},
+		{"call demo text --ask", "--ask takes no TEXT"},
+		{"call demo text --reset", "--reset takes no TEXT"},
+		{"call demo text --accept f", "--accept takes no TEXT"},
+		{"call demo --ask --reset", "do not go together"},
+		{"call demo text --print --ask", "do not go together"},
+		{"call demo text --timeout 0s", "--timeout"},
+		{"call demo text --timeout soon", "invalid argument"},
+		{"call http://user:secret@127.0.0.1 text", "user and password"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			code, out, errs := newShell(t).run("", strings.Fields(tc.args)...)
-			if code != problem.ExitUsage || out != "" || !strings.Contains(errs, tc.want) {
+			if code != problem.ExitUsage || out != "" || !strings.Contains(errs, tc.want) || strings.Contains(errs, "secret@") {
 				t.Errorf("vacancy %s = exit %d, out %q, err %q; want exit 2, no output, an error with %q", tc.args, code, out, errs, tc.want)
 			}
 		})
@@ -253,8 +262,62 @@ func TestAnErrorIsOneObjectForWhoAsksForJSON(t *testing.T) {
 func TestATextThatLooksLikeAFlagHintsAtItsSeparator(t *testing.T) {
 	s := newShell(t)
 	for text, want := range map[string]string{"-1 + 2": "vacancy call TARGET -- '-1 + 2'", "--help me": "vacancy call TARGET -- '--help me'", "--thread-nonsense": "vacancy call --help"} {
-		if code, _, errs := s.run("", "call", "demo", text); code != problem.ExitUsage || !strings.Contains(errs, "try: "+want) {
-			t.Errorf("%s: exit %d, %q, want the hint %q", text, code, errs, want)
-		}
+		s.fails(problem.ExitUsage, "try: "+want, "call", "demo", text)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The stories have the texts of these refusals, but any code other than 0.
+func TestRefusalsExitByTheirKind(t *testing.T) {
+	s := newShell(t)
+	for _, line := range []string{
+		"init alice", "init bob --capability translate", "create scribe --capability writes", "create firm --capability answers", "spawn firm --path D2 --name kid",
+		"create sunk --capability x", "sink sunk --yes", "create gone --capability x", "sink gone --yes", "archive gone --yes", "delete gone --yes",
+	} {
+		s.must(strings.Fields(line)...)
+	}
+	bob := filepath.Join(s.dataHome, "identities", "bob", "card.json")
+	b, err := os.ReadFile(bob)
+	must(t, err)
+	forged := filepath.Join(t.TempDir(), "card.json")
+	must(t, os.WriteFile(forged, []byte(strings.Replace(strings.Replace(string(b), "translate", "Translate", 1), "null", `"http://127.0.0.1:9/"`, 1)), 0o600))
+	for _, tc := range []struct {
+		code       int
+		args, want string
+	}{
+		{problem.ExitNotFound, "show nobody", "nobody"},
+		{problem.ExitNotFound, "list --data elsewhere", "start one with"},
+		{problem.ExitNotFound, "id carol", "alice, bob"},
+		{problem.ExitNotFound, "publish alice", "vacancy publish alice --registry URL"},
+		{problem.ExitNotFound, "manifest firm", "not a known child"},
+		{problem.ExitNotFound, "call " + bob + " hi --as bob", "no endpoint"},
+		{problem.ExitConflict, "init alice", "never overwritten"},
+		{problem.ExitConflict, "create scribe --capability other", "scribe"},
+		{problem.ExitConflict, "archive scribe --yes", "cannot be archived"},
+		{problem.ExitConflict, "delete scribe --yes", "only one that is ARCHIVED can be deleted"},
+		{problem.ExitConflict, "resume gone", ""},
+		{problem.ExitConflict, "unpublish scribe", "never published"},
+		{problem.ExitConflict, "update scribe name=health", "in use or reserved"},
+		{problem.ExitRefused, "show gone --card", ""},
+		{problem.ExitRefused, "export gone --host local", ""},
+		{problem.ExitRefused, "update gone name=other", ""},
+		{problem.ExitRefused, "snippet sunk", "sunk is SUNK, so it answers no calls\n"},
+		{problem.ExitRefused, "publish kid", `try: vacancy graduate kid --capability "TEXT"`},
+		{problem.ExitUsage, "sink scribe", "nothing was done"},
+		{problem.ExitUsage, "export alice", ""},
+		{problem.ExitUsage, "export scribe --host local", ""},
+		{problem.ExitUsage, "gate set --limit 0", "limit: expected 1 to 1000, got 0"},
+		{problem.ExitUsage, "doctor --stage dev", ""},
+		{problem.ExitUntrusted, "call " + forged + " hi --as bob", "does not verify"},
+		{problem.ExitUnavailable, "publish alice --registry http://127.0.0.1:1", "127.0.0.1:1"},
+	} {
+		s.fails(tc.code, tc.want, strings.Fields(tc.args)...)
 	}
 }

@@ -25,19 +25,8 @@ func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
 	t.Helper()
 	server := cloudtest.Here(t)
 	s := newShell(t)
-	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(cloudtest.Dev()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(cloudtest.Dev()))
 	return s, server
-}
-
-func TestADeployOutsideACheckoutSaysSo(t *testing.T) {
-	s := newShell(t)
-	t.Chdir(t.TempDir())
-	code, out, errs := s.run("", "deploy")
-	if code != problem.ExitNotFound || out != "" || !strings.Contains(errs, "there is no cdk.json in") {
-		t.Errorf("deploy = exit %d, %q, %q; want it refused for want of a checkout", code, out, errs)
-	}
 }
 
 func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
@@ -48,10 +37,7 @@ func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 		"x": "NAME=VALUE with one of " + names, "=x": "NAME=VALUE", "edeg=false": "--context: expected one of " + names,
 		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of " + names, "Keep=true": "one of " + names,
 	} {
-		code, out, errs := s.run("", "deploy", "--yes", "--context", bad)
-		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {
-			t.Errorf("deploy --context %s = exit %d, %q, %q; want it refused with %q", bad, code, out, errs, want)
-		}
+		s.fails(problem.ExitUsage, want, "deploy", "--yes", "--context", bad)
 	}
 }
 
@@ -181,20 +167,9 @@ func TestDestroyNamesWhatItCouldNotDelete(t *testing.T) {
 		server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents><member><StackId>arn</StackId><StackName>vacancy-dev-functions</StackName><EventId>9</EventId><LogicalResourceId>Role</LogicalResourceId><ResourceType>AWS::IAM::Role</ResourceType><Timestamp>2026-05-06T00:00:00Z</Timestamp><ResourceStatus>DELETE_FAILED</ResourceStatus><ResourceStatusReason>it is in use</ResourceStatusReason></member></StackEvents></DescribeStackEventsResult></DescribeStackEventsResponse>")
 		return cloudtest.Reply{Body: "<DeleteStackResponse></DeleteStackResponse>"}
 	})
-	code, out, errs := s.run("", "destroy", "--stage", "dev", "--yes")
-	if code != problem.ExitConflict || out != "" || !strings.Contains(errs, "not deleted: Role (AWS::IAM::Role): it is in use") {
-		t.Errorf("destroy = exit %d, %q, %q; want it to name the role", code, out, errs)
-	}
+	s.fails(problem.ExitConflict, "not deleted: Role (AWS::IAM::Role): it is in use", "destroy", "--stage", "dev", "--yes")
 	if !standalone.IsThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record went before the stacks did")
-	}
-}
-
-func TestDestroyWantsItsStageByFlag(t *testing.T) {
-	s, _ := onAWS(t)
-	s.env["VACANCY_STAGE"] = "dev"
-	if code, _, errs := s.run("dev\n", "destroy"); code != problem.ExitUsage || !strings.Contains(errs, "--stage is missing") {
-		t.Errorf("destroy without --stage = exit %d, %q; want it refused", code, errs)
 	}
 }
 
@@ -214,9 +189,7 @@ func TestAFunctionOfNoSuchNameIsATypingError(t *testing.T) {
 func TestInvokeExitsByItsOutcome(t *testing.T) {
 	s, server := onAWS(t)
 	event := filepath.Join(t.TempDir(), "e.json")
-	if err := os.WriteFile(event, []byte(`{"a":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(event, []byte(`{"a":1}`), 0o600))
 	for name, tc := range map[string]struct {
 		reply cloudtest.Reply
 		code  int
@@ -241,9 +214,7 @@ func TestInvokeExitsByItsOutcome(t *testing.T) {
 		t.Errorf("invoke sent %s to %s", sent.Body, sent.Path)
 	}
 	server.Fails("Invoke", "ResourceNotFoundException", "Function not found")
-	if code, _, errs := s.run("", "invoke", "export", event); code != problem.ExitNotFound || !strings.Contains(errs, "no function vacancy-dev-export") {
-		t.Errorf("invoke of a function that is not there = exit %d, %q", code, errs)
-	}
+	s.fails(problem.ExitNotFound, "no function vacancy-dev-export", "invoke", "export", event)
 	if code, _, _ := s.run("no json", "invoke", "message", "-"); code != problem.ExitUsage {
 		t.Errorf("invoke with no JSON = exit %d, want 2", code)
 	}
@@ -304,40 +275,7 @@ func TestAStageIsNotTakenForThatOfAnotherAccount(t *testing.T) {
 	s, server := onAWS(t)
 	server.Account("999999999999")
 	for _, args := range []string{"tail --host aws --once", "destroy --stage dev --yes", "keys rotate-operator"} {
-		code, out, errs := s.run("", strings.Fields(args)...)
-		if code != problem.ExitConflict || out != "" || !strings.Contains(errs, "was deployed in account 123456789012") {
-			t.Errorf("vacancy %s with another account's credentials = exit %d, %q, %q; want it refused", args, code, out, errs)
-		}
-	}
-}
-
-func TestTroubleWithCredentialsIsSaidWithItsFix(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*testing.T, *cloudtest.AWS)
-		code   int
-		want   string
-	}{
-		"none":    {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_ACCESS_KEY_ID", "") }, problem.ExitRefused, "no AWS credentials were found: set AWS_PROFILE"},
-		"profile": {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_PROFILE", "absent") }, problem.ExitUsage, `the profile "absent"`},
-		"expired": {func(_ *testing.T, s *cloudtest.AWS) {
-			s.Fails("GetCallerIdentity", "ExpiredToken", "The token is expired")
-		}, problem.ExitRefused, "have expired"},
-		"denied":  {func(_ *testing.T, s *cloudtest.AWS) { s.Fails("DescribeLogGroups", "AccessDeniedException", "not you") }, problem.ExitRefused, "denies these credentials"},
-		"Region":  {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_REGION", "") }, problem.ExitUsage, "set AWS_REGION"},
-		"network": {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, problem.ExitUnavailable, "cannot be reached"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, server := onAWS(t)
-			tc.change(t, server)
-			args := []string{"tail", "--once", "--host", "aws", "--stage", "dev"}
-			if name == "Region" {
-				args[5] = "other" // dev's record knows its Region
-			}
-			code, out, errs := s.run("", args...)
-			if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
-				t.Errorf("tail = exit %d, %q, %q; want %d with %q", code, out, errs, tc.code, tc.want)
-			}
-		})
+		s.fails(problem.ExitConflict, "was deployed in account 123456789012", strings.Fields(args)...)
 	}
 }
 
@@ -371,14 +309,9 @@ func TestTailShowsLinesByPairAndStatus(t *testing.T) {
 		t.Errorf("tail --json (-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{"abc", "2", "600", "6xx", "4x", "Replay", "replay,gap"} {
-		code, out, errs := s.run("", "tail", "--once", "--status", bad)
-		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, "--status: expected 100 to 599, 1xx to 5xx, or one of ok, refused, failed, internal, usage, ") {
-			t.Errorf("tail --status %s = exit %d, %q, %q; want it refused with the words there are", bad, code, out, errs)
-		}
+		s.fails(problem.ExitUsage, "--status: expected 100 to 599, 1xx to 5xx, or one of ok, refused, failed, internal, usage, ", "tail", "--once", "--status", bad)
 	}
-	if code, _, errs := s.run("", "tail", "--since", "-1s"); code != problem.ExitUsage || !strings.Contains(errs, "--since") {
-		t.Errorf("tail --since -1s = exit %d, %q", code, errs)
-	}
+	s.fails(problem.ExitUsage, "--since", "tail", "--since", "-1s")
 }
 
 func TestATailEndsWellWhenItIsInterrupted(t *testing.T) {

@@ -13,18 +13,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// nowhere is an environment without an AWS configuration.
+func nowhere(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"} {
+		t.Setenv(name, "")
+	}
+	dir := t.TempDir()
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(dir, "config"))
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(dir, "credentials"))
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+}
+
 // synthesized writes the templates of a stage with the defaults and returns their directory.
 func synthesized(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, stack := range stage.Stacks() {
 		template, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", stack+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "vacancy-dev-"+stack+".template.json"), template, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, "vacancy-dev-"+stack+".template.json"), template, 0o600))
 	}
 	return dir
 }
@@ -49,16 +57,12 @@ func TestCostTakesPricesOfOnesOwn(t *testing.T) {
 	s, dir := newShell(t), synthesized(t)
 	file := filepath.Join(t.TempDir(), "prices.json")
 	prices := `{"region":"eu-west-1","taken":"2026-01","prices":{"dynamodb-write-units":{"usd":1000,"per":1}}}`
-	if err := os.WriteFile(file, []byte(prices), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(prices), 0o600))
 	var got struct {
 		Region string
 		Direct struct{ USD float64 } `json:"function_url"`
 	}
-	if err := json.Unmarshal([]byte(s.must("cost", "--templates", dir, "--calls", "1", "--price-list", file, "--json")), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(s.must("cost", "--templates", dir, "--calls", "1", "--price-list", file, "--json")), &got))
 	if got.Region != "eu-west-1" || int(got.Direct.USD) != 2000 {
 		t.Errorf("cost of one call at $1000 a write unit = %+v, want $2000 in eu-west-1", got)
 	}
@@ -68,9 +72,7 @@ func TestCostRefusesWhatItCannotEstimate(t *testing.T) {
 	dir := synthesized(t)
 	nowhere(t)
 	bad := filepath.Join(t.TempDir(), "bad.json")
-	if err := os.WriteFile(bad, []byte(`{"region":"r","taken":"t","prices":{"gold":{"usd":1,"per":1}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bad, []byte(`{"region":"r","taken":"t","prices":{"gold":{"usd":1,"per":1}}}`), 0o600))
 	for name, tt := range map[string]struct {
 		args []string
 		exit int
@@ -86,9 +88,6 @@ func TestCostRefusesWhatItCannotEstimate(t *testing.T) {
 		"no list":       {[]string{"--templates", dir, "--price-list", "nowhere.json"}, problem.ExitNotFound, "nowhere.json"},
 		"unknown item":  {[]string{"--templates", dir, "--price-list", bad}, problem.ExitUsage, `got "gold"`},
 	} {
-		code, out, errs := newShell(t).run("", append([]string{"cost"}, tt.args...)...)
-		if code != tt.exit || out != "" || !strings.Contains(errs, tt.want) {
-			t.Errorf("%s: vacancy cost %v = exit %d, out %q, err %q; want exit %d and %q", name, tt.args, code, out, errs, tt.exit, tt.want)
-		}
+		t.Run(name, func(t *testing.T) { newShell(t).fails(tt.exit, tt.want, append([]string{"cost"}, tt.args...)...) })
 	}
 }

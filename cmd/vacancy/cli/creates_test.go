@@ -71,19 +71,11 @@ func TestADataFileWithoutRowsIsNoHostForRestore(t *testing.T) {
 	dir := filepath.Join(s.dataHome, "host")
 	a := &kit.App{Now: s.clock, Rand: s.rand, Env: s.env}
 	host, err := a.OpenHost(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := host.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, errs := s.run("", "restore", "none"); code != problem.ExitNotFound || !strings.Contains(errs, "none cannot be read") {
-		t.Errorf("restore over a file without rows = exit %d, %s; want only the backup missing", code, errs)
-	}
+	must(t, err)
+	must(t, host.Close())
+	s.fails(problem.ExitNotFound, "none cannot be read", "restore", "none")
 	s.must("create", "x", "--capability", "y")
-	if code, _, errs := s.run("", "restore", "none"); code != problem.ExitConflict || !strings.Contains(errs, "it is not replaced") {
-		t.Errorf("restore over a host = exit %d, %s; want a conflict", code, errs)
-	}
+	s.fails(problem.ExitConflict, "it is not replaced", "restore", "none")
 }
 
 // commandLines returns command lines of a command that fail, only read, or name things that do not
@@ -99,9 +91,7 @@ func commandLines(path []string) (lines []string) {
 
 func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	go func() {
 		for {
@@ -118,12 +108,8 @@ func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 		"mixed/good.md": "---\ndescription: answers\nprovider: echo\n---\n",
 	} {
 		path := filepath.Join(in, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	var lines []string
 	for _, path := range commands() {
@@ -139,9 +125,7 @@ func TestOnlyCommandsThatStoreCreateFiles(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			dir := t.TempDir()
 			cwd := filepath.Join(dir, "cwd")
-			if err := os.Mkdir(cwd, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(cwd, 0o700))
 			t.Chdir(cwd)
 			// A command that hangs would start something: no line here does.
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -186,8 +170,6 @@ func filesBelow(t *testing.T, dir string) (files []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }

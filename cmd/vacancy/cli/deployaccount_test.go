@@ -85,9 +85,7 @@ esac
 			a.write(filepath.Join(name, short+".json"), template)
 		}
 		manifest, err := json.Marshal(map[string]any{"artifacts": artifacts})
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		must(a.t, err)
 		a.write(filepath.Join(name, "manifest.json"), string(manifest))
 	}
 }
@@ -95,21 +93,15 @@ esac
 func golden(t *testing.T, short string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", short+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
 func (a *account) write(name, text string) {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		a.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(a.t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 // runs returns the runs of a command of the CDK.
@@ -336,9 +328,7 @@ func TestAStageOfAnUnverifiedAccountGetsItsEdgeLater(t *testing.T) {
 	record := func() stage.Record {
 		t.Helper()
 		rec, err := (stage.Records{Dir: filepath.Join(a.dataHome, "stages")}).Read("dev")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return rec
 	}
 
@@ -362,9 +352,7 @@ func TestAStageOfAnUnverifiedAccountGetsItsEdgeLater(t *testing.T) {
 		}
 	}
 
-	if err := os.Remove(filepath.Join(a.dir, "fails")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(a.dir, "fails")))
 	a.have(host.URL, map[string]string{"data": "CREATE_COMPLETE", "watch": "CREATE_COMPLETE", "functions": "CREATE_COMPLETE", "edge": "ROLLBACK_COMPLETE"})
 	code, out, errs = a.run("", strings.Fields("deploy --yes --no-edge")...)
 	if strings.Contains(errs, "pauses the stage") {
@@ -415,9 +403,7 @@ func TestAPlanShowsTheStageAndAsksNobody(t *testing.T) {
 	t.Chdir(filepath.Join("cmd", "vacancy", "cli"))
 	clitest.Golden(t, "deploy-plan", out)
 	env, err := os.ReadFile(filepath.Join(a.dir, "env"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, secret := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"} {
 		if strings.Contains(string(env), secret) {
 			t.Errorf("the CDK app has %s", secret)
@@ -437,9 +423,7 @@ func TestAPlanShowsTheStageAndAsksNobody(t *testing.T) {
 	if runs := a.runs("synth"); runs != nil {
 		t.Errorf("a plan ran the CDK: %s", runs)
 	}
-	if err := (stage.Records{Dir: filepath.Join(a.dataHome, "stages")}).Write(stage.Record{Stage: "dev", URL: "https://agents.example"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (stage.Records{Dir: filepath.Join(a.dataHome, "stages")}).Write(stage.Record{Stage: "dev", URL: "https://agents.example"}))
 	t.Chdir(filepath.Join("..", "..", ".."))
 	if _, _, errs := a.run("", "deploy", "--plan"); !strings.Contains(errs, "stores its settings, which a plan does not read") {
 		t.Errorf("the plan of a deployed stage says %q", errs)

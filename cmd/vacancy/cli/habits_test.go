@@ -78,6 +78,7 @@ func TestTabKnowsVacantsIdentitiesAndStages(t *testing.T) {
 		"__complete keys create acme --scope ":       "call\nread\nmanage\nagp\nvacants\n:4\n",
 		"__complete keys create acme --scope call,r": "call,read\ncall,manage\ncall,agp\ncall,vacants\n:4\n",
 		"__complete new fox --lang ":                 "go\npython\n",
+		"__complete snippet scribe --lang ":          strings.Join(snippetLanguages, "\n") + "\n",
 		"__complete mcp demo --as ":                  "alice\n",
 		"__complete mcp config demo --client ":       "claude-code\nclaude-desktop\ncursor\nvscode\ngemini\ncodex\nzed\n:4\n",
 		"__complete chain ":                          "alice\n",
@@ -87,15 +88,5 @@ func TestTabKnowsVacantsIdentitiesAndStages(t *testing.T) {
 		if code != 0 || !strings.HasPrefix(out, want) {
 			t.Errorf("vacancy %s = exit %d, %q; want %q", args, code, out, want)
 		}
-	}
-}
-
-func TestTheVersionIsAnObjectToo(t *testing.T) {
-	s := newShell(t)
-	if out := s.must("version", "--json"); !strings.Contains(out, `"version":"`) || !strings.Contains(out, `"go":"go1`) {
-		t.Errorf("version --json = %q", out)
-	}
-	if out := s.must("version"); out != s.must("--version") {
-		t.Errorf("version = %q, another than --version", out)
 	}
 }

@@ -14,14 +14,18 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 )
 
+// program are the folders of the program's Go files.
+var program = []string{"..", "../../../shared"}
+
 // errorFunctions matches the functions whose first text is the text of an error.
 var errorFunctions = regexp.MustCompile(`^(New|Wrap|Invalid|newStuck)$`)
 
-// texts calls f with the first text of each call of a function in the program's Go files.
-func texts(t *testing.T, f func(function, text, where string)) {
+// texts calls f with each text that a call of a function has as an argument, in the Go files of folders. Number 0 is
+// the first text of the call.
+func texts(t *testing.T, folders []string, f func(function string, number int, text, where string)) {
 	t.Helper()
 	set := token.NewFileSet()
-	for _, dir := range []string{"..", "../../../shared"} {
+	for _, dir := range folders {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
@@ -42,20 +46,19 @@ func texts(t *testing.T, f func(function, text, where string)) {
 				case *ast.Ident:
 					name = fun.Name
 				}
+				number := 0
 				for _, arg := range call.Args {
 					if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 						text, _ := strconv.Unquote(lit.Value)
-						f(name, text, set.Position(lit.Pos()).String())
-						break
+						f(name, number, text, set.Position(lit.Pos()).String())
+						number++
 					}
 				}
 				return true
 			})
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -64,8 +67,8 @@ func TestHintsNameCommandsAndFlagsThatExist(t *testing.T) {
 	root := rootCommand(&kit.App{})
 	suggested := regexp.MustCompile(`(?:^|[\s(=])vacancy ([a-z][^,:;<#()` + "`" + `]*)`)
 	count := 0
-	texts(t, func(function, text, where string) {
-		if function != "WithHint" {
+	texts(t, program, func(function string, number int, text, where string) {
+		if function != "WithHint" || number > 0 {
 			return
 		}
 		for _, found := range suggested.FindAllStringSubmatch(text, -1) {
@@ -97,8 +100,8 @@ func TestHintsNameCommandsAndFlagsThatExist(t *testing.T) {
 // A command that helps stands after "try:", so that it has the flags that the person typed.
 func TestErrorsContainNoCommands(t *testing.T) {
 	count := 0
-	texts(t, func(function, text, where string) {
-		if !errorFunctions.MatchString(function) {
+	texts(t, program, func(function string, number int, text, where string) {
+		if !errorFunctions.MatchString(function) || number > 0 {
 			return
 		}
 		if count++; strings.Contains(text, "`vacancy ") && !strings.Contains(text, "PUT /v1/admin/host") {
@@ -107,5 +110,31 @@ func TestErrorsContainNoCommands(t *testing.T) {
 	})
 	if count < 500 {
 		t.Errorf("found %d texts of errors, want all of them", count)
+	}
+}
+
+// A result that prints a command takes it from kit, because "vacancy" need not be in PATH.
+// Help texts name the program and are not typed as they are.
+func TestResultsPrintCommandsAsTheProgramIsStarted(t *testing.T) {
+	var names []string
+	for _, c := range rootCommand(&kit.App{}).Commands() {
+		names = append(names, c.Name())
+	}
+	command := regexp.MustCompile("(^|[\\s\"'`(])vacancy (" + strings.Join(names, "|") + `)\b`)
+	folders, err := filepath.Glob("*cmd")
+	if err != nil || len(folders) < 7 {
+		t.Fatalf("found the folders %q, %v", folders, err)
+	}
+	count := 0
+	texts(t, folders, func(function string, _ int, text, where string) {
+		if !strings.HasPrefix(function, "Fprint") {
+			return
+		}
+		if count++; command.MatchString(text) {
+			t.Errorf("%s prints %q; use App.Command", where, text)
+		}
+	})
+	if count < 100 {
+		t.Errorf("found %d printed texts, want all of them", count)
 	}
 }

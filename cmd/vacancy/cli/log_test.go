@@ -44,9 +44,7 @@ func newLoggedHost(t *testing.T, key *identity.Key) *loggedHost {
 		Store: s, Now: time.Now, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 	}, reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler := registryapi.Registry(registryapi.Config{Registry: reg, Log: l, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	return &loggedHost{t, key, l, handler}
 }
@@ -59,9 +57,7 @@ func (h *loggedHost) publish(n int) *loggedHost {
 	client := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: time.Minute}), URL: server.URL, Now: time.Now}
 	for range n {
 		key, err := identity.NewKey(rand.Reader)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, err)
 		c, err := card.New(key.ID(), "writes", nil, "https://vacant.example/a2a/message/send")
 		if err == nil {
 			err = c.Sign(h.t.Context(), key)
@@ -69,9 +65,7 @@ func (h *loggedHost) publish(n int) *loggedHost {
 		if err == nil {
 			_, err = client.PublishAs(h.t.Context(), key, registryclient.Draft{Card: c, State: lifecycle.Active, Visibility: lifecycle.Public}, rand.Reader)
 		}
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, err)
 	}
 	if _, err := h.log.Seal(h.t.Context()); err != nil {
 		h.t.Fatal(err)
@@ -79,27 +73,13 @@ func (h *loggedHost) publish(n int) *loggedHost {
 	return h
 }
 
-// The host shows one log and later another at the same URL.
+// The host shows one log and later another at the same URL. TestEveryLieOfAHostIsFound of the package witness has the
+// other lies.
 func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stranger, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	alter := func(h *loggedHost, path string, change func([]byte) []byte) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !strings.HasPrefix(r.URL.Path, path) {
-				h.handler.ServeHTTP(w, r)
-				return
-			}
-			in := httptest.NewRecorder()
-			h.handler.ServeHTTP(in, r)
-			_, _ = w.Write(change(in.Body.Bytes()))
-		})
-	}
+	must(t, err)
 	for name, tt := range map[string]struct {
 		later func(*loggedHost) http.Handler
 		exit  int
@@ -109,31 +89,13 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 		"a log that grew": {func(h *loggedHost) http.Handler { return h.publish(2).handler }, problem.ExitOK, "", false},
 		"a forked log": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(3).handler },
 			problem.ExitUntrusted, "signed two different logs of 3 events", true},
-		"a rewritten log": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(5).handler },
-			problem.ExitUntrusted, "does not prove that its log of 5 events begins with the 3", true},
-		"a log that was taken back": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(2).handler },
-			problem.ExitUntrusted, "was taken back: it had 3 events and has 2 now", true},
 		"another key": {func(*loggedHost) http.Handler { return newLoggedHost(t, stranger).publish(3).handler },
 			problem.ExitUntrusted, "--forget", false},
-		"an altered leaf": {func(h *loggedHost) http.Handler {
-			return alter(h.publish(1), "/v1/log/leaves", func(b []byte) []byte {
-				at := bytes.LastIndexByte(b, '"') - 1 // the last digit of the last hash
-				if b[at]++; b[at] == '9'+1 || b[at] == 'f'+1 {
-					b[at] = '0'
-				}
-				return b
-			})
-		}, problem.ExitUntrusted, "but its checkpoint has the root", false},
-		"hidden leaves": {func(h *loggedHost) http.Handler {
-			return alter(h.publish(1), "/v1/log/leaves", func([]byte) []byte { return []byte(`{"from":1,"event_hashes_hex":[]}`) })
-		}, problem.ExitUntrusted, "signed for 4 events, and shows only 0", false},
-		"an altered event": {func(h *loggedHost) http.Handler {
-			return alter(h.publish(1), "/v1/event/4", func(b []byte) []byte {
-				return bytes.Replace(b, []byte(`"actor_seq":1`), []byte(`"actor_seq":2`), 1)
-			})
-		}, problem.ExitUntrusted, "event 4 as the host shows it is not the one that is sealed", false},
 		"a page that is no answer": {func(h *loggedHost) http.Handler {
-			return alter(h.publish(1), "/v1/proof", func([]byte) []byte { return []byte("<html>") })
+			mux := http.NewServeMux()
+			mux.Handle("/", h.publish(1).handler)
+			mux.HandleFunc("/v1/proof/", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) })
+			return mux
 		}, problem.ExitUntrusted, "cannot be read", false},
 		"nobody at home": {func(*loggedHost) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })

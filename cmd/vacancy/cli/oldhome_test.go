@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,27 +23,19 @@ func makeOld(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, standalone.DataFile)
 	file, err := bolt.Open(path, bolt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := file.Doc(t.Context(), upgrade.VersionDocs.Key())
 	if err == nil {
 		err = file.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version})
 	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, file.Close()))
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = db.Update(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte("meta"))
 		return errors.Join(meta.Delete([]byte("about")), meta.Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 3)))
 	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, db.Close()))
 }
 
 func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
@@ -88,35 +79,5 @@ func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
 	s.must("verify")
 	if out := s.must("list"); !strings.Contains(out, "demo") {
 		t.Errorf("list = %q", out)
-	}
-}
-
-// An empty data file is damaged if the host has run. An interrupted first start also leaves one.
-func TestAnEmptyDataFileIsNamed(t *testing.T) {
-	s := newShell(t)
-	s.must("create", "demo", "--capability", "x")
-	dir := filepath.Join(s.env["VACANCY_HOME"], "host")
-	path := filepath.Join(dir, standalone.DataFile)
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	for command, want := range map[string]string{"data show": "format      none, the file is empty", "doctor": "no data"} {
-		if out := s.must(strings.Fields(command)...); !strings.Contains(out, want) {
-			t.Errorf("vacancy %s = %q, want %q", command, out, want)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "url"), []byte("http://127.0.0.1:1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"data show", "doctor"} {
-		if code, out, errs := s.run("", strings.Fields(command)...); code == 0 || !strings.Contains(out+errs, "is missing or empty") {
-			t.Errorf("vacancy %s = exit %d, %q, %q", command, code, out, errs)
-		}
-	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("x", 1<<14)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, errs := s.run("", "data", "show"); code == 0 || !strings.Contains(errs, "is not a data file of Vacancy") {
-		t.Errorf("vacancy data show = exit %d, %q", code, errs)
 	}
 }

@@ -49,9 +49,7 @@ func TestReadmesShowCommandsAndFlagsThatExist(t *testing.T) {
 	for _, readme := range []string{"README.md", "infra/README.md", "cmd/vacancy/README.md", "cmd/vacancy/examples/README.md", "cmd/vacancy/examples/law-firm/README.md",
 		"events/README.md", "localstack/README.md", "shared/README.md"} {
 		b, err := os.ReadFile(filepath.Join(top, readme))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, words := range readmeCommands(string(b)) {
 			count++
 			cmd, rest, err := rootCommand(&kit.App{}).Find(words)

@@ -23,9 +23,7 @@ func TestVerifyOfAReadOnlyDiskHintsAtACopy(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
 	code, _, errs := s.run("", "verify")
 	if want := "try: cp -r $VACANCY_HOME/host COPY "; code == 0 || !strings.Contains(errs, "read-only") || !strings.Contains(errs, want) {
 		t.Errorf("verify = exit %d, %q; want the disk and %q named", code, errs, want)

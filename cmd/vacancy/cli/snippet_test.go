@@ -43,40 +43,6 @@ func TestSnippetsAreShownAsWritten(t *testing.T) {
 			}
 		}
 	}
-	s.must("price", "scribe", "0.002", "--free", "0")
-	clitest.Golden(t, "publish-paid", s.must("publish", "scribe"))
-}
-
-func TestSnippetCompletesLanguages(t *testing.T) {
-	out := newShell(t).must("__complete", "snippet", "scribe", "--lang", "")
-	if !strings.HasPrefix(out, strings.Join(snippetLanguages, "\n")+"\n") {
-		t.Errorf("the languages complete to %q", out)
-	}
-}
-
-func TestSnippetRefusesVacantsThatNoStockClientCalls(t *testing.T) {
-	s := newShell(t)
-	for _, name := range []string{"quiet", "sunk"} {
-		s.must("create", name, "--capability", "x")
-	}
-	s.must("plain", "quiet", "off")
-	s.must("sink", "sunk", "--yes")
-	for _, tc := range []struct {
-		args string
-		code int
-		want string
-	}{
-		{"snippet quiet", problem.ExitRefused, "answers only signed calls, which no stock client sends\ntry: vacancy plain quiet open\n"},
-		{"snippet sunk", problem.ExitRefused, "sunk is SUNK, so it answers no calls\n"},
-		{"snippet queit", problem.ExitNotFound, "try: vacancy list\n"},
-		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, openai, mcp, got "ruby"`},
-		{"snippet", problem.ExitUsage, "an argument is missing"},
-	} {
-		code, out, errs := s.run("", strings.Fields(tc.args)...)
-		if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
-			t.Errorf("vacancy %s = exit %d, %q, %q; want %d and %q", tc.args, code, out, errs, tc.code, tc.want)
-		}
-	}
 }
 
 // hostileEndpoints lists bases of endpoints by which a hostile host may try to run commands.
@@ -108,9 +74,7 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 		dir := t.TempDir()
 		var shown struct{ Address string }
 		if code, out, _ := s.run("", "snippet", "scribe", "--json", "--host", host.URL); code == 0 {
-			if err := json.Unmarshal([]byte(out), &shown); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(out), &shown))
 			printed++
 		}
 		for _, lang := range snippetLanguages {
@@ -146,9 +110,7 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 // the program but the id: its name and address come from the URL that a person typed.
 func TestNothingOfAHostileCardRunsInASnippet(t *testing.T) {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const text = `$(touch pwned) ' " \u2028`
 	for _, tc := range []struct {
 		name   string
@@ -180,9 +142,7 @@ func TestNothingOfAHostileCardRunsInASnippet(t *testing.T) {
 			signed = append(signed, ' ')
 		}
 		protected, signature, err := jws.Sign(t.Context(), key, signed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body := canon.NewObject(append(members, object("signatures", member("protected", protected), member("signature", signature)))...).AppendJCS(nil)
 		host.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
 		s, dir := newShell(t), t.TempDir()
@@ -212,9 +172,7 @@ func TestNothingOfAHostileCardRunsInASnippet(t *testing.T) {
 func snippetLines(t *testing.T, lang string) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "snippet-"+lang+".golden"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
@@ -234,9 +192,7 @@ func printedBy(t *testing.T, dir, lang, program string) string {
 	switch lang {
 	case "curl":
 		fake := "#!/bin/sh\nfor last; do :; done\nprintf %s200 \"$last\"\n"
-		if err := os.WriteFile(filepath.Join(dir, "curl"), []byte(fake), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "curl"), []byte(fake), 0o755))
 		cmd = exec.Command("/bin/sh", "-c", program)
 		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	case "python", "openai":

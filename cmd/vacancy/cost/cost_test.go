@@ -130,29 +130,6 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 	}
 }
 
-// A function that only others invoke has the costs of requests, but no pages.
-func TestTheFunctionOfModelsHasItsPartOfTheWorstDay(t *testing.T) {
-	s := shape()
-	s.Functions = append(s.Functions, cost.Function{Name: "think", MemoryMB: 256, Arm: true, Reserved: number(2), Seeds: true, Invoked: true})
-	s.ModelUSD = 5
-	d := cost.WorstDay(s, cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24})
-	got := usd(d.Lines)
-	for what, want := range map[string]string{
-		"think: requests":      fmt.Sprintf("%.4f", 2*10*86_400/1e6*0.2),
-		"think: compute":       fmt.Sprintf("%.4f", 2*0.25*86_400*0.0000133334),
-		"think: log lines":     fmt.Sprintf("%.4f", 2*86_400/float64(1<<20)*0.5),
-		"think: opening seeds": fmt.Sprintf("%.4f", 2*10*24/1e4*0.03),
-		"think: pages":         "",
-	} {
-		if got[what] != want {
-			t.Errorf("WorstDay(): %s = %q, want %q", what, got[what], want)
-		}
-	}
-	if !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, "at most $5 more (context value modelBudget)") }) {
-		t.Errorf("WorstDay() does not say what models cost: %v", d.Unbounded)
-	}
-}
-
 func TestUnboundedCostsAreListed(t *testing.T) {
 	says := func(s cost.Shape, words string) bool {
 		d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
@@ -202,9 +179,7 @@ const template = `{"Resources":{
 // A test in infra compares the rest of a shape with the templates.
 func TestReadTemplatesTakesWhatTheOperatorChose(t *testing.T) {
 	got, err := cost.ReadTemplates([]byte(template), []byte(`{"Resources":{}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := cost.Shape{
 		Alarms: deployed(t).Alarms,
 		Functions: []cost.Function{
@@ -241,9 +216,7 @@ func TestReadTemplatesRefusesWhatItCannotPrice(t *testing.T) {
 func TestReadPricesPutsAFileOverTheList(t *testing.T) {
 	list := cost.ListPrices()
 	got, err := cost.ReadPrices([]byte(`{"region":"eu-west-1","taken":"2026-01","prices":{"dynamodb-write-units":{"usd":0.7,"per":1000000}}}`), list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := maps.Clone(list.Prices)
 	want[cost.WriteUnits] = cost.Price{USD: 0.7, Per: 1e6, Unit: "write units"}
 	if diff := cmp.Diff(cost.List{Region: "eu-west-1", Taken: "2026-01", Prices: want}, got); diff != "" {
@@ -293,4 +266,12 @@ func FuzzReadPrices(f *testing.F) {
 			t.Errorf("WorstDay() by what was read = %v", d.USD)
 		}
 	})
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

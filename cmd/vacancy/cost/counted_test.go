@@ -63,9 +63,7 @@ func oneCall(t *testing.T, text string) *counted {
 			Store: host.Store(host.Endpoint, c.counter.Option), Vault: host.Vault, URL: awshost.URL,
 			Log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "message"})), Now: time.Now, Rand: rand.Reader,
 		}.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e := from.Call(text, time.Now())
 		body := caller.Body(e)
 		ctx, _ := obs.With(t.Context(), obs.Call{Request: request, Trace: trace, Cold: true, Now: time.Now})

@@ -61,9 +61,7 @@ func TestTooLittleMoneyIsToldTheLeast(t *testing.T) {
 func TestALimitThatIsSetAloneChangesNoOther(t *testing.T) {
 	c := cost.Choice{WorstDay: 20, Edge: true, Dashboard: true}
 	before, err := cost.Derive(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.Set, err = cost.ReadLimits("message:50"); err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +89,7 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 		{11, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
 	} {
 		set, err := cost.ReadLimits(tt.set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := cost.Derive(cost.Choice{WorstDay: tt.day, Edge: true, Dashboard: true, Set: set})
 		if tt.most == 0 {
 			if p := problem.Of(err); p == nil || p.Field != "limits" {
@@ -149,9 +145,7 @@ func TestTheWorstDayIsThatOfTheRegion(t *testing.T) {
 	calls := map[string]int{}
 	for _, region := range []string{"us-east-1", "us-west-2", "eu-central-1", "sa-east-1", "mx-central-1"} {
 		l, err := cost.Derive(chosen(region))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		calls[region] = l[cost.RowsWrites]
 	}
 	if calls["us-west-2"] != calls["us-east-1"] || calls["eu-central-1"] >= calls["us-east-1"] || calls["sa-east-1"] >= calls["eu-central-1"] || calls["mx-central-1"] > calls["sa-east-1"] {

@@ -1,21 +1,11 @@
 package cost_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 )
-
-func TestFunctionsThatRunEachMinuteHaveTheirLines(t *testing.T) {
-	s := shape()
-	s.Functions = append(s.Functions, cost.Function{Name: "meter", MemoryMB: 128, Arm: true, Runs: 1440})
-	lines := usd(cost.Scheduled(s, cost.ListPrices()))
-	if want := fmt.Sprintf("%.4f", 1440*30.4*7/1e6*0.2); lines["meter: requests to the stream"] != want || lines["sweeper: reads"] == "" {
-		t.Errorf("Scheduled() = %v, want %s of the stream, and the sweeper's", lines, want)
-	}
-}
 
 // The golden templates at three sizes: what they let a day cost, and how many calls a second
 // that buys.
@@ -23,9 +13,7 @@ func TestWhatWorstDaysBuy(t *testing.T) {
 	for _, tt := range []struct{ day, calls, priced float64 }{{11, 2, 1.33}, {20, 19, 3.8}, {200, 200, 40}} {
 		c := cost.Choice{WorstDay: tt.day, Edge: true, Dashboard: true}
 		l, err := cost.Derive(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := deployed(t)
 		for i := range s.Tables {
 			names := map[string][2]string{"Rows": {cost.RowsReads, cost.RowsWrites}, "Docs": {cost.DocsReads, cost.DocsWrites}, "Docs/listed": {cost.IndexReads, cost.IndexWrites}}[s.Tables[i].Name]

@@ -37,13 +37,9 @@ func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
 		Store: host.Store(host.Endpoint, counter.Option), Vault: host.Vault, URL: awshost.URL, Elsewhere: true,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 	}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log, err := server.OpenLog(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	agents := server.OpenA2A()
 	api := serve.Handlers{Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log)}.Public()
 	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/tests/estimates"
 )
 
@@ -41,6 +42,9 @@ func TestCallsAndAnIdleMonthCostNoMoreThanPromised(t *testing.T) {
 }
 
 func TestTheWorstDayOfTheDefaultsIsBounded(t *testing.T) {
+	if got := cost.DefaultBounds().Attempts; got != graduation.MaxOfParent {
+		t.Errorf("DefaultBounds() = %v attempts of a parent's children, want the gate's %d", got, graduation.MaxOfParent)
+	}
 	s := deployed(t)
 	d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
 	t.Logf("worst day $%.2f", d.USD)

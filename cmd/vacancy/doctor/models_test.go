@@ -1,12 +1,8 @@
 package doctor_test
 
 import (
-	"crypto/rand"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -14,8 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/front/setting"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -23,27 +17,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 func TestAgentsOfAHostAreLookedAt(t *testing.T) {
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, err := serve.Config{
-		Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Host: setting.Host{ModelBudget: money.Dollar},
-		Models: func(*outbound.Client) substrate.Kinds {
+	host := memhost.Open(t, func(c *serve.Config) {
+		c.Host.ModelBudget = money.Dollar
+		c.Models = func(*outbound.Client) substrate.Kinds {
 			return think.Kinds(nil, substrate.KindAnthropic, substrate.KindBedrock, substrate.KindMock)
-		},
-	}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"anthropic", "signs"} {
-		if _, err := host.Vacants.Resources.Secrets.Set(t.Context(), "acme", name, []string{"api.anthropic.com", "agents.example"}, []byte("canary")); err != nil {
-			t.Fatal(err)
 		}
+	})
+	for _, name := range []string{"anthropic", "signs"} {
+		_, err := host.Vacants.Resources.Secrets.Set(t.Context(), "acme", name, []string{"api.anthropic.com", "agents.example"}, []byte("canary"))
+		host.Must(err)
 	}
 	for name, a := range map[string]definition.Agent{
 		"echo":   {Provider: "echo"},
@@ -54,18 +40,13 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 		"trial":  {Provider: "mock"},
 		"unsold": {Provider: "anthropic", Model: "claude-haiku-4-5", Price: &models.Price{}},
 	} {
-		if _, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "answers", Tenant: "acme", Agent: &a}); err != nil {
-			t.Fatal(err)
-		}
+		host.Create(vacants.Spec{Name: name, Capability: "answers", Tenant: "acme", Agent: &a})
 	}
-	if err := host.Vacants.Resources.Secrets.Delete(t.Context(), "acme", "signs"); err != nil {
-		t.Fatal(err)
-	}
+	host.Must(host.Vacants.Resources.Secrets.Delete(t.Context(), "acme", "signs"))
 	table := models.Known()
 	table.Models = slices.DeleteFunc(table.Models, func(m models.Model) bool { return m.Name == "claude-haiku-4-5" })
-	if _, err := host.Vacants.Resources.Models.Set(t.Context(), table); err != nil {
-		t.Fatal(err)
-	}
+	_, err := host.Vacants.Resources.Models.Set(t.Context(), table)
+	host.Must(err)
 	client, base := serve.InProcess(host.Admin())
 	got := doctor.LookModels(t.Context(), &admin.Client{HTTP: client, URL: base})
 	want := doctor.Models{Agents: []doctor.ModelAgent{

@@ -33,9 +33,7 @@ var entries = []struct {
 func TestEachClientHasItsFile(t *testing.T) {
 	for _, name := range Names() {
 		c, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var b strings.Builder
 		for _, os := range []string{"linux", "darwin", "windows"} {
 			p := Place{OS: os, Dir: "/project", Home: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming"}}
@@ -64,11 +62,32 @@ func TestEachClientHasItsFile(t *testing.T) {
 // fox is a short entry.
 var fox = Entry{Name: "fox", URL: "https://h.example/v/fox/mcp"}
 
+// merge is a file to which the entry fox is added.
+type merge struct {
+	old, want string
+	replaced  bool
+}
+
+// checkMerges adds fox to the files of a client. A second merge changes nothing.
+func checkMerges(t *testing.T, client string, merges map[string]merge) {
+	t.Helper()
+	c, err := Find(client)
+	must(t, err)
+	for name, tt := range merges {
+		got, replaced, err := c.Merge([]byte(tt.old), fox)
+		if diff := cmp.Diff(tt.want, string(got)); err != nil || replaced != tt.replaced || diff != "" {
+			t.Errorf("%s: replaced %v, %v (-want +got):\n%s", name, replaced, err, diff)
+			continue
+		}
+		again, _, err := c.Merge(got, fox)
+		if diff := cmp.Diff(string(got), string(again)); err != nil || diff != "" {
+			t.Errorf("%s, once more: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
 func TestJSONIsMergedInPlace(t *testing.T) {
-	for name, tt := range map[string]struct {
-		old, want string
-		replaced  bool
-	}{
+	checkMerges(t, "cursor", map[string]merge{
 		"an empty file":            {"", "{\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}\n", false},
 		"a blank file":             {" \n", "{\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}\n", false},
 		"an empty object":          {"{}", "{\n  \"mcpServers\": {\n    \"fox\": {\n      \"url\": \"https://h.example/v/fox/mcp\"\n    }\n  }\n}", false},
@@ -97,26 +116,12 @@ func TestJSONIsMergedInPlace(t *testing.T) {
 			"\xef\xbb\xbf{\r\n  \"mcpServers\": {\r\n    \"owl\": {}\r\n  }\r\n}\r\n",
 			"\xef\xbb\xbf{\r\n  \"mcpServers\": {\r\n    \"owl\": {},\r\n    \"fox\": {\r\n      \"url\": \"https://h.example/v/fox/mcp\"\r\n    }\r\n  }\r\n}\r\n", false,
 		},
-	} {
-		c, _ := Find("cursor")
-		got, replaced, err := c.Merge([]byte(tt.old), fox)
-		if diff := cmp.Diff(tt.want, string(got)); err != nil || replaced != tt.replaced || diff != "" {
-			t.Errorf("%s: replaced %v, %v (-want +got):\n%s", name, replaced, err, diff)
-			continue
-		}
-		again, _, err := c.Merge(got, fox)
-		if diff := cmp.Diff(string(got), string(again)); err != nil || diff != "" {
-			t.Errorf("%s, once more: %v (-want +got):\n%s", name, err, diff)
-		}
-	}
+	})
 }
 
 func TestTOMLIsMergedInPlace(t *testing.T) {
 	const added = "[mcp_servers.fox]\nurl = \"https://h.example/v/fox/mcp\"\n"
-	for name, tt := range map[string]struct {
-		old, want string
-		replaced  bool
-	}{
+	checkMerges(t, "codex", map[string]merge{
 		"an empty file":  {"", added, false},
 		"a comment only": {"# mine\n", "# mine\n\n" + added, false},
 		"other tables": {
@@ -131,18 +136,7 @@ func TestTOMLIsMergedInPlace(t *testing.T) {
 		"lines of Windows":             {"a = 1\r\n", "a = 1\r\n\r\n" + strings.ReplaceAll(added, "\n", "\r\n"), false},
 		"a byte order mark":            {"\xef\xbb\xbfa = 1\n", "\xef\xbb\xbfa = 1\n\n" + added, false},
 		"dotted keys of another entry": {"mcp_servers.owl.command = \"owl\"\n", "mcp_servers.owl.command = \"owl\"\n\n" + added, false},
-	} {
-		c, _ := Find("codex")
-		got, replaced, err := c.Merge([]byte(tt.old), fox)
-		if diff := cmp.Diff(tt.want, string(got)); err != nil || replaced != tt.replaced || diff != "" {
-			t.Errorf("%s: replaced %v, %v (-want +got):\n%s", name, replaced, err, diff)
-			continue
-		}
-		again, _, err := c.Merge(got, fox)
-		if diff := cmp.Diff(string(got), string(again)); err != nil || diff != "" {
-			t.Errorf("%s, once more: %v (-want +got):\n%s", name, err, diff)
-		}
-	}
+	})
 }
 
 // A file that cannot be changed with certainty is refused, with the line.
@@ -179,12 +173,8 @@ func TestAFileKeepsItsModeAndHasOneBackup(t *testing.T) {
 	if err != nil || !w.Made || w.Backup != "" {
 		t.Fatalf("a new file: %+v, %v", w, err)
 	}
-	if err := os.WriteFile(path, []byte("{ // mine\n}\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("{ // mine\n}\n"), 0o640))
+	must(t, os.Chmod(path, 0o640))
 	if w, err = c.Write(path, fox); err != nil || w.Made || w.Replaced || w.Backup != path+".before-vacancy" {
 		t.Errorf("a file without the entry: %+v, %v", w, err)
 	}
@@ -214,9 +204,7 @@ func TestAFileKeepsItsModeAndHasOneBackup(t *testing.T) {
 func folder(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, one := range all {
 		names = append(names, one.Name())
 	}
@@ -227,18 +215,12 @@ func TestLinksAndOtherFilesAreRefused(t *testing.T) {
 	c, _ := Find("cursor")
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret.json")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.WriteFile(secret, []byte("{}"), 0o600))
-	must(os.Symlink(secret, filepath.Join(dir, "link.json")))
-	must(os.Symlink(dir, filepath.Join(dir, "folder")))
-	must(os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
-	must(os.WriteFile(filepath.Join(dir, "big.json"), make([]byte, maxFile+1), 0o600))
-	must(os.WriteFile(filepath.Join(dir, "bad.json"), []byte("{\n,}"), 0o600))
+	must(t, os.WriteFile(secret, []byte("{}"), 0o600))
+	must(t, os.Symlink(secret, filepath.Join(dir, "link.json")))
+	must(t, os.Symlink(dir, filepath.Join(dir, "folder")))
+	must(t, os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "big.json"), make([]byte, maxFile+1), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "bad.json"), []byte("{\n,}"), 0o600))
 	for name, want := range map[string]string{
 		"link.json": "is a symbolic link", "folder/new.json": "folder is a symbolic link", "dir.json": "is not a file", "big.json": "has more than", "bad.json": "bad.json is left as it is: line 2, column 1",
 	} {
@@ -247,7 +229,7 @@ func TestLinksAndOtherFilesAreRefused(t *testing.T) {
 		}
 	}
 	if os.Getuid() != 0 {
-		must(os.WriteFile(filepath.Join(dir, "unreadable.json"), []byte("{}"), 0))
+		must(t, os.WriteFile(filepath.Join(dir, "unreadable.json"), []byte("{}"), 0))
 		if _, err := c.Write(filepath.Join(dir, "unreadable.json"), fox); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("a file that may not be read: %v", err)
 		}
@@ -263,14 +245,10 @@ func TestACrashLeavesTheOldFileOrTheNewOne(t *testing.T) {
 	c, _ := Find("gemini")
 	const before = "{\n  // mine\n  \"a\": 1\n}\n"
 	after, _, err := c.Merge([]byte(before), fox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := 1; ; n++ {
 		path := filepath.Join(t.TempDir(), "settings.json")
-		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(before), 0o600))
 		steps, died := 0, ""
 		func() {
 			defer func() {
@@ -307,9 +285,7 @@ func TestACrashLeavesTheOldFileOrTheNewOne(t *testing.T) {
 func TestAChangeOfTheClientIsNotLost(t *testing.T) {
 	c, _ := Find("zed")
 	path := filepath.Join(t.TempDir(), "settings.json")
-	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("{}"), 0o600))
 	const theirs = `{"theme": "dark"}`
 	_, err := c.write(path, fox, func(step string) {
 		if step == "backup" {
@@ -363,4 +339,12 @@ func FuzzMerge(f *testing.F) {
 			}
 		}
 	})
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

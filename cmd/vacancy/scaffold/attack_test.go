@@ -77,9 +77,7 @@ func startProgram(t *testing.T, dir string, command []string, env ...string) pro
 func (p program) send(method, host, body string, header ...[2]string) *http.Response {
 	p.Helper()
 	c, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		p.Fatal(err)
-	}
+	must(p, err)
 	p.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute)) // only against hanging
 	lines := method + " / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
@@ -141,9 +139,7 @@ func (p program) attack(body, secret string) {
 
 func TestPagesReachNoProgramOfATemplate(t *testing.T) {
 	shared, err := os.ReadFile(filepath.Join("files", "server", "server.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tpl := range scaffold.Templates() {
 		for _, language := range tpl.LanguageNames() {
 			t.Run(tpl.Name+" "+language, func(t *testing.T) {
@@ -206,17 +202,13 @@ func TestPagesReachNoExample(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			addr := l.Addr().String()
 			l.Close()
 			_, port, _ := net.SplitHostPort(addr)
 			cmd := exec.CommandContext(t.Context(), "python3", "-u", filepath.Join("..", "examples", file))
 			cmd.Env = append(os.Environ(), "PORT="+port)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Start())
 			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 			for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 				if c, err := net.Dial("tcp", addr); err == nil {

@@ -37,13 +37,9 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("Read() before any = %v, want NotFound", err)
 	}
 	for _, want := range []stage.Record{record("dev"), record("prod"), {Stage: "new"}} {
-		if err := r.Write(want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Write(want))
 		got, err := r.Read(want.Stage)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("Read() (-want +got):\n%s", diff)
 		}
@@ -54,9 +50,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	}
 	again := record("dev")
 	again.URL = "https://moved.example"
-	if err := r.Write(again); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Write(again))
 	if got, err := r.Read("dev"); err != nil || got.URL != again.URL {
 		t.Errorf("Read() after a second Write = %s, %v", got.URL, err)
 	}
@@ -77,9 +71,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 func TestAStageIsFoundByEachOfItsURLs(t *testing.T) {
 	r := records(t)
 	for _, name := range []string{"dev", "prod"} {
-		if err := r.Write(record(name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Write(record(name)))
 	}
 	for _, url := range []string{"https://prod.example", "https://prod.example/", "https://admin.prod.example", "https://export.prod.example"} {
 		if got, err := r.ByURL(url); err != nil || got.Stage != "prod" {
@@ -89,9 +81,7 @@ func TestAStageIsFoundByEachOfItsURLs(t *testing.T) {
 	if _, err := r.ByURL("https://elsewhere.example"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("ByURL() of no stage = %v, want NotFound", err)
 	}
-	if err := os.WriteFile(filepath.Join(r.Dir, "bad.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(r.Dir, "bad.json"), []byte("{"), 0o600))
 	if got, err := r.ByURL("https://dev.example"); err != nil || got.Stage != "dev" {
 		t.Errorf("ByURL() beside a damaged record = %s, %v, want dev", got.Stage, err)
 	}
@@ -102,12 +92,8 @@ func TestAStageIsFoundByEachOfItsURLs(t *testing.T) {
 
 func TestARecordThatOthersCanReadIsRefused(t *testing.T) {
 	r := records(t)
-	if err := r.Write(record("dev")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(r.Dir, "dev.json"), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Write(record("dev")))
+	must(t, os.Chmod(filepath.Join(r.Dir, "dev.json"), 0o640))
 	if _, err := r.Read("dev"); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Read() = %v, want Forbidden", err)
 	}
@@ -132,12 +118,8 @@ func TestInvalidRecordIsRefusedAndNotShown(t *testing.T) {
 		"odd context":       whole + `,"context":{"a":1}}`,
 	} {
 		r := records(t)
-		if err := os.MkdirAll(r.Dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(r.Dir, "dev.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(r.Dir, 0o700))
+		must(t, os.WriteFile(filepath.Join(r.Dir, "dev.json"), []byte(text), 0o600))
 		if _, err := r.Read("dev"); !problem.Is(err, problem.Damaged) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: Read() = %v, want Damaged without the key", name, err)
 		}
@@ -152,9 +134,7 @@ func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 	} {
 		r := records(t)
 		file := filepath.Join(r.Dir, "dev.json")
-		if err := errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)))
 		_, err := r.Read("dev")
 		if !problem.Is(err, problem.Conflict) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n") ||
 			!strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it has format "+format+", this vacancy reads vacancy-stage/4: use ") {
@@ -172,9 +152,7 @@ func TestARecordOfAFormerFormatIsWrittenInTheFormatOfToday(t *testing.T) {
 			r := records(t)
 			file := filepath.Join(r.Dir, "dev.json")
 			text := `{"format":"` + format + `","stage":"dev","url":"https://x","operator_key":"` + secret + `","edge":true` + swapped + `,"context":{"keep":"false"}}`
-			if err := errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)))
 			rec, err := r.Read("dev")
 			if err != nil || rec.URL != "https://x" || !rec.Edge || rec.Context["keep"] != "false" || string(rec.OperatorKey) != secret {
 				t.Fatalf("Read() = %+v, %v", rec, err)
@@ -182,9 +160,7 @@ func TestARecordOfAFormerFormatIsWrittenInTheFormatOfToday(t *testing.T) {
 			if after, err := os.ReadFile(file); err != nil || string(after) != text {
 				t.Errorf("Read() changed the file to %q, %v", after, err)
 			}
-			if err := r.Write(rec); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Write(rec))
 			if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), `"vacancy-stage/4"`) || strings.Contains(string(after), "swapped") {
 				t.Errorf("Write() wrote %q, %v", after, err)
 			}
@@ -199,9 +175,7 @@ func TestARecordOfAFormerFormatIsWrittenInTheFormatOfToday(t *testing.T) {
 func TestARecordKeepsThatItHasNoOtherSettingsThanTheDefaults(t *testing.T) {
 	r := records(t)
 	for _, context := range []map[string]string{nil, {}} {
-		if err := r.Write(stage.Record{Stage: "dev", Context: context}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Write(stage.Record{Stage: "dev", Context: context}))
 		if rec, err := r.Read("dev"); err != nil || (rec.Context == nil) != (context == nil) {
 			t.Errorf("Read() = %#v, %v, want %#v", rec.Context, err, context)
 		}
@@ -241,5 +215,13 @@ func TestPrintedRecordHidesItsKey(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "AAAAAAA") {
 		t.Errorf("the log shows the key: %s", log.String())
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -28,22 +28,12 @@ func deploying(t *testing.T, answers string, f deployFlags) (*deployment, *bytes
 	t.Helper()
 	var errs bytes.Buffer
 	c, err := awscloud.Open(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := &kit.App{
 		In: bufio.NewReader(strings.NewReader(answers)), Out: &bytes.Buffer{}, Err: &errs, Env: map[string]string{"VACANCY_HOME": t.TempDir()},
 		Now: func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }, Rand: rand.Reader,
 	}
 	return &deployment{App: a, flags: f, top: filepath.Join("..", "..", "..", ".."), cloud: c, rec: cloudtest.Dev()}, &errs
-}
-
-func TestAnEmptyContextValueIsGivenOn(t *testing.T) {
-	got := contextArgs(map[string]string{"rate": "", "keep": "false"}, map[string]string{"edgeSecretVersion": "v"})
-	want := []string{"--context", "keep=false", "--context", "rate=", "--context", "edgeSecretVersion=v"}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("contextArgs() (-want +got):\n%s", diff)
-	}
 }
 
 func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
@@ -166,9 +156,7 @@ func built(t *testing.T, change ...string) *assembly.Assembly {
 func dataTemplate(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "infra", "testdata", "data.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -296,9 +284,7 @@ func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
 func TestEveryEventThatIsNamedIsThere(t *testing.T) {
 	top := filepath.Join("..", "..", "..", "..")
 	readme, err := os.ReadFile(filepath.Join(top, "infra", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := invokeCommand(&kit.App{})
 	named := regexp.MustCompile(`events/[a-z-]+\.json`).FindAllString(string(readme)+cmd.Long+cmd.Example, -1)
 	if len(named) < 3 {
@@ -375,5 +361,13 @@ func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
 	}
 	if got, err := d.unconfirmedMail(t.Context(), "ops@example.org"); got != nil || !problem.Is(err, problem.Forbidden) {
 		t.Errorf("unconfirmedMail() without the right to list = %+v, %v, want Forbidden", got, err)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -112,17 +112,13 @@ func newAccount(t *testing.T) *account {
 		t.Skip("the programs that stand in for Node and npm are shell scripts")
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bin := t.TempDir()
 	for name, script := range map[string]string{
 		"npm":  "mkdir -p node_modules/aws-cdk/bin; : > node_modules/aws-cdk/bin/cdk",
 		"node": `[ "$1" = --version ] && echo v22.0.0 && exit; shift; ` + asCDK + "=1 exec '" + self + `' "$@"`,
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	a := &account{AWS: cloudtest.Here(t), t: t, templates: map[string]string{}, status: map[string]string{}, update: func(string) error { return nil }}
@@ -190,9 +186,7 @@ func (a *account) deployFrom(home string, answers io.Reader, f deployFlags) (sai
 	d, errs := deploying(a.t, "", f)
 	d.In, d.Seams.OpenCloud, d.cdk, d.top = bufio.NewReader(answers), awscloud.Open, a.cdk, a.t.TempDir()
 	d.Env["VACANCY_HOME"], d.Env["AWS_ENDPOINT_URL"] = home, a.URL
-	if err := os.WriteFile(filepath.Join(d.top, "cdk.json"), []byte(`{"context":{"edge":false}}`), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, os.WriteFile(filepath.Join(d.top, "cdk.json"), []byte(`{"context":{"edge":false}}`), 0o600))
 	if d.rec, d.cloud, err = d.OpenStage(a.t.Context(), "dev"); err != nil {
 		a.t.Fatal(err)
 	}
@@ -248,9 +242,7 @@ func record(t *testing.T, home string, context map[string]string) {
 	t.Helper()
 	rec := cloudtest.Dev()
 	rec.Context = context
-	if err := (stage.Records{Dir: filepath.Join(home, "stages")}).Write(rec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (stage.Records{Dir: filepath.Join(home, "stages")}).Write(rec))
 }
 
 func TestADeployFromAnotherHomeKeepsTheSettings(t *testing.T) {
@@ -279,9 +271,7 @@ func TestADeployFromAnotherHomeKeepsTheSettings(t *testing.T) {
 	}
 	const after = `{"email":"ops@example.org","worstDay":"30"}`
 	a.wantSettings(after, after)
-	if err := os.Remove(filepath.Join(one, "stages", "dev.json")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(one, "stages", "dev.json")))
 	if said, changed := a.mustDeploy(one); changed {
 		t.Errorf("a deploy after the loss of the record changed the stage: %s", said)
 	}
@@ -420,9 +410,7 @@ func TestARotatedSecretIsNotASettingThatAPersonChose(t *testing.T) {
 	a.show()
 	d, errs := deploying(t, "", deployFlags{})
 	d.rec.Context = nil
-	if err := d.choose(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.choose(t.Context()))
 	if diff := gocmp.Diff(map[string]string{"worstDay": "50"}, d.rec.Context); diff != "" {
 		t.Errorf("choose() (-want +got):\n%s", diff)
 	}

@@ -22,17 +22,13 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 	all := &assembly.Assembly{}
 	for _, short := range stage.Stacks() {
 		b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "infra", "testdata", short+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		name := stage.Whole("dev", short)
 		all.Stacks = append(all.Stacks, assembly.Stack{ID: name, Name: name, Template: b})
 	}
 	d, errs := deploying(t, "yes\n", deployFlags{})
 	changes, _, err := d.compare(t.Context(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := d.confirm(t.Context(), all, changes, cloud.Stack{}); err != nil {
 		t.Fatalf("confirm() = %v", err)
 	}

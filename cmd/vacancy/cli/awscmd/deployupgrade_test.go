@@ -79,9 +79,7 @@ func (p *pausable) plan(t *testing.T, waited *time.Duration) (*upgrading, *bytes
 	t.Helper()
 	d, errs := deploying(t, "", deployFlags{})
 	u, err := d.planUpgrade(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.wait = func(_ context.Context, wait time.Duration) error {
 		if len(p.reserved) != len(functions.All()) {
 			t.Errorf("%d functions are paused, expected all", len(p.reserved))
@@ -102,15 +100,11 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 	if want := "pauses the stage for about 15 minutes"; !strings.Contains(errs.String(), want) {
 		t.Errorf("the plan says %q, expected %q", errs, want)
 	}
-	if err := u.pause(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.pause(t.Context()))
 	if waited != functions.TurnSeconds*time.Second {
 		t.Errorf("the deploy waited %s, expected the longest time-out of a function", waited)
 	}
-	if err := u.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.run(t.Context()))
 	if len(p.upgrades) != 0 || len(p.reserved) != 1 || !strings.Contains(p.reserved["message"], "20") {
 		t.Errorf("after the deploy %d invocations are left and the reservations are %v, expected message's of the template", len(p.upgrades), p.reserved)
 	}
@@ -120,13 +114,9 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 func TestADeployThatChangesAReservationEndsThePauseOfAllFunctions(t *testing.T) {
 	p := newPausable(t, upgrade.Current)
 	u, _ := p.plan(t, new(time.Duration))
-	if err := u.pause(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.pause(t.Context()))
 	p.reserved["agent"] = `{"ReservedConcurrentExecutions":9}`
-	if err := u.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.run(t.Context()))
 	if len(p.reserved) != 1 || !strings.Contains(p.reserved["message"], "20") {
 		t.Errorf("the reservations are %v, expected message's of the template", p.reserved)
 	}
@@ -146,9 +136,7 @@ func TestAFailedDeployEndsThePauseOfUnchangedFunctions(t *testing.T) {
 			p := newPausable(t)
 			var waited time.Duration
 			u, errs := p.plan(t, &waited)
-			if err := u.pause(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, u.pause(t.Context()))
 			if tc.change {
 				p.template = `{"Resources":{}}`
 			}

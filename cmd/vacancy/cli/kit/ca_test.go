@@ -20,9 +20,7 @@ func caCommand(t *testing.T, value string) *cobra.Command {
 	t.Helper()
 	cmd := &cobra.Command{Use: "x"}
 	CAFlag(cmd.Flags())
-	if err := cmd.Flags().Set(caFlag, value); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Flags().Set(caFlag, value))
 	return cmd
 }
 
@@ -54,9 +52,7 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 			path = dir
 		case "missing":
 		default:
-			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(tt.text), 0o600))
 		}
 		for _, a := range []*App{{}, {Env: map[string]string{caEnv: path}}} {
 			given, source := path, "--ca: "
@@ -93,5 +89,13 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 	_, _, err := plain.HTTP(0).Get(t.Context(), s.URL)
 	if !problem.Is(err, problem.Unavailable) || !strings.HasPrefix(certificateHint(err), "--ca FILE") {
 		t.Errorf("a request without --ca = %v, hint %q; want it refused with --ca as the hint", err, certificateHint(err))
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

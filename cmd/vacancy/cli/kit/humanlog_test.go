@@ -16,9 +16,7 @@ func TestTheLogIsForPeople(t *testing.T) {
 	log := func(level slog.Level, msg string, attrs ...any) {
 		r := slog.NewRecord(at, level, msg, 0)
 		r.Add(attrs...)
-		if err := h.Handle(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Handle(t.Context(), r))
 	}
 	log(slog.LevelInfo, "send", "pair", "aaaaaaaaaaaa>bbbbbbbbbbbb", "seq", 3, "verdict", "ok", "status", 200, "ms", 1.25, "caller", "alice", "vacant", "demo")
 	log(slog.LevelError, "send", "pair", "aaaaaaaaaaaa>bbbbbbbbbbbb", "seq", 4, "verdict", "substrate_unavailable", "status", 500, "ms", 2.5, "cause", "hidden",
@@ -58,9 +56,7 @@ func TestLoggersWithAttributesShareTheCap(t *testing.T) {
 	for i := range maxLines + 7 {
 		r := slog.NewRecord(at, slog.LevelInfo, "send", 0)
 		r.Add("seq", i, "verdict", "ok", "ms", 1)
-		if err := h.WithAttrs([]slog.Attr{slog.String("pair", "a>b")}).Handle(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.WithAttrs([]slog.Attr{slog.String("pair", "a>b")}).Handle(t.Context(), r))
 	}
 	h.Close()
 	if got := out.String(); strings.Count(got, "\n") != maxLines+1 || !strings.HasSuffix(got, "12:04:05  and 7 more calls: 7 ok\n") {

@@ -13,9 +13,7 @@ import (
 func TestColoursGoOnlyToTerminals(t *testing.T) {
 	var b bytes.Buffer
 	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	for _, w := range []any{&b, file} {
 		a := &App{Env: map[string]string{"TERM": "xterm-256color"}}

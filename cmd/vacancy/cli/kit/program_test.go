@@ -17,12 +17,8 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 	top := t.TempDir()
 	write := func(mode os.FileMode, parts ...string) string {
 		path := filepath.Join(append([]string{top}, parts...)...)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, nil, mode))
 		return path
 	}
 	installed := write(0o755, "bin", "vacancy")
@@ -34,12 +30,8 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 	first := write(0o755, "tmp", "go-build123", "b001", "exe", "vacancy")
 	cached := write(0o755, "cache", "97", "97b567dff76c36b9c3b8dfb79610418615f40eb60b632e05d5db856bd11c1b91-d", "vacancy")
 	link := filepath.Join(top, "links", "vacancy")
-	if err := os.Mkdir(filepath.Dir(link), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(installed, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Dir(link), 0o755))
+	must(t, os.Symlink(installed, link))
 	for _, tc := range []struct {
 		name, arg, self, path, dir string
 		want                       string

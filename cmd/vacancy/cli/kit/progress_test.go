@@ -46,9 +46,7 @@ func TestACallThatWaitsNamesItsLimit(t *testing.T) {
 	ticks := make(chan time.Time)
 	began := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	run := func() error { ticks <- began.Add(waitShown); return nil }
-	if err := (&ProgressLine{w: &out}).During(func() string { return Waiting("fox\x1b[2J", time.Minute) }, began, ticks, run); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&ProgressLine{w: &out}).During(func() string { return Waiting("fox\x1b[2J", time.Minute) }, began, ticks, run))
 	if want := "\r\x1b[K  2 s  waiting for fox\\u001b[2J, 1m0s at most\r\x1b[K"; out.String() != want {
 		t.Errorf("progress = %q, want %q", out.String(), want)
 	}

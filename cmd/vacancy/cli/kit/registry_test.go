@@ -24,9 +24,7 @@ func (a *asked) Do(_ context.Context, r outbound.Request) (outbound.Reply, error
 func TestSearchesGoWhereTheStageHasThem(t *testing.T) {
 	dir := t.TempDir()
 	rec := stage.Record{Stage: "dev", URL: "https://m.example", RegistryURL: "https://r.example", SearchURL: "https://s.example"}
-	if err := (stage.Records{Dir: filepath.Join(dir, "stages")}).Write(rec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (stage.Records{Dir: filepath.Join(dir, "stages")}).Write(rec))
 	a := &App{Env: map[string]string{"VACANCY_HOME": dir}}
 	var got asked
 	for _, registry := range []string{"https://r.example", "https://other.example"} {

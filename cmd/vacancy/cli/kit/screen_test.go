@@ -76,14 +76,10 @@ func TestJSONWithoutControlsHasTheSameValue(t *testing.T) {
 	for range 3000 {
 		value := map[string]any{strings.ToValidUTF8(hostileText(r), "?"): []any{strings.ToValidUTF8(hostileText(r), "?"), 1.5, nil}}
 		raw, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, v := range []any{value, json.RawMessage(raw)} {
 			var b strings.Builder
-			if err := WriteJSON(&b, v); err != nil {
-				t.Fatal(err)
-			}
+			must(t, WriteJSON(&b, v))
 			line, ended := strings.CutSuffix(b.String(), "\n")
 			if !ended || strings.ContainsFunc(line, steers) {
 				t.Fatalf("WriteJSON(%q) = %q", value, line)

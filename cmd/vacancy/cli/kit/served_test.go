@@ -15,9 +15,7 @@ func TestTheHintForAStoppedHostNamesTheCommandThatServedIt(t *testing.T) {
 		`{"dir":"/","args":["dev"]}`: "vacancy dev --data " + dir, // by an earlier program
 		`{"dir":"/","args":["dev"],"served":true}`: "vacancy serve --data " + dir + ", with the flags of its last start",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, startFile), []byte(stored), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, startFile), []byte(stored), 0o600))
 		if got := a.StartAgain(dir); got != want {
 			t.Errorf("with %q in %s: StartAgain() = %q, want %q", stored, startFile, got, want)
 		}
@@ -30,12 +28,8 @@ func TestServeIsRecordedOnce(t *testing.T) {
 		t.Errorf("MarkServed() = %v, HasServed() = %t", err, HasServed(dir))
 	}
 	const earlier = `{"served":true,"by":"an earlier start"}`
-	if err := os.WriteFile(filepath.Join(dir, startFile), []byte(earlier), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := MarkServed(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, startFile), []byte(earlier), 0o600))
+	must(t, MarkServed(dir))
 	if b, err := os.ReadFile(filepath.Join(dir, startFile)); err != nil || string(b) != earlier {
 		t.Errorf("after another start %s has %q, %v", startFile, b, err)
 	}

@@ -60,16 +60,6 @@ func run(t *testing.T, start string) (*agentProgram, *lines) {
 	return b, l
 }
 
-// until waits until the condition holds.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for began := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > await.Limit {
-			t.Fatalf("%s did not happen within %s", what, await.Limit)
-		}
-	}
-}
-
 func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
 	b, l := run(t, "echo hello; exit 3")
 	b.supervise(t.Context())
@@ -131,10 +121,10 @@ func TestAProgramIsEndedWithTheHost(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { defer close(ended); b.supervise(ctx) }()
-			until(t, "ready", func() bool { return l.has("ready") })
+			await.Until(t, "ready", func() bool { return l.has("ready") })
 			pids := filepath.Join(b.dir, "pids")
 			if name != "another group" {
-				until(t, "pids", func() bool { text, _ := os.ReadFile(pids); return strings.HasSuffix(string(text), "\n") })
+				await.Until(t, "pids", func() bool { text, _ := os.ReadFile(pids); return strings.HasSuffix(string(text), "\n") })
 			}
 			cancel()
 			select {
@@ -145,7 +135,7 @@ func TestAProgramIsEndedWithTheHost(t *testing.T) {
 			text, _ := os.ReadFile(pids)
 			for _, field := range strings.Fields(string(text)) {
 				pid, _ := strconv.Atoi(field)
-				until(t, "the end of "+field, func() bool { return !runs(pid) })
+				await.Until(t, "the end of "+field, func() bool { return !runs(pid) })
 			}
 		})
 	}
@@ -196,18 +186,14 @@ print("api_key=abcdef123")
 	}
 	a := &kit.App{Env: map[string]string{"AGENT_SECRET": "hush-hush"}, Now: time.Now}
 	dir := filepath.Join(filepath.Dir(w.dir), "fox") // a vacant's name
-	if err := os.Rename(w.dir, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(w.dir, dir))
 	all, err := readAgents(a, t.Context(), []string{dir}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := &lines{}
 	stop := startAgents(all, slog.New(slog.NewTextHandler(l, nil)))
 	defer stop()
 	for _, want := range []string{`fox | [] of the agent True"`, `fox | signed with [secret]"`, `fox | api_key=[redacted]"`} {
-		until(t, want, func() bool { return l.contains(want) })
+		await.Until(t, want, func() bool { return l.contains(want) })
 	}
 }
 
@@ -218,9 +204,7 @@ func TestARunHasAPortOfItsOwn(t *testing.T) {
 	}
 	defer l.Close()
 	w := fox(t, agentFile, "")
-	if err := os.WriteFile(filepath.Join(w.dir, "agent.py"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(w.dir, "agent.py"), nil, 0o600))
 	ended, cancel := context.WithCancel(t.Context()) // the time for the programs of a killed host is over
 	cancel()
 	if _, err := readAgents(w.App, ended, []string{w.dir}, ""); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {

@@ -19,14 +19,10 @@ func fox(t *testing.T, file, start string) *watching {
 	t.Helper()
 	dir := t.TempDir()
 	text := "---\ndescription: is a fox\nprovider: http\nbase_url: http://127.0.0.1:9321\n---\n"
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	w := &watching{App: &kit.App{Err: &bytes.Buffer{}, Now: time.Now}, watchOptions: watchOptions{name: "fox", start: start}, dir: dir, file: file, taken: func(int) bool { return false }, environ: os.Environ()}
 	w.print = func(string) {}
-	if err := w.read(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.read())
 	return w
 }
 
@@ -35,14 +31,10 @@ func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
 	w.taken = func(port int) bool { return port == 9321 }
 	data := t.TempDir()
 	kept, err := standalone.OpenJournal(data, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer kept.Close()
 	journal, err := standalone.ReadJournal(data, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer journal.Close()
 	err = w.run(context.Background(), journal, nil, w.look(), w.begin())
 	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
@@ -58,9 +50,7 @@ func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
 	}
 	path := filepath.Join(w.dir, agentFile)
 	text, _ := os.ReadFile(path)
-	if err := os.WriteFile(path, bytes.Replace(text, []byte("9321"), []byte("9322"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, bytes.Replace(text, []byte("9321"), []byte("9322"), 1), 0o600))
 	if err := w.read(); !problem.Is(err, problem.Unavailable) || w.port != 9321 {
 		t.Errorf("read() = %v with port %d, want a refusal of 9322", err, w.port)
 	}
@@ -106,9 +96,7 @@ func TestWatchMakesASecretUnlessTheFileNamesOne(t *testing.T) {
 		"a model": "provider: ollama\nmodel: llama3.2",
 	} {
 		text := "---\ndescription: is a fox\n" + settings + "\n---\n"
-		if err := os.WriteFile(filepath.Join(w.dir, agentFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(w.dir, agentFile), []byte(text), 0o600))
 		if err := w.read(); err != nil || w.secret != "" || strings.HasPrefix(w.agent.Agent.Secret, "watch-") {
 			t.Errorf("%s: read() = secret %q, %v, and AGENT_SECRET %q; want no new one", name, w.agent.Agent.Secret, err, w.secret)
 		}
@@ -131,13 +119,9 @@ func TestProgramsOfWatchedFiles(t *testing.T) {
 		path := filepath.Join(w.dir, tc.file)
 		text, _ := os.ReadFile(path)
 		for name, text := range map[string][]byte{tc.file: bytes.Replace(text, []byte("http://127.0.0.1:9321"), []byte(tc.base), 1), "agent.py": nil} {
-			if err := os.WriteFile(filepath.Join(w.dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(w.dir, name), text, 0o600))
 		}
-		if err := w.read(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.read())
 		if got := w.command(); got != tc.want {
 			t.Errorf("%s: command() = %q, want %q", tc.name, got, tc.want)
 		}
@@ -150,9 +134,7 @@ func TestPortOfAProgram(t *testing.T) {
 	for program, want := range map[string]int{"tools.py": 9400, "agent.py": 11434} {
 		w := fox(t, agentFile, "")
 		for name, text := range map[string]string{agentFile: file, program: ""} {
-			if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
 		}
 		if err := w.read(); err != nil || w.port != want {
 			t.Errorf("%s: read() = %v with port %d, want %d", program, err, w.port, want)
@@ -174,5 +156,13 @@ func TestAProgramIsAwaitedUntilItListensOrEnds(t *testing.T) {
 	defer program.stop()
 	if w.await(context.Background(), program); looks != 3 {
 		t.Errorf("looked %d times, want until the program listens", looks)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -2,7 +2,6 @@ package awscloud_test
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +52,7 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 		{api("Odd", "who knows."), problem.Internal, "Lambda:Invoke: Odd: who knows"},
 		{&smithy.GenericAPIError{Code: "Broken", Fault: smithy.FaultServer}, problem.Unavailable, "run the same command again"},
 		{&aws.MissingRegionError{}, problem.Usage, "set AWS_REGION"},
+		{config.SharedConfigProfileNotExistError{Profile: "absent"}, problem.Usage, `the profile "absent"`},
 		{errors.New("get identity: get credentials: failed to refresh cached credentials, no EC2 IMDS role found"), problem.Unauthorized, "no AWS credentials were found"},
 		{errors.New("get credentials: the SSO session has expired or is invalid"), problem.Unauthorized, "aws sso login"},
 		{&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}, problem.Unavailable, "AWS_ENDPOINT_URL"},
@@ -93,16 +94,12 @@ func TestEventsAreToldOnceAndOldestFirst(t *testing.T) {
 		return seen
 	})
 	watch, err := c.Watch(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, reply := range []cloudtest.Reply{page(events(5, 4), "<NextToken>more</NextToken>"), page(events(5, 4), "<NextToken>more</NextToken>"), page(events(6, 5), "")} {
 		seen = reply
 		fresh, err := watch.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range fresh {
 			got = append(got, e.Resource)
 		}
@@ -126,9 +123,7 @@ func TestABucketIsEmptiedPageByPageWithItsVersions(t *testing.T) {
 	})
 	server.Always("DeleteObjects", "<DeleteResult></DeleteResult>")
 	var told []int
-	if err := c.Empty(t.Context(), "blobs", func(n int) { told = append(told, n) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Empty(t.Context(), "blobs", func(n int) { told = append(told, n) }))
 	if diff := cmp.Diff([]int{2, 3}, told); diff != "" {
 		t.Errorf("Empty() told (-want +got):\n%s", diff)
 	}
@@ -176,13 +171,9 @@ func TestLinesOfAllGroupsComeInTimeOrderAndOnce(t *testing.T) {
 	tail := c.Tail([]string{"/a", "/b"}, time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC))
 	var got []string
 	show := func(l cloud.Line) error { got = append(got, l.Text); return nil }
-	if err := tail.Next(t.Context(), show); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tail.Next(t.Context(), show))
 	logs["/b"] = append(logs["/b"], line("6", 4, "late"))
-	if err := tail.Next(t.Context(), show); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tail.Next(t.Context(), show))
 	if diff := cmp.Diff([]string{"first", "second", "third", "fourth", "fifth", "late"}, got); diff != "" {
 		t.Errorf("Next() (-want +got):\n%s", diff)
 	}
@@ -206,9 +197,7 @@ func TestATailGoesOnAfterThrottlingWithoutSayingThingsTwice(t *testing.T) {
 	if err := tail.Next(t.Context(), show); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Next() while throttled = %v, want Unavailable", err)
 	}
-	if err := tail.Next(t.Context(), show); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tail.Next(t.Context(), show))
 	if diff := cmp.Diff([]string{"first", "second"}, got); diff != "" {
 		t.Errorf("Next() (-want +got):\n%s", diff)
 	}
@@ -227,9 +216,7 @@ func TestARotationLeavesTheCurrentVersionUntilItIsPromoted(t *testing.T) {
 	server.Always("GetRandomPassword", `{"RandomPassword":"0123456789012345678901234567890123456789abc"}`)
 	server.Always("PutSecretValue", `{}`)
 	server.Always("UpdateSecretVersionStage", `{}`)
-	if err := c.PutVersion(t.Context(), "arn:s", "11111111-2222-4333-8444-555555555555"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.PutVersion(t.Context(), "arn:s", "11111111-2222-4333-8444-555555555555"))
 	put := server.Requests("PutSecretValue")[0].JSON
 	if diff := cmp.Diff([]any{"VACANCY_COMING"}, put["VersionStages"]); diff != "" || put["ClientRequestToken"] != "11111111-2222-4333-8444-555555555555" {
 		t.Errorf("PutVersion() sent %v, want a label of its own and the chosen id", put)
@@ -238,28 +225,13 @@ func TestARotationLeavesTheCurrentVersionUntilItIsPromoted(t *testing.T) {
 		t.Errorf("Version() = %q, %v, want v0", v, err)
 	}
 	labels["v1"] = []string{"VACANCY_COMING"}
-	if err := c.Promote(t.Context(), "arn:s", "v1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Promote(t.Context(), "arn:s", "v1"))
 	moved := server.Requests("UpdateSecretVersionStage")[0].JSON
 	if moved["MoveToVersionId"] != "v1" || moved["RemoveFromVersionId"] != "v0" || moved["VersionStage"] != "AWSCURRENT" {
 		t.Errorf("Promote() sent %v, want AWSCURRENT moved from v0 to v1", moved)
 	}
 	if err := c.Promote(t.Context(), "arn:s", "v0"); err != nil || len(server.Requests("UpdateSecretVersionStage")) != 1 {
 		t.Errorf("Promote() of the current version = %v, and was sent", err)
-	}
-}
-
-func TestAnInvocationTellsAnswerFailureAndLog(t *testing.T) {
-	server, c := recorded(t)
-	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
-		return cloudtest.Reply{Body: `{"errorMessage":"no"}`, Header: map[string]string{
-			"X-Amz-Function-Error": "Unhandled", "X-Amz-Log-Result": base64.StdEncoding.EncodeToString([]byte("a line\n"))}}
-	})
-	got, err := c.Invoke(t.Context(), "f", []byte("{}"))
-	want := cloud.Answer{Payload: []byte(`{"errorMessage":"no"}`), Error: "Unhandled", Log: "a line\n"}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("Invoke() = %v (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -282,5 +254,13 @@ func TestAStackIsKnownByItsState(t *testing.T) {
 		if s.Deployed() != want.deployed || s.Busy() != want.busy {
 			t.Errorf("%s: Deployed() = %t, Busy() = %t, want %v", status, s.Deployed(), s.Busy(), want)
 		}
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -14,80 +14,42 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-// scripted gives AWS's responses that LocalStack cannot give: credentials,
-// clock and quotas. They follow the documentation of each service's protocol.
-type scripted struct {
-	identity   string // body of STS's answer
-	status     int
-	date       time.Time // of the Date header; the zero time means now
-	limit      int       // of Lambda's account
-	unreserved int
-	specs      string // of KMS, as in a schema; "" means that types may not be described
-	lacks      string // the type of resource that the Region does not have
+// sound is an AWS account without a stage and without faults.
+func sound(t *testing.T) *cloudtest.AWS {
+	t.Helper()
+	s := cloudtest.New(t)
+	s.Account("111122223333")
+	s.Stacks()
+	s.Fails("GET /2015-03-31/event-source-mappings", "ResourceNotFoundException", "The function does not exist.")
+	s.Fails("FilterLogEvents", "ResourceNotFoundException", "The specified log group does not exist.")
+	setQuota(s, 1000)
+	setTypes(s, `"RSA_2048","ECC_NIST_EDWARDS25519"`, "")
+	return s
 }
 
-const stsIdentity = `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>` +
-	`<Arn>arn:aws:iam::111122223333:user/ada</Arn><UserId>AIDAEXAMPLE</UserId><Account>111122223333</Account>` +
-	`</GetCallerIdentityResult><ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></GetCallerIdentityResponse>`
-
-func stsError(code, message string) string {
-	return fmt.Sprintf(`<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type><Code>%s</Code>`+
-		`<Message>%s</Message></Error><RequestId>r</RequestId></ErrorResponse>`, code, message)
+// setQuota sets the concurrent executions that Lambda allows the account.
+func setQuota(s *cloudtest.AWS, limit int) {
+	s.Always("GET /2016-08-19/account-settings", fmt.Sprintf(`{"AccountLimit":{"ConcurrentExecutions":%d,"UnreservedConcurrentExecutions":%[1]d}}`, limit))
 }
 
-// noStack is CloudFormation's response for a missing stack.
-const noStack = `<ErrorResponse xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/"><Error><Type>Sender</Type>` +
-	`<Code>ValidationError</Code><Message>Stack with id x does not exist</Message></Error><RequestId>r</RequestId></ErrorResponse>`
-
-func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.date.IsZero() {
-		w.Header().Set("Date", s.date.UTC().Format(http.TimeFormat))
-	}
-	switch {
-	case strings.HasPrefix(r.URL.Path, "/2016-08-19/account-settings"):
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"AccountLimit":{"CodeSizeUnzipped":262144000,"CodeSizeZipped":52428800,"ConcurrentExecutions":%d,`+
-			`"TotalCodeSize":80530636800,"UnreservedConcurrentExecutions":%d},"AccountUsage":{"FunctionCount":0,"TotalCodeSize":0}}`, s.limit, s.unreserved)
-	case r.Header.Get("X-Amz-Target") != "": // CloudWatch Logs: no such group
-		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprint(w, `{"__type":"ResourceNotFoundException","message":"The specified log group does not exist."}`)
-	default:
-		if err := r.ParseForm(); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
+// setTypes sets the key specs of KMS, and the type of resource that the Region does not have.
+func setTypes(s *cloudtest.AWS, specs, lacks string) {
+	s.On("DescribeType", func(r cloudtest.Request) cloudtest.Reply {
+		if name := r.Form.Get("TypeName"); name == lacks {
+			return cloudtest.Reply{Code: "TypeNotFoundException", Message: "The type " + name + " cannot be found."}
 		}
-		w.Header().Set("Content-Type", "text/xml")
-		if r.Form.Get("Action") == "DescribeType" {
-			s.describeType(w, r.Form.Get("TypeName"))
-			return
-		}
-		if r.Form.Get("Action") != "GetCallerIdentity" {
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, noStack)
-			return
-		}
-		if s.status != 0 {
-			w.WriteHeader(s.status)
-		}
-		fmt.Fprint(w, s.identity)
-	}
+		return cloudtest.Reply{Body: `<DescribeTypeResponse><DescribeTypeResult><Schema>{"properties":{"KeySpec":{"type":"string","enum":[` + specs + `]}}}</Schema></DescribeTypeResult></DescribeTypeResponse>`}
+	})
 }
 
-func (s scripted) describeType(w http.ResponseWriter, name string) {
-	switch {
-	case s.specs == "":
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, stsError("AccessDenied", "User is not authorized to perform: cloudformation:DescribeType"))
-	case name == s.lacks:
-		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprint(w, stsError("TypeNotFoundException", "The type "+name+" cannot be found."))
-	default:
-		fmt.Fprintf(w, `<DescribeTypeResponse><DescribeTypeResult><TypeName>%s</TypeName><Schema>{"properties":{"KeySpec":{"type":"string","enum":[%s]}}}</Schema></DescribeTypeResult></DescribeTypeResponse>`, name, s.specs)
-	}
+// setClock makes STS answer at a time that differs from the clock of this machine.
+func setClock(s *cloudtest.AWS, skew time.Duration, answer cloudtest.Reply) {
+	answer.Header = map[string]string{"Date": time.Now().Add(skew).UTC().Format(http.TimeFormat)}
+	s.On("GetCallerIdentity", func(cloudtest.Request) cloudtest.Reply { return answer })
 }
 
 // at is a Cloud at an endpoint.
@@ -100,52 +62,50 @@ func at(endpoint, region string) *awscloud.Cloud {
 }
 
 func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
-	whole := scripted{identity: stsIdentity, limit: 1000, unreserved: 1000, specs: `"RSA_2048","ECC_NIST_EDWARDS25519"`}
+	nothing := func(*cloudtest.AWS) {}
+	fails := func(code, message string) func(*cloudtest.AWS) {
+		return func(s *cloudtest.AWS) { s.Fails("GetCallerIdentity", code, message) }
+	}
 	for _, tt := range []struct {
 		fault   string
 		check   string
 		verdict doctor.Verdict
 		fix     string
-		make    func(*scripted)
+		make    func(*cloudtest.AWS)
 	}{
-		{"nothing", "credentials", doctor.OK, "", func(*scripted) {}},
-		{"nothing with the clock", "clock", doctor.OK, "", func(*scripted) {}},
-		{"nothing with the quota", "quota", doctor.OK, "", func(*scripted) {}},
-		{"expired", "credentials", doctor.Fail, "aws sso login", func(s *scripted) {
-			s.status, s.identity = 403, stsError("ExpiredToken", "The security token included in the request is expired")
+		{"nothing", "credentials", doctor.OK, "", nothing},
+		{"nothing with the clock", "clock", doctor.OK, "", nothing},
+		{"nothing with the quota", "quota", doctor.OK, "", nothing},
+		{"expired", "credentials", doctor.Fail, "aws sso login", fails("ExpiredToken", "The security token included in the request is expired")},
+		{"unknown key", "credentials", doctor.Fail, "aws sts get-caller-identity", fails("InvalidClientTokenId", "The security token included in the request is invalid.")},
+		{"wrong secret", "credentials", doctor.Fail, "aws sts get-caller-identity", fails("SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided.")},
+		{"denied", "credentials", doctor.Fail, "aws sts get-caller-identity", fails("AccessDenied", "User is not authorized to perform: sts:GetCallerIdentity with an explicit deny")},
+		{"clock behind", "clock", doctor.Warn, "timedatectl", func(s *cloudtest.AWS) {
+			setClock(s, 2*time.Minute, cloudtest.Reply{Body: "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>111122223333</Account><Arn>arn:aws:iam::111122223333:user/ada</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>"})
 		}},
-		{"unknown key", "credentials", doctor.Fail, "aws sts get-caller-identity", func(s *scripted) {
-			s.status, s.identity = 403, stsError("InvalidClientTokenId", "The security token included in the request is invalid.")
+		{"clock far ahead", "clock", doctor.Fail, "timedatectl", func(s *cloudtest.AWS) {
+			setClock(s, -10*time.Minute, cloudtest.Reply{Code: "SignatureDoesNotMatch", Message: "Signature not yet current: 20260101T001000Z is still later than 20260101T000500Z"})
 		}},
-		{"wrong secret", "credentials", doctor.Fail, "aws sts get-caller-identity", func(s *scripted) {
-			s.status, s.identity = 403, stsError("SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided.")
+		{"new account", "quota", doctor.Fail, "L-B99A9384", func(s *cloudtest.AWS) { setQuota(s, 10) }},
+		{"account with a quota of 50", "quota", doctor.Fail, "--context reserve=false", func(s *cloudtest.AWS) { setQuota(s, 50) }},
+		{"all types", "resource types", doctor.OK, "", nothing},
+		{"Ed25519", "key spec", doctor.OK, "", nothing},
+		{"a Region without Function URLs", "resource types", doctor.Fail, "export AWS_REGION=us-east-1", func(s *cloudtest.AWS) { setTypes(s, `"ECC_NIST_EDWARDS25519"`, "AWS::Lambda::Url") }},
+		{"a Region without budgets", "resource types", doctor.OK, "", func(s *cloudtest.AWS) { setTypes(s, `"ECC_NIST_EDWARDS25519"`, "AWS::Budgets::Budget") }}, // without an address there is none
+		{"a Region without Ed25519", "key spec", doctor.Fail, "hostKey=software", func(s *cloudtest.AWS) { setTypes(s, `"RSA_2048"`, "") }},
+		{"no right to see the types", "resource types", doctor.Warn, "aws sts", func(s *cloudtest.AWS) {
+			s.Fails("DescribeType", "AccessDenied", "User is not authorized to perform: cloudformation:DescribeType")
 		}},
-		{"denied", "credentials", doctor.Fail, "aws sts get-caller-identity", func(s *scripted) {
-			s.status, s.identity = 403, stsError("AccessDenied", "User is not authorized to perform: sts:GetCallerIdentity with an explicit deny")
+		{"no right to see the key specs", "key spec", doctor.NotApplicable, "", func(s *cloudtest.AWS) {
+			s.Fails("DescribeType", "AccessDenied", "User is not authorized to perform: cloudformation:DescribeType")
 		}},
-		{"clock behind", "clock", doctor.Warn, "timedatectl", func(s *scripted) { s.date = time.Now().Add(2 * time.Minute) }},
-		{"clock far ahead", "clock", doctor.Fail, "timedatectl", func(s *scripted) {
-			s.date = time.Now().Add(-10 * time.Minute)
-			s.status, s.identity = 403, stsError("SignatureDoesNotMatch", "Signature not yet current: 20260101T001000Z is still later than 20260101T000500Z")
-		}},
-		{"new account", "quota", doctor.Fail, "L-B99A9384", func(s *scripted) { s.limit, s.unreserved = 10, 10 }},
-		{"account with a quota of 50", "quota", doctor.Fail, "--context reserve=false", func(s *scripted) { s.limit, s.unreserved = 50, 50 }},
-		{"all types", "resource types", doctor.OK, "", func(*scripted) {}},
-		{"Ed25519", "key spec", doctor.OK, "", func(*scripted) {}},
-		{"a Region without Function URLs", "resource types", doctor.Fail, "export AWS_REGION=us-east-1", func(s *scripted) { s.lacks = "AWS::Lambda::Url" }},
-		{"a Region without budgets", "resource types", doctor.OK, "", func(s *scripted) { s.lacks = "AWS::Budgets::Budget" }}, // without an address there is none
-		{"a Region without Ed25519", "key spec", doctor.Fail, "hostKey=software", func(s *scripted) { s.specs = `"RSA_2048"` }},
-		{"no right to see the types", "resource types", doctor.Warn, "aws sts", func(s *scripted) { s.specs = "" }},
-		{"no right to see the key specs", "key spec", doctor.NotApplicable, "", func(s *scripted) { s.specs = "" }},
-		{"no bootstrap", "bootstrap", doctor.Fail, "vacancy deploy --stage dev --bootstrap", func(*scripted) {}},
-		{"no stage", "stack data", doctor.Fail, "vacancy deploy --stage dev", func(*scripted) {}},
+		{"no bootstrap", "bootstrap", doctor.Fail, "vacancy deploy --stage dev --bootstrap", nothing},
+		{"no stage", "stack data", doctor.Fail, "vacancy deploy --stage dev", nothing},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
-			s := whole
-			tt.make(&s)
-			server := httptest.NewServer(s)
-			defer server.Close()
-			f := at(server.URL, "us-east-1").Examine(t.Context(), "dev", time.Now)
+			s := sound(t)
+			tt.make(s)
+			f := at(s.URL, "us-east-1").Examine(t.Context(), "dev", time.Now)
 			f.Want(nil, "us-east-1")
 			c := doctor.Examine(f).Find(tt.check)
 			if c.Verdict != tt.verdict || !strings.Contains(c.Fix, tt.fix) {

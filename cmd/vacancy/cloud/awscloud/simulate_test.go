@@ -62,9 +62,7 @@ func TestAWSIsAskedAboutEveryCall(t *testing.T) {
 	want := 0
 	for _, function := range policies.Functions() {
 		calls, err := policies.Calls(function)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, call := range calls {
 			want += len(call.Actions)
 		}
