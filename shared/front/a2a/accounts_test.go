@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,13 +40,9 @@ func (w *world) key(tenant string, test bool, scopes ...billing.Scope) string {
 	if problem.Is(err, problem.NotFound) {
 		a, err = w.server.Billing.OpenAccount(w.t.Context(), tenant, 1)
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	_, secret, err := w.server.Billing.MakeKey(w.t.Context(), a.ID, billing.KeyOptions{Test: test, Scopes: scopes})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return secret
 }
 
@@ -56,13 +51,18 @@ func withID(id, text, more string) string {
 }
 
 func TestAKeyOfNobodyIsRefused(t *testing.T) {
-	w := known(t)
-	for _, got := range []answer{
-		w.rpc("/v/echo", "SendMessage", message("hi", ""), "Authorization: Bearer vac_live_"+strings.Repeat("a", 32)),
-		w.do("GET", "/v/echo/tasks", "", "Authorization: Basic YTpi"),
-	} {
-		if got.status != http.StatusUnauthorized || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer ") || got.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%d %v %s, want 401", got.status, got.header, got.body)
+	for hosts, w := range map[string]*world{"with accounts": known(t).world, "without": newWorld(t)} {
+		for name, got := range map[string]answer{
+			"a key":  w.rpc("/v/echo", "SendMessage", message("hi", ""), "Authorization: Bearer vac_live_"+strings.Repeat("a", 32)),
+			"a text": w.rpc("/v/echo", "SendMessage", message("hi", ""), "Authorization: Bearer abc"),
+			"Basic":  w.do("GET", "/v/echo/tasks", "", "Authorization: Basic YTpi"),
+		} {
+			if got.status != http.StatusUnauthorized || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer ") || got.header.Get("Cache-Control") != "no-store" || at(t, got.body, "code") != "unauthorized" {
+				t.Errorf("%s at a host %s: %d %v %s, want 401", name, hosts, got.status, got.header, got.body)
+			}
+		}
+		if got := w.do("GET", "/v/echo", "", "Authorization: Bearer abc"); got.status != 200 {
+			t.Errorf("the card at a host %s is %d", hosts, got.status)
 		}
 	}
 }
@@ -97,9 +97,8 @@ func TestCardsDeclareKeys(t *testing.T) {
 		t.Errorf("by REST: %d %s", got.status, got.body)
 	}
 	// Who has to pay needs a key.
-	if _, err := w.server.Vacants.SetPrice(t.Context(), w.echo.ID, price.Price{Flat: money.Dollar}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.server.Vacants.SetPrice(t.Context(), w.echo.ID, price.Price{Flat: money.Dollar})
+	must(t, err)
 	if got := w.do("GET", "/v/echo", ""); !strings.Contains(got.body, `"security":[{"bearer":[]}]`) {
 		t.Errorf("the card of a vacant with a price: %s", got.body)
 	}
@@ -119,10 +118,7 @@ func TestCardsDeclareKeys(t *testing.T) {
 		t.Errorf("its extended card for a guest: %d %s", got.status, got.body)
 	}
 	// A vacant that takes none.
-	off := vacants.PlainOff
-	if _, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off}); err != nil {
-		t.Fatal(err)
-	}
+	w.setPlain(w.echo, vacants.PlainOff)
 	if got := w.do("GET", "/v/echo", ""); strings.Contains(got.body, "ecurity") || strings.Contains(strings.ToLower(got.body), "extendedagentcard") {
 		t.Errorf("the card of a vacant without keys: %s", got.body)
 	}
@@ -143,9 +139,8 @@ func TestAnAnswerWithAPriceNamesItsReceipt(t *testing.T) {
 	if got := w.rpc(path, "SendMessage", withID("m0", "hi", "}"), w.acme); strings.Contains(got.body, member) {
 		t.Errorf("an answer without a price: %s", got.body)
 	}
-	if _, err := w.server.Vacants.SetPrice(t.Context(), mind.ID, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 99}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.server.Vacants.SetPrice(t.Context(), mind.ID, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 99})
+	must(t, err)
 	sent := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), w.acme)
 	receipt := at(t, sent.body, "result", "task", "status", "message", "metadata", member)
 	if !strings.HasPrefix(receipt, call.ReceiptsPath) || !strings.HasSuffix(receipt, "/"+mind.ID.String()+"/1") {
@@ -195,72 +190,6 @@ func TestAnAccountsMessageIsOneTaskHoweverOftenItComes(t *testing.T) {
 	if n := w.turns.Load(); n != 1 {
 		t.Errorf("the agent ran %d times", n)
 	}
-	// The same id of another account, and of nobody, is another message.
-	for _, headers := range [][]string{{w.other}, nil} {
-		if got := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), headers...); at(t, got.body, "result", "task", "id") == id {
-			t.Errorf("with %v: %s", headers, got.body)
-		}
-	}
-	// Whoever is first runs it; all get the same task.
-	ran := w.turns.Load()
-	var all sync.WaitGroup
-	ids := make([]string, 8)
-	for i := range ids {
-		all.Go(func() {
-			got := w.rpc(path, "SendMessage", withID("m2", "at once", "}"), w.acme)
-			if ids[i] = at(t, got.body, "result", "task", "id"); ids[i] == "" {
-				t.Errorf("one of eight at once: %s", got.body)
-			}
-		})
-	}
-	all.Wait()
-	for _, one := range ids {
-		if one != ids[0] {
-			t.Errorf("eight at once are the tasks %v", ids)
-			break
-		}
-	}
-	if n := w.turns.Load() - ran; n != 1 {
-		t.Errorf("of eight at once %d ran", n)
-	}
-}
-
-func TestAccountsShareNothing(t *testing.T) {
-	w := known(t)
-	mind := w.mind("mind")
-	path := "/v/" + mind.Name
-	say := func(text string, headers ...string) answer {
-		return w.rpc(path, "SendMessage", withID("", text, `,"contextId":"ours"}`), headers...)
-	}
-	first := say("a secret", w.acme)
-	id := at(t, first.body, "result", "task", "id")
-	if got := say("more", w.acme); at(t, got.body, "result", "task", "status", "message", "parts", 0, "text") != "a secret+more" {
-		t.Errorf("the account's own conversation: %s", got.body)
-	}
-	for _, headers := range [][]string{{w.other}, nil} {
-		if got := say("hello", headers...); strings.Contains(got.body, "secret") {
-			t.Errorf("with %v: %s", headers, got.body)
-		}
-		for _, method := range []string{"GetTask", "CancelTask", "SubscribeToTask"} {
-			if got := w.rpc(path, method, fmt.Sprintf(`{"id":%q}`, id), headers...); at(t, got.body, "error", "code") != "-32001" {
-				t.Errorf("%s with %v: %s", method, headers, got.body)
-			}
-		}
-	}
-	if got := w.rpc(path, "ListTasks", `{}`, w.acme); at(t, got.body, "result", "totalSize") != "2" {
-		t.Errorf("the account's tasks: %s", got.body)
-	}
-	if got := w.rpc(path, "GetTask", fmt.Sprintf(`{"id":%q}`, id), w.acme); at(t, got.body, "result", "id") != id {
-		t.Errorf("the account's task: %s", got.body)
-	}
-	// Signing asks for more than a key: without an envelope plain off refuses accounts, too.
-	off := vacants.PlainOff
-	if _, err := w.server.Vacants.Update(t.Context(), mind.ID, vacants.Changes{Plain: &off}); err != nil {
-		t.Fatal(err)
-	}
-	if got := say("hello", w.acme); at(t, got.body, "error", "code") != "-32008" {
-		t.Errorf("plain off: %s", got.body)
-	}
 }
 
 // What the operator makes an agent forget, it is not told again.
@@ -276,9 +205,8 @@ func TestAForgottenConversationIsNotTold(t *testing.T) {
 		t.Fatal("the agent does not remember")
 	}
 	w.skip.Add(int64(time.Minute))
-	if _, err := w.server.Vacants.ForgetThread(t.Context(), mind.ID, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.server.Vacants.ForgetThread(t.Context(), mind.ID, nil, nil)
+	must(t, err)
 	if got := say("three"); got != "three" {
 		t.Errorf("the agent is told %q", got)
 	}
@@ -297,8 +225,5 @@ func TestAnAccountGoesOnWithItsTask(t *testing.T) {
 		if got := w.rpc("/v/sut", "SendMessage", more, w.acme); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" || at(t, got.body, "result", "task", "id") != id {
 			t.Errorf("the next turn: %s", got.body)
 		}
-	}
-	if got := w.rpc("/v/sut", "SendMessage", withID("m3", "two", fmt.Sprintf(`,"taskId":%q}`, id)), w.other); at(t, got.body, "error", "code") != "-32001" {
-		t.Errorf("another account goes on with it: %s", got.body)
 	}
 }

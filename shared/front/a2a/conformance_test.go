@@ -152,15 +152,6 @@ func TestATaskThatWaitsGoesOn(t *testing.T) {
 	}
 }
 
-func TestALongTaskHasAnArtifactAtItsEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create("sut", "conformance")
-	if got := w.sends("sut", "tck-long-running-1", "x", ""); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" || at(t, got.body, "result", "task", "artifacts", 0, "parts", 0, "text") == "" {
-		t.Errorf("a long task: %s", got.body)
-	}
-}
-
 func TestTheAgentUnderTestOf03Parks(t *testing.T) {
 	w := newWorld(t)
 	w.create("old", "conformance:0.3")

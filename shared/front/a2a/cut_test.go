@@ -126,7 +126,6 @@ type cutting struct {
 
 	mu     sync.Mutex
 	before func(piece int) // called before the agent says a piece, unless nil
-	fails  bool            // after its pieces
 	ids    int
 	asker  asksEcho
 }
@@ -145,30 +144,23 @@ func newCutting(t *testing.T, p price.Price) *cutting {
 	c.credit("acme", money.Dollar)
 	var err error
 	c.account, err = w.server.Billing.Find(t.Context(), "acme")
-	c.must(err)
+	must(c.t, err)
 	c.vacant = c.create("pieces", "pieces").ID
 	_, err = w.server.Vacants.SetPrice(t.Context(), c.vacant, p)
-	c.must(err)
+	must(c.t, err)
 	return c
 }
 
-func (c *cutting) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *cutting) set(before func(int), fails bool) {
+func (c *cutting) set(before func(int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.before, c.fails = before, fails
+	c.before = before
 }
 
 // Infer implements substrate.Substrate: it reports its usage at its end, as models do.
 func (c *cutting) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
 	c.mu.Lock()
-	before, fails := c.before, c.fails
+	before := c.before
 	c.mu.Unlock()
 	return func(yield func(substrate.Event, error) bool) {
 		for i, p := range pieces {
@@ -183,10 +175,6 @@ func (c *cutting) Infer(context.Context, substrate.Request) iter.Seq2[substrate.
 		if before != nil {
 			before(len(pieces))
 		}
-		if fails {
-			yield(nil, problem.New(problem.SubstrateUnavailable, "it breaks off"))
-			return
-		}
 		if yield(substrate.Usage{In: 1000, Out: 40, Turns: 0}, nil) {
 			yield(substrate.Stop, nil)
 		}
@@ -199,7 +187,7 @@ func (c *cutting) process(s store.Store) *serve.A2A {
 	config := c.config
 	config.Store = s
 	server, err := config.Open()
-	c.must(err)
+	must(c.t, err)
 	agents := server.OpenA2A()
 	c.t.Cleanup(agents.Tasks.Wait)
 	return agents
@@ -232,7 +220,7 @@ func (c *cutting) stream(a *serve.A2A, id string) string {
 func (c *cutting) balance() money.Amount {
 	c.t.Helper()
 	b, err := c.server.Billing.Balance(c.t.Context(), &c.account)
-	c.must(err)
+	must(c.t, err)
 	return b
 }
 
@@ -243,7 +231,7 @@ func (c *cutting) whole() {
 		c.t.Errorf("verify finds %+v", f)
 		return nil
 	}})
-	c.must(err)
+	must(c.t, err)
 }
 
 // estimated returns the price of a partial answer for which no usage was
@@ -260,7 +248,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 	ctx := c.t.Context()
 	c.skip.Add(int64(time.Hour))
 	_, err := c.server.Billing.Sweep(ctx, c.server.Calls)
-	c.must(err)
+	must(c.t, err)
 	sound := c.process(c.store.Store).Tasks
 	got, err := sound.Get(ctx, r)
 	paid := balance - c.balance()
@@ -270,12 +258,12 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 		}
 		return ""
 	}
-	c.must(err)
+	must(c.t, err)
 	text, read, last := "", "", false
 	for _, a := range got.Artifacts {
 		text += a.Parts[0].Text
 	}
-	c.must(sound.Follow(ctx, r, 0, func(n task.Numbered) bool {
+	must(c.t, sound.Follow(ctx, r, 0, func(n task.Numbered) bool {
 		if n.Artifact != nil && !n.Artifact.Append {
 			read = ""
 		}
@@ -371,11 +359,11 @@ func TestACrashAroundACancelLeavesChargeAndTextThatAgree(t *testing.T) {
 						if piece == 2 {
 							_, _ = canceller.Tasks.Cancel(context.Background(), r)
 						}
-					}, false)
+					})
 					runner, before := c.process(c.store.Store), c.balance()
 					c.stream(runner, id)
 					runner.Tasks.Wait()
-					c.set(nil, false)
+					c.set(nil)
 					done = s.calls < at
 					state := c.settles(fmt.Sprintf("the canceller dies at call %d, after it: %t", at, after), r, before)
 					if done && state != task.Canceled {
@@ -419,7 +407,7 @@ func TestAPieceThatMeetsACancelIsChargedOrComesTooLate(t *testing.T) {
 						close(said)
 						<-canceled
 					}
-				}, false)
+				})
 				runner, before := c.process(c.store.Store), c.balance()
 				c.stream(runner, id)
 				runner.Tasks.Wait()
@@ -430,32 +418,10 @@ func TestAPieceThatMeetsACancelIsChargedOrComesTooLate(t *testing.T) {
 					t.Errorf("%s: the task is %s", what, state)
 				}
 			}
-			c.set(nil, false)
+			c.set(nil)
 			c.whole()
 		})
 	}
-}
-
-// An agent that fails, or whose process dies, costs nothing, and pieces that were read of
-// its answer disappear.
-func TestAFailureAfterPiecesIsFreeAndKeepsNoText(t *testing.T) {
-	c := newCutting(t, price.Price{Flat: 2000})
-	id, r := c.next()
-	before := c.balance()
-	c.set(nil, true)
-	got := frames(c.stream(c.process(c.store.Store), id))
-	if !strings.Contains(got[len(got)-1], "TASK_STATE_FAILED") {
-		t.Errorf("a live stream: %v", got)
-	}
-	if state := c.settles("the agent fails", r, before); state != task.Failed {
-		t.Errorf("the task is %s", state)
-	}
-	c.set(nil, false)
-	later := c.post(c.process(c.store.Store), "GetTask", fmt.Sprintf(`{"id":%q}`, r.ID))
-	if strings.Contains(later, "artifacts") || strings.Contains(later, "one,") {
-		t.Errorf("GetTask afterwards: %s", later)
-	}
-	c.whole()
 }
 
 // A blocking message has little time: what it says is stored with its end, so that nobody
@@ -469,13 +435,13 @@ func TestABlockingMessageShowsNoPieces(t *testing.T) {
 		if err != nil || len(got.Artifacts) > 0 {
 			t.Errorf("before piece %d the task has %v, %v", piece, got.Artifacts, err)
 		}
-	}, false)
+	})
 	before := c.balance()
 	got := c.post(c.process(c.store.Store), "SendMessage", withID(id, "count to three", "}"))
 	if at(t, got, "result", "task", "artifacts", 0, "parts", 0, "text") != strings.Join(pieces, "") {
 		t.Errorf("SendMessage: %s", got)
 	}
-	c.set(nil, false)
+	c.set(nil)
 	c.settles("blocking", r, before)
 }
 
@@ -497,9 +463,9 @@ func TestACutAnswerIsMarked(t *testing.T) {
 			if piece == 2 {
 				answer <- c.post(runner, method, fmt.Sprintf(`{"id":%q}`, r.ID))
 			}
-		}, false)
+		})
 		stream := frames(c.stream(runner, id))
-		c.set(nil, false)
+		c.set(nil)
 		canceled := await.Receive(t, "CancelTask returns", answer)
 		if at(t, canceled, append(members.status, "state")...) != members.state || at(t, canceled, members.artifact...) != "one, two, " {
 			t.Errorf("%s: %s", method, canceled)
@@ -511,7 +477,7 @@ func TestACutAnswerIsMarked(t *testing.T) {
 			t.Errorf("%s: the stream ends with %s", method, last)
 		}
 		signed, err := runner.Tasks.Get(t.Context(), r)
-		c.must(err)
+		must(c.t, err)
 		if got := string(signed.View(nil, true).Status.Message.Metadata); !strings.HasPrefix(got, `{"urn:vacant:v1":{`) || !strings.Contains(got, `},"urn:vacant:cut:v1":"canceled","urn:vacant:receipt:v1":"/v1/account/receipts/`) {
 			t.Errorf("%s: with the envelope, the metadata is %s", method, got)
 		}
@@ -535,9 +501,9 @@ func TestACancelThatFailsLeavesTheTurn(t *testing.T) {
 				t.Errorf("Cancel() = %v, want unavailable", err)
 			}
 		}
-	}, false)
+	})
 	c.stream(runner, id)
-	c.set(nil, false)
+	c.set(nil)
 	if state := c.settles("a cancel without storage", r, before); state != task.Completed {
 		t.Errorf("the task is %s", state)
 	}
@@ -554,7 +520,7 @@ func TestAResetDuringAStreamDoesNotMakeItFree(t *testing.T) {
 		if piece == 2 {
 			during <- reset()
 		}
-	}, false)
+	})
 	e := s.envelope(c.vacant, 1, identity.Hash{}, "count to three", "m", "")
 	stream := c.post(runner, "SendStreamingMessage", params1(e, ""))
 	if !strings.Contains(stream, "TASK_STATE_COMPLETED") {
@@ -563,7 +529,7 @@ func TestAResetDuringAStreamDoesNotMakeItFree(t *testing.T) {
 	if out := <-during; !problem.Is(out.Problem, problem.Pending) {
 		t.Errorf("a reset during the stream: %v, want pending", out.Problem)
 	}
-	c.set(nil, false)
+	c.set(nil)
 	if out := reset(); out.Problem != nil {
 		t.Errorf("a reset after the stream: %v", out.Problem)
 	}
@@ -577,7 +543,7 @@ func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
 	c := newCutting(t, price.Price{Flat: 2000})
 	minutes := 5 * time.Minute
 	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{Work: &minutes})
-	c.must(err)
+	must(c.t, err)
 	c.skip.Add(int64(2 * time.Second)) // records are cached for a second
 	s, runner := c.linked(), c.process(c.store.Store)
 	e := s.envelope(c.vacant, 1, identity.Hash{}, "count to three", "m", "")
@@ -590,18 +556,18 @@ func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
 	c.set(func(piece int) {
 		if piece == len(pieces) {
 			got, err := c.process(c.store.Store).Tasks.Get(t.Context(), r)
-			c.must(err)
+			must(c.t, err)
 			for _, a := range got.Artifacts {
 				read += a.Parts[0].Text
 			}
 			during = c.reset(s)
 		}
-	}, false)
-	c.must(runner.Tasks.Work(t.Context(), r.Vacant.String()+"#"+r.Owner.String()+"#"+r.ID))
+	})
+	must(c.t, runner.Tasks.Work(t.Context(), r.Vacant.String()+"#"+r.Owner.String()+"#"+r.ID))
 	if read == "" || during.Problem == nil || during.Problem.Kind != problem.Pending {
 		t.Errorf("a reset after %q was read: %v, want pending", read, during.Problem)
 	}
-	c.set(nil, false)
+	c.set(nil)
 	if out := c.reset(s); out.Problem != nil {
 		t.Errorf("a reset after the turn: %v", out.Problem)
 	}
@@ -615,7 +581,7 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	c := newCutting(t, price.Price{Flat: 2000})
 	minutes := 14 * time.Minute
 	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{Work: &minutes})
-	c.must(err)
+	must(c.t, err)
 	c.skip.Add(int64(2 * time.Second)) // records are cached for a second
 	s := c.linked()
 	workers := c.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{&queued{}}, Turns: 1})
@@ -626,14 +592,14 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	c.wantBalance("acme", money.Dollar-2000)
 	share := "sender " + string(task.SenderOf(call.AccountOwner(c.account.ID, ""), ""))
 	full := store.Put{Key: task.RunningDocs.Key(share, c.now().UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
-	c.must(c.store.Commit(t.Context(), full))
+	must(c.t, c.store.Commit(t.Context(), full))
 	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTask(e.Hash())}
 	message := r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID
 	if err := workers.Tasks.Work(t.Context(), message); !errors.Is(err, task.ErrAccountFull) {
 		t.Fatalf("Work() = %v, want no room for the account", err)
 	}
 	c.skip.Add(int64(call.MaxQueued + time.Second))
-	c.must(workers.Tasks.Work(t.Context(), message))
+	must(c.t, workers.Tasks.Work(t.Context(), message))
 	c.wantBalance("acme", money.Dollar)
 	if got, err := workers.Tasks.Get(t.Context(), r); err != nil || got.Status.State != task.Failed {
 		t.Errorf("the task is %+v, %v", got.Status, err)
@@ -646,11 +612,11 @@ func (c *cutting) linked() signed {
 	c.t.Helper()
 	s := c.signer()
 	self, err := c.server.Vacants.SelfID(c.t.Context())
-	c.must(err)
+	must(c.t, err)
 	link := claim.Claim{Host: self, Account: c.account.ID}
-	c.must(link.Sign(c.t.Context(), s.key, c.now()))
+	must(c.t, link.Sign(c.t.Context(), s.key, c.now()))
 	_, err = c.server.Billing.Link(c.t.Context(), c.account.ID, link.String())
-	c.must(err)
+	must(c.t, err)
 	return s
 }
 
@@ -660,7 +626,7 @@ func (c *cutting) reset(s signed) call.Outcome {
 	e := &envelope.Envelope{From: s.key.ID(), To: c.vacant, Seq: 1, Time: c.now().UTC().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{envelope.ResetText}}}
 	_, err := e.Sign(c.t.Context(), s.key)
-	c.must(err)
+	must(c.t, err)
 	return c.server.Calls.Reset(c.t.Context(), identity.ID{}, e)
 }
 
@@ -677,7 +643,7 @@ func TestAResendSaysThatItsAnswerWasCut(t *testing.T) {
 				t.Errorf("Cancel() = %v", err)
 			}
 		}
-	}, false)
+	})
 	in := httptest.NewRequest(http.MethodPost, "/v/pieces", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":`+params1(e, "")+`}`))
 	in.Header.Set("Content-Type", "application/json")
 	web(runner).ServeHTTP(httptest.NewRecorder(), in)

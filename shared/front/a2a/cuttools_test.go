@@ -168,10 +168,10 @@ func TestACancelAtEachStepOfAModelWithToolsIsChargedForWhatWasUsed(t *testing.T)
 			c := newCutting(t, p)
 			c.asker.reports, c.asker.pass = reports, func(d time.Duration) { c.skip.Add(int64(d)) }
 			asker, err := c.server.Vacants.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{c.echo.ID.String()}}})
-			c.must(err)
+			must(c.t, err)
 			c.vacant = asker.ID
 			_, err = c.server.Vacants.SetPrice(t.Context(), c.vacant, p)
-			c.must(err)
+			must(c.t, err)
 			canceller := c.process(recorder{c.store.Store, &c.asker, true})
 			charges := map[money.Amount]bool{}
 			for _, after := range []bool{false, true} {

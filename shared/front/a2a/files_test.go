@@ -47,9 +47,8 @@ func reading(t *testing.T) (*paying, *reader) {
 		"viewer": {Provider: substrate.KindHTTP, BaseURL: w.http.URL + "/agent", Input: []string{"image/png", "application/json"}, Memory: true},
 		"artist": {Provider: substrate.KindOllama, Model: "m", Input: []string{"image/png", "text/csv"}},
 	} {
-		if _, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Looks", Agent: &a}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Looks", Agent: &a})
+		must(t, err)
 	}
 	return w, agent
 }
@@ -165,11 +164,11 @@ func TestAMessageThatComesAgainNeedsNoAgentThatTakesIt(t *testing.T) {
 	}
 	ran := agent.turns.Load()
 	viewer, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "viewer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.server.Vacants.Update(t.Context(), viewer.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: w.http.URL + "/agent", Memory: true}}); err != nil {
-		t.Fatal(err)
+	must(t, err)
+	_, err = w.server.Vacants.Update(t.Context(), viewer.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: w.http.URL + "/agent", Memory: true}})
+	must(t, err)
+	if got := at(t, w.do("GET", "/v/viewer/.well-known/agent-card.json", "").body, "defaultInputModes"); got != `["text/plain","text"]` {
+		t.Errorf("its card has the input modes %s", got)
 	}
 	for name, f := range send {
 		if got := f("f1"); !strings.Contains(got.body, "seen") {
@@ -210,28 +209,6 @@ func TestTheLargestFileIsStored(t *testing.T) {
 	}
 }
 
-// The card names what the agent takes, and its next version what that takes.
-func TestCardsNameTheContentThatIsTaken(t *testing.T) {
-	w, _ := reading(t)
-	modes := func() string {
-		return at(t, w.do("GET", "/v/viewer/.well-known/agent-card.json", "").body, "defaultInputModes")
-	}
-	if got := modes(); got != `["text/plain","text","image/png","application/json"]` {
-		t.Errorf("the modes are %s", got)
-	}
-	r, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "viewer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := substrate.KindHTTP + ":" + w.http.URL + "/other"
-	if _, err := w.server.Vacants.Update(t.Context(), r.ID, vacants.Changes{Substrate: &text}); err != nil {
-		t.Fatal(err)
-	}
-	if got := modes(); got != `["text/plain","text"]` {
-		t.Errorf("after another substrate the modes are %s", got)
-	}
-}
-
 // A file that the agent takes no more when its turn begins is not given to the agent. The text
 // still names it.
 func TestAFileThatIsTakenNoMoreIsLeftOut(t *testing.T) {
@@ -243,16 +220,13 @@ func TestAFileThatIsTakenNoMoreIsLeftOut(t *testing.T) {
 		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: q.http.URL + "/agent", Input: input}
 	}
 	viewer, err := q.server.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Looks", Agent: taking("image/png", "application/json")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	message := withParts("f1", `{"raw":"`+png+`","mediaType":"image/png"},{"data":{"a":1}}`)
 	if got := q.rpc("/v/viewer", "SendMessage", strings.TrimSuffix(message, "}")+`,"configuration":{"returnImmediately":true}}`); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_SUBMITTED" {
 		t.Fatal(got.body)
 	}
-	if _, err := q.server.Vacants.Update(t.Context(), viewer.ID, vacants.Changes{Agent: taking("application/json")}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = q.server.Vacants.Update(t.Context(), viewer.ID, vacants.Changes{Agent: taking("application/json")})
+	must(t, err)
 	q.skip.Add(int64(2 * time.Second))
 	q.work(1)
 	if diff := cmp.Diff([]substrate.File{{MediaType: "application/json", Data: []byte(`{"a":1}`)}}, agent.last.Files); diff != "" || !strings.Contains(agent.last.Text, "image/png") {

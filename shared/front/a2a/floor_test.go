@@ -15,14 +15,11 @@ import (
 func TestAnImportedVacantRefusesMessagesSignedBefore(t *testing.T) {
 	w := newWorld(t)
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := w.signer()
 	old := s.envelope(key.ID(), 1, [32]byte{}, "pay the bill", "m1", "")
-	if _, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "moved", Capability: "repeats", Substrate: "echo", Key: key}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "moved", Capability: "repeats", Substrate: "echo", Key: key})
+	must(t, err)
 	got := w.rpc("/v/moved", "SendMessage", params1(old, ""))
 	if at(t, got.body, "error", "code") != "-32602" || !strings.Contains(got.body, `"reason":"FLOOR"`) || !strings.Contains(got.body, `"floor":"`) {
 		t.Errorf("a message signed before: %s", got.body)
@@ -33,9 +30,8 @@ func TestAnImportedVacantRefusesMessagesSignedBefore(t *testing.T) {
 	w.skip.Store(int64(6 * time.Minute)) // past the time by which a signer's clock may be ahead
 	late := s.envelope(key.ID(), 1, [32]byte{}, "pay the bill", "m1", "")
 	late.Time = w.now().UTC().Truncate(time.Microsecond)
-	if _, err := late.Sign(t.Context(), s.key); err != nil {
-		t.Fatal(err)
-	}
+	_, err = late.Sign(t.Context(), s.key)
+	must(t, err)
 	if got := w.rpc("/v/moved", "SendMessage", params1(late, "")); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" {
 		t.Errorf("a message signed after: %s", got.body)
 	}

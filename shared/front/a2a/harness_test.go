@@ -105,6 +105,13 @@ func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 	return err
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	return openWorld(t, true).runs()
@@ -114,9 +121,7 @@ func newWorld(t testing.TB) *world {
 func openWorld(t testing.TB, own bool, changes ...func(*serve.Config)) *world {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := &world{t: t, store: &flaky{Store: memory.New()}, remembered: remembered{&atomic.Int64{}}}
 	w.http = httptest.NewUnstartedServer(nil)
 	url := "http://" + w.http.Listener.Addr().String()
@@ -129,9 +134,7 @@ func openWorld(t testing.TB, own bool, changes ...func(*serve.Config)) *world {
 	}
 	w.config = c
 	w.server, err = c.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.http.Start()
 	w.t.Cleanup(w.http.Close)
 	w.echo = w.create("echo", "echo")
@@ -159,9 +162,7 @@ func web(a *serve.A2A) http.Handler {
 func (w *world) another() *world {
 	w.t.Helper()
 	server, err := w.config.Open()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	other := &world{t: w.t, store: w.store, server: server, echo: w.echo, http: httptest.NewServer(nil), config: w.config}
 	return other.runs()
 }
@@ -169,10 +170,14 @@ func (w *world) another() *world {
 func (w *world) create(name, substrate string) vacants.Record {
 	w.t.Helper()
 	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Repeats", Substrate: substrate})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return r
+}
+
+func (w *world) setPlain(r vacants.Record, to vacants.Plain) {
+	w.t.Helper()
+	_, err := w.server.Vacants.Update(w.t.Context(), r.ID, vacants.Changes{Plain: &to})
+	must(w.t, err)
 }
 
 // serveAs serves the same host by a server that differs.
@@ -189,9 +194,7 @@ func (w *world) serveAs(change func(*http.Server)) {
 func (w *world) mind(name string) vacants.Record {
 	w.t.Helper()
 	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return r
 }
 
@@ -206,9 +209,7 @@ type answer struct {
 func (w *world) do(method, path, body string, headers ...string) answer {
 	w.t.Helper()
 	q, err := http.NewRequestWithContext(w.t.Context(), method, w.http.URL+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	if body != "" {
 		q.Header.Set("Content-Type", "application/json")
 	}
@@ -218,14 +219,10 @@ func (w *world) do(method, path, body string, headers ...string) answer {
 	}
 	q.Host = q.Header.Get("Host")
 	r, err := http.DefaultClient.Do(q)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return answer{r.StatusCode, r.Header, string(b)}
 }
 
@@ -290,9 +287,7 @@ func at(t testing.TB, body string, path ...any) string {
 		return s
 	}
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -309,9 +304,7 @@ type signed struct {
 
 func (w *world) signer() signed {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return signed{w, key}
 }
 

@@ -54,19 +54,14 @@ func TestStreamsAreSharedOut(t *testing.T) {
 	stream := func(vacant string, address int) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "POST", w.http.URL+"/v/"+vacant+"/message:stream", strings.NewReader(message("hi", "")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Test-Address", fmt.Sprintf("10.0.0.%d", address))
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if resp.StatusCode == http.StatusOK {
-			if _, err := bufio.NewReaderSize(resp.Body, 16).ReadByte(); err != nil {
-				t.Fatal(err)
-			}
+			_, err := bufio.NewReaderSize(resp.Body, 16).ReadByte()
+			must(t, err)
 			open = append(open, resp)
 		}
 		return resp
@@ -111,9 +106,8 @@ func TestCompletionsWaitInLine(t *testing.T) {
 	release := make(chan struct{})
 	var inside atomic.Int32
 	w := openWorld(t, true, func(c *serve.Config) { c.Substrates["slow"] = until(release, &inside) }).runs()
-	if _, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "slow", Capability: "Thinks", Substrate: "slow:a", Work: call.MaxWork}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "slow", Capability: "Thinks", Substrate: "slow:a", Work: call.MaxWork})
+	must(t, err)
 	codes := make(chan int, 24)
 	for i := range cap(codes) {
 		go func() {

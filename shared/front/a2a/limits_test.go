@@ -3,7 +3,6 @@ package a2a_test
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,35 +18,55 @@ func (w *world) pairLimited(n int) {
 	})
 }
 
-// Only the first message of a chain begins a conversation.
-func TestASignedChainTakesATokenOnce(t *testing.T) {
-	w := newWorld(t)
-	w.pairLimited(1)
-	s := w.signer()
-	first := s.envelope(w.echo.ID, 1, identity.Hash{}, "hi", "m1", "")
-	if got := w.rpc("/v/echo", "SendMessage", params1(first, "")); got.status != 200 || at(t, got.body, "error") != "" {
-		t.Fatalf("the first: %d %s", got.status, got.body)
-	}
-	second := s.envelope(w.echo.ID, 2, first.Hash(), "more", "m2", "")
-	if got := w.rpc("/v/echo", "SendMessage", params1(second, "")); got.status != 200 || at(t, got.body, "error") != "" {
-		t.Errorf("the second: %d %s", got.status, got.body)
-	}
-	if got := w.rpc("/v/echo", "SendMessage", params1(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "m1", ""), "")); got.status != 429 {
-		t.Errorf("the first of another chain: %d %s, want 429", got.status, got.body)
-	}
-}
-
-func TestATaskOfAnAccountThatGoesOnTakesNoToken(t *testing.T) {
+// Only the first message of a conversation takes a token: of a chain, of a context of the host's making, and of an
+// account's task.
+func TestWhatGoesOnTakesNoToken(t *testing.T) {
 	w := known(t)
 	w.create("sut", "conformance")
-	w.pairLimited(1)
-	first := w.rpc("/v/sut", "SendMessage", withID("tck-input-required-1", "one", "}"), w.acme)
-	more := withID("m2", "two", fmt.Sprintf(`,"taskId":%q}`, at(t, first.body, "result", "task", "id")))
-	if got := w.rpc("/v/sut", "SendMessage", more, w.acme); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" {
-		t.Errorf("the task goes on: %d %s", got.status, got.body)
+	s := w.signer()
+	first := s.envelope(w.echo.ID, 1, identity.Hash{}, "hi", "m1", "")
+	plain := func(more string) answer { return w.rpc("/v/echo", "SendMessage", message("hi", more)) }
+	account := func(id, more string) answer {
+		return w.rpc("/v/sut", "SendMessage", withID(id, "one", more+"}"), w.acme)
 	}
-	if got := w.rpc("/v/sut", "SendMessage", withID("m3", "new", "}"), w.acme); got.status != 429 {
-		t.Errorf("another conversation: %d %s, want 429", got.status, got.body)
+	for name, tt := range map[string]struct {
+		begin, next func() answer
+		goOn        func(begun string) answer
+	}{
+		"a chain": {
+			func() answer { return w.rpc("/v/echo", "SendMessage", params1(first, "")) },
+			func() answer {
+				return w.rpc("/v/echo", "SendMessage", params1(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "m1", ""), ""))
+			},
+			func(string) answer {
+				return w.rpc("/v/echo", "SendMessage", params1(s.envelope(w.echo.ID, 2, first.Hash(), "more", "m2", ""), ""))
+			},
+		},
+		"a context": {
+			func() answer { return plain("") }, func() answer { return plain(`,"contextId":"chosen"`) },
+			func(begun string) answer {
+				return plain(fmt.Sprintf(`,"contextId":%q`, at(t, begun, "result", "task", "contextId")))
+			},
+		},
+		"an account's task": {
+			func() answer { return account("tck-input-required-1", "") }, func() answer { return account("m3", "") },
+			func(begun string) answer {
+				return account("m2", fmt.Sprintf(`,"taskId":%q`, at(t, begun, "result", "task", "id")))
+			},
+		},
+	} {
+		inner := w.http.Config.Handler
+		w.pairLimited(1)
+		begun := tt.begin()
+		for _, got := range []answer{begun, tt.goOn(begun.body)} {
+			if got.status != 200 || at(t, got.body, "error") != "" {
+				t.Errorf("%s: %d %s", name, got.status, got.body)
+			}
+		}
+		if got := tt.next(); got.status != 429 || got.header.Get("Retry-After") == "" || at(t, got.body, "code") != "too_many" {
+			t.Errorf("after %s, another conversation: %d %s, want 429", name, got.status, got.body)
+		}
+		w.http.Config.Handler = inner
 	}
 }
 
@@ -55,37 +74,17 @@ func TestATaskOfAnAccountThatGoesOnTakesNoToken(t *testing.T) {
 func TestPlainOffShowsAccountsNoTasks(t *testing.T) {
 	w := known(t)
 	sent := w.rpc("/v/echo", "SendMessage", withID("m1", "hi", "}"), w.acme)
-	id := at(t, sent.body, "result", "task", "id")
-	off := vacants.PlainOff
-	if _, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off}); err != nil {
-		t.Fatal(err)
-	}
-	for method, params := range map[string]string{"GetTask": fmt.Sprintf(`{"id":%q}`, id), "ListTasks": "{}", "CancelTask": fmt.Sprintf(`{"id":%q}`, id)} {
-		if got := w.rpc("/v/echo", method, params, w.acme); at(t, got.body, "error", "code") != "-32008" {
-			t.Errorf("%s: %s", method, got.body)
+	id := fmt.Sprintf(`{"id":%q}`, at(t, sent.body, "result", "task", "id"))
+	w.setPlain(w.echo, vacants.PlainOff)
+	for method, params := range map[string]string{"GetTask": id, "ListTasks": "{}", "CancelTask": id, "SendMessage": withID("m2", "hi", "}")} {
+		for who, headers := range map[string][]string{"the account": {w.acme}, "a guest": nil} {
+			if got := w.rpc("/v/echo", method, params, headers...); at(t, got.body, "error", "code") != "-32008" {
+				t.Errorf("%s by %s: %s", method, who, got.body)
+			}
 		}
 	}
-}
-
-func TestAnEndedTaskHasNoEventsAfterItsLast(t *testing.T) {
-	w := newWorld(t)
-	sent := w.rpc("/v/echo", "SendStreamingMessage", message("hi", ""))
-	all := frames(sent.body)
-	id := at(t, strings.TrimPrefix(all[0], "1 "), "result", "task", "id")
-	last := fmt.Sprintf("Last-Event-ID: %d", len(all))
-	if got := w.rpc("/v/echo", "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, id), last); at(t, got.body, "error", "code") != "-32004" {
-		t.Errorf("after the last event: %s", got.body)
-	}
-}
-
-func TestAStreamShowsAsMuchHistoryAsIsAskedFor(t *testing.T) {
-	w := newWorld(t)
-	for length, want := range map[string]bool{"0": false, "1": true} {
-		params := fmt.Sprintf(`{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"historyLength":%s}}`, length)
-		all := frames(w.rpc("/v/echo", "SendStreamingMessage", params).body)
-		if has := at(t, strings.TrimPrefix(all[0], "1 "), "result", "task", "history") != ""; has != want {
-			t.Errorf("historyLength %s: %s, want that it has history: %t", length, all[0], want)
-		}
+	if card := w.do("GET", "/v/echo", ""); at(t, card.body, "capabilities", "extensions", 0, "required") != "true" {
+		t.Errorf("the card does not require the extension: %s", card.body)
 	}
 }
 

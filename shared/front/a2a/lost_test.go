@@ -42,9 +42,7 @@ func (w *counting) breaks(t *testing.T, body string, times int) {
 func (w *counting) request(ctx context.Context, t *testing.T, body string) *http.Request {
 	t.Helper()
 	q, err := http.NewRequestWithContext(ctx, "POST", w.http.URL+"/v/counter"+completions, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Authorization", strings.TrimPrefix(w.acme, "Authorization: "))
 	return q
@@ -179,18 +177,14 @@ func TestAnAnswerThatCannotBeWrittenIsLost(t *testing.T) {
 	w := countingWorld(t)
 	body := asking("pieces", `,"stream":true`)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.http.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fmt.Fprintf(conn, "POST /v/counter%s HTTP/1.1\r\nHost: %s\r\n%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", completions, strings.TrimPrefix(w.http.URL, "http://"), w.acme, len(body), body)
 	await.Receive(t, "the agent is asked", w.begun)
 	got := make([]byte, 15)
 	if _, err := conn.Read(got); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200") {
 		t.Fatalf("the stream begins %q, %v", got, err)
 	}
-	if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.(*net.TCPConn).SetLinger(0))
 	conn.Close() // resets the connection
 	await.Until(t, "the host has recorded the break", func() bool { return w.lost(t) == 1 })
 	close(w.goOn)
@@ -251,9 +245,7 @@ func TestManyLossesHideNone(t *testing.T) {
 		return true
 	})
 	for _, row := range rows {
-		if err := w.store.Store.Commit(t.Context(), row); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.store.Store.Commit(t.Context(), row))
 	}
 	close(w.goOn)
 	if got := content(t, w.do("POST", "/v/counter"+completions, body, w.acme)); got != "answer 1" {
@@ -274,19 +266,4 @@ func TestALostAnswerComesWithoutMoney(t *testing.T) {
 	if got := w.do("POST", "/v/counter"+completions, body, w.acme); got.status != http.StatusPaymentRequired {
 		t.Errorf("the next: %d %s", got.status, got.body)
 	}
-}
-
-// The 24 requests of a program that asks at once are all answered.
-func TestRequestsOfAKeyAtOnceAreAnswered(t *testing.T) {
-	w := countingWorld(t)
-	var all sync.WaitGroup
-	for n := range 24 {
-		all.Go(func() {
-			if got := w.do("POST", "/v/counter"+completions, asking(fmt.Sprintf("hi %d", n), ""), w.acme); got.status != 200 {
-				t.Errorf("request %d: %d %s", n, got.status, got.body)
-			}
-		})
-	}
-	all.Wait()
-	w.wantBalance("acme", 52_000)
 }

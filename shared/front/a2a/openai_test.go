@@ -272,9 +272,7 @@ func TestACompletionNamesItsReceipt(t *testing.T) {
 	stream := func(headers ...string) string {
 		all := chunksOf(t, w.do("POST", path, asking("hi", `,"stream":true`), append(headers, w.acme)...).body)
 		last, err := json.Marshal(all[len(all)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(last)
 	}
 	for name, got := range map[string]string{"whole": whole(), "whole again": whole(again), "a stream": stream(), "a stream again": stream(again)} {
@@ -293,18 +291,14 @@ func TestARetryOfAStreamThatRunsHasAllPieces(t *testing.T) {
 	// begin sends the request, and returns when the second piece has arrived.
 	begin := func(headers ...string) (rest func() string) {
 		q, err := http.NewRequestWithContext(ctx, "POST", w.http.URL+"/v/counter"+completions, strings.NewReader(asking("pieces", `,"stream":true`)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q.Header.Set("Content-Type", "application/json")
 		for _, h := range append(headers, w.acme) {
 			name, value, _ := strings.Cut(h, ": ")
 			q.Header.Set(name, value)
 		}
 		r, err := http.DefaultClient.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { r.Body.Close() })
 		lines, came := bufio.NewReader(r.Body), ""
 		for !strings.Contains(came, "two, ") {
@@ -344,9 +338,7 @@ func TestRetriesAtOnceAreOneCall(t *testing.T) {
 			if cut { // the first request's client goes away
 				ctx, cancel := context.WithCancel(t.Context())
 				q, err := http.NewRequestWithContext(ctx, "POST", w.http.URL+path, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				q.Header.Set("Content-Type", "application/json")
 				q.Header.Set("Authorization", strings.TrimPrefix(w.acme, "Authorization: "))
 				if name == "a key" {
@@ -429,10 +421,7 @@ func TestRefusalsOfACompletionHaveOpenAIsForm(t *testing.T) {
 	for _, path := range []string{"/v1/models", "/v1/models/echo", "/v/echo/v1/models", "/v/echo/v1/models/echo"} {
 		refused(path, w.do("GET", path, "", "Authorization: Bearer x"), 401, "invalid_api_key", "Authorization: ", false)
 	}
-	off := vacants.PlainOff
-	if _, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off}); err != nil {
-		t.Fatal(err)
-	}
+	w.setPlain(w.echo, vacants.PlainOff)
 	refused("plain off", at("echo", "hi", ""), 403, "forbidden", "answers only signed calls", false)
 	w.store.down.Store(true)
 	down := at("talker", "hi", "")
@@ -452,30 +441,6 @@ func TestAnUnknownPathHidesTheVacant(t *testing.T) {
 	if got := w.do("POST", "/v/echo/v1/message:send", message("hi", "")); got.status != 200 {
 		t.Errorf("A2A with a tenant v1: %d %s", got.status, got.body)
 	}
-}
-
-func TestACompletionIsPaid(t *testing.T) {
-	w := known(t)
-	w.setPrice(price.Price{Flat: 2000})
-	w.credit("acme", 20_000)
-	for _, more := range []string{"", `,"stream":true`} {
-		got := w.do("POST", "/v/echo"+completions, asking("hi", more))
-		if text := at(t, got.body, "error", "message"); got.status != 402 || at(t, got.body, "error", "type") != "insufficient_quota" || !strings.Contains(text, "the price is $0.002 a call") || strings.Count(text, "Authorization: Bearer KEY") != 1 || !strings.HasSuffix(text, "which the operator of this host makes") {
-			t.Errorf("a guest: %d %s", got.status, got.body)
-		}
-		if got := w.do("POST", "/v/echo"+completions+"?max_price=1999", asking("hi", more), w.acme); got.status != 402 || at(t, got.body, "error", "code") != "insufficient_quota" {
-			t.Errorf("a price above the bound: %d %s", got.status, got.body)
-		}
-		if got := w.do("POST", "/v/echo"+completions, asking("hi", more), w.other); got.status != 402 {
-			t.Errorf("an account without money: %d %s", got.status, got.body)
-		}
-	}
-	w.wantBalance("acme", 20_000)
-	got := w.do("POST", completions, asking("hi", ""), w.acme, "Vacancy-Max-Price: 2000")
-	if receipt := got.header.Get("Vacancy-Receipt"); got.status != 200 || !strings.HasPrefix(receipt, "/v1/account/receipts/") {
-		t.Errorf("with a key: %d %v %s", got.status, got.header, got.body)
-	}
-	w.wantBalance("acme", 18_000)
 }
 
 // A cut answer ends with length. A stream that was cut off in the middle is an error in its form.
@@ -499,9 +464,7 @@ func TestStreamsEndAsTheAnswerDoes(t *testing.T) {
 func TestModelsAreThePublishedVacants(t *testing.T) {
 	w := newWorld(t)
 	index, err := bleve.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer index.Close()
 	agents, found, searches := w.server.OpenA2A(), w.server.OpenSearch(index), 0
 	agents.Find = func(ctx context.Context, r search.Request) (search.Page, error) {
@@ -514,9 +477,8 @@ func TestModelsAreThePublishedVacants(t *testing.T) {
 		t.Errorf("nothing is published: %d %s", got.status, got.body)
 	}
 	w.create("hidden", "echo")
-	if _, _, err := w.server.Vacants.Publish(t.Context(), w.echo.ID, vacants.PublishOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = w.server.Vacants.Publish(t.Context(), w.echo.ID, vacants.PublishOptions{})
+	must(t, err)
 	w.skip.Add(int64(6 * time.Second)) // the list is kept for 5 s
 	got := w.do("GET", "/v1/models", "")
 	if at(t, got.body, "data", 0, "id") != "echo" || at(t, got.body, "data", 1) != "" || at(t, got.body, "data", 0, "object") != "model" {

@@ -106,9 +106,10 @@ func (w *world) askers() []*asker {
 
 func TestATaskIsFoundByItsOwnerInEachLookup(t *testing.T) {
 	w := identified(t)
-	sut, hook := w.create("sut", "conformance").ID, newReceiver(t, ok).URL+"/hook"
+	sut, hook := w.create("sut", "conformance").ID, newReceiver(t).URL+"/hook"
 	for _, owner := range w.askers() {
-		for i, who := range append(w.askers()[:6:6], owner) { // other accounts, their subjects, and the owner
+		others := append(w.askers()[:6:6], w.askers()[8], owner) // accounts, their subjects, a guest and the owner
+		for i, who := range others {
 			begun := owner.send(w, sut, fmt.Sprintf("tck-input-required-%d-%s", i, owner.account), "", "")
 			id, conversation := at(t, begun.body, "task", "id"), at(t, begun.body, "task", "contextId")
 			if at(t, begun.body, "task", "status", "state") != "TASK_STATE_INPUT_REQUIRED" {
@@ -186,18 +187,11 @@ func TestCallersDoNotShareTheRepeatsOfACompletion(t *testing.T) {
 	w := identified(t)
 	spec := vacants.Spec{Name: "shared", Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock}}
 	shared, err := w.server.Vacants.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := vacants.PlainShared
-	if _, err := w.server.Vacants.Update(t.Context(), shared.ID, vacants.Changes{Plain: &plain}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	w.setPlain(shared, vacants.PlainShared)
 	spec.Name, spec.Tenant = "own", "aa"
 	own, err := w.server.Vacants.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	type party struct{ address, credential string }
 	for name, tt := range map[string]struct {
 		vacant vacants.Record

@@ -2,13 +2,10 @@ package a2a_test
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
@@ -218,7 +214,7 @@ func (r *receiver) shapes() (all []string) {
 func TestAQueuedTurnRunsOnceAndIsPushedInOrder(t *testing.T) {
 	for times := range 3 {
 		q := newQueued(t)
-		r := newReceiver(t, ok)
+		r := newReceiver(t)
 		id := at(t, q.begin("echo", "m1", "hi", config(r)).body, "result", "task", "id")
 		q.mu.Lock()
 		text := strings.Join(q.tasks, " ") + q.pushes[0].notice
@@ -243,20 +239,14 @@ func TestAQueuedTurnRunsOnceAndIsPushedInOrder(t *testing.T) {
 // All notices of a task have the same sender.
 func TestNoticesNameTheirSender(t *testing.T) {
 	q := newQueued(t)
-	r := newReceiver(t, ok)
+	r := newReceiver(t)
 	senders := func(address string) []task.Sender {
 		t.Helper()
 		q.mu.Lock()
 		q.groups = nil
 		q.mu.Unlock()
-		post := httptest.NewRequest("POST", "/v/echo/message:send", strings.NewReader(`{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true,`+config(r)+`}}`))
-		post.RemoteAddr = address
-		post.Header.Set("Content-Type", "application/json")
-		post.Header.Set("A2A-Version", "1.0")
-		got := httptest.NewRecorder()
-		q.http.Config.Handler.ServeHTTP(got, post)
-		if got.Code != http.StatusOK {
-			t.Fatalf("a message = %d %s", got.Code, got.Body)
+		if got := q.post(address, "/v/echo/message:send", `{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true,`+config(r)+`}}`); got.status != http.StatusOK {
+			t.Fatalf("a message = %d %s", got.status, got.body)
 		}
 		q.work(1)
 		q.notify(1)
@@ -265,52 +255,10 @@ func TestNoticesNameTheirSender(t *testing.T) {
 		slices.Sort(q.groups)
 		return slices.Compact(q.groups)
 	}
-	one, same, other := senders("203.0.113.7:1111"), senders("203.0.113.7:2222"), senders("203.0.113.8:1111")
+	one, same, other := senders("203.0.113.7"), senders("203.0.113.7"), senders("203.0.113.8")
 	if len(one) != 1 || !slices.Equal(one, same) || slices.Equal(one, other) || strings.Contains(string(one[0]), ".") {
 		t.Errorf("senders: %q, %q of the same address, %q of another", one, same, other)
 	}
-}
-
-func TestAQueuedDeliveryIsTriedFiveTimes(t *testing.T) {
-	q := newQueued(t)
-	r := newReceiver(t, func(int) int { return http.StatusInternalServerError })
-	other := newReceiver(t, ok)
-	id := at(t, q.begin("echo", "m1", "hi", config(r)).body, "result", "task", "id")
-	if got := q.rpc("/v/echo", "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"other","url":%q}`, id, other.URL)); at(t, got.body, "error") != "" {
-		t.Fatal(got.body)
-	}
-	q.work(1)
-	q.notify(1)
-	// The first event, then the end; the other one was set when the task had begun, and
-	// finds it ended.
-	if n, m := len(r.shapes()), other.shapes(); n != 10 || !slices.Equal(m, []string{"task COMPLETED"}) {
-		t.Errorf("%d deliveries to one that fails and %v beside, want 10 and one", n, m)
-	}
-	var last int64
-	for i, want := range []int64{0, 1, 5, 25, 125, 0, 1, 5, 25, 125} {
-		at := r.signedAt(t, i)
-		if wait := at - last; i > 0 && (wait < want || wait > want+3) {
-			t.Errorf("try %d came after %d s, want %d", i+1, wait, want)
-		}
-		last = at
-	}
-}
-
-// signedAt is the time in the signature of a delivery, by the host's clock.
-func (r *receiver) signedAt(t *testing.T, n int) int64 {
-	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	protected, _, _ := strings.Cut(r.got[n].header.Get(push.SignatureHeader), "..")
-	header, err := base64.RawURLEncoding.DecodeString(protected)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seconds, err := strconv.ParseInt(at(t, string(header), "iat"), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return seconds
 }
 
 // While a turn runs its events are looked for; its end, and the next turn, bring notices
@@ -318,7 +266,7 @@ func (r *receiver) signedAt(t *testing.T, n int) int64 {
 func TestQueuedNoticesFollowATaskOverItsTurns(t *testing.T) {
 	q := newQueued(t)
 	q.create("sut", "conformance")
-	r := newReceiver(t, ok)
+	r := newReceiver(t)
 	id := at(t, q.begin("sut", "tck-input-required-1", "one", config(r)).body, "result", "task", "id")
 	q.notify(1)
 	if got := r.shapes(); len(got) != 1 || got[0] != "task SUBMITTED" {
@@ -331,7 +279,7 @@ func TestQueuedNoticesFollowATaskOverItsTurns(t *testing.T) {
 		t.Errorf("after the first turn (-want +got):\n%s", diff)
 	}
 	// The next one brings another configuration, which gets what comes.
-	second := newReceiver(t, ok)
+	second := newReceiver(t)
 	q.rpc("/v/sut", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"m2","taskId":%q,"role":"ROLE_USER","parts":[{"text":"two"}]},"configuration":{%s}}`, id, config(second)))
 	q.notify(1)
 	more := []string{"statusUpdate WORKING", "statusUpdate COMPLETED"}
@@ -346,7 +294,7 @@ func TestQueuedNoticesFollowATaskOverItsTurns(t *testing.T) {
 // A message is queued once its envelope is verified, and refused if it cannot be.
 func TestWhatIsNotAcceptedIsNotQueued(t *testing.T) {
 	q := newQueued(t)
-	r := newReceiver(t, ok)
+	r := newReceiver(t)
 	s := q.signer()
 	forged := strings.Replace(params1(s.envelope(q.echo.ID, 1, [32]byte{}, "hi", "m1", ""), ""), `"hi"`, `"ho"`, 1)
 	if got := q.rpc("/v/echo", "SendMessage", strings.TrimSuffix(forged, "}")+`,"configuration":{"returnImmediately":true,`+config(r)+`}}`); got.status != http.StatusUnauthorized {

@@ -73,9 +73,7 @@ func TestAResponseIsTheVacantsAnswer(t *testing.T) {
 			t.Errorf("%s: the events are %s, of %q", path, names, text)
 		}
 		var last struct{ Response json.RawMessage }
-		if err := json.Unmarshal([]byte(all[len(all)-1].data), &last); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(all[len(all)-1].data), &last))
 		whole("the last event", string(last.Response))
 		if at(t, all[0].data, "response", "id") != at(t, string(last.Response), "id") || at(t, all[2].data, "item", "id") != at(t, string(last.Response), "output", 0, "id") {
 			t.Errorf("%s: the ids change: %s", path, stream.body)

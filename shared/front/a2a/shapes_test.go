@@ -46,16 +46,10 @@ func TestAnswersHaveTheMembersOfTheirShapes(t *testing.T) {
 			continue
 		}
 		again, err := json.Marshal(tt.shape)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got, want any
-		if err := json.Unmarshal(again, &got); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(tt.written, &want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(again, &got))
+		must(t, json.Unmarshal(tt.written, &want))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-written +shape):\n%s", name, diff)
 		}
@@ -68,9 +62,7 @@ func TestAnswersHaveTheMembersOfTheirShapes(t *testing.T) {
 			Push: &a2a.PushConfig{ID: "p", URL: "https://a.example", Token: "t", Authentication: &a2a.Authentication{Scheme: "Bearer", Credentials: "c"}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	push.Dialect = uint8(a2awire.V1)
 	want := a2awire.SendRequest{
 		Message: task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: "hi"}}}, HistoryLength: new(3), Immediately: true, Push: &push, OutputModes: []string{"text"},

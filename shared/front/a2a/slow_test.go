@@ -2,7 +2,6 @@ package a2a_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/await"
-	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	signedpath "github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -99,9 +97,7 @@ func slowWorld(t *testing.T) (*world, *thinker, vacants.Record) {
 func (w *world) slow(name string, work time.Duration) vacants.Record {
 	w.t.Helper()
 	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Thinks", Substrate: "thinker", Work: work})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return r
 }
 
@@ -165,7 +161,9 @@ func TestASlowAnswerOutlastsTheServersLimits(t *testing.T) {
 	w.serveAs(func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond })
 	for _, ask := range []func() answer{
 		func() answer { return w.do("POST", "/v/slow/text", "hi", "Content-Type: text/plain") },
+		func() answer { return w.do("POST", "/v/slow/text", "hi", "Accept: text/event-stream") },
 		func() answer { return w.rpc("/v/slow", "SendMessage", message("hi", ""), "A2A-Version: 1.0") },
+		func() answer { return w.rpc("/v/slow", "SendStreamingMessage", message("hi", ""), "A2A-Version: 1.0") },
 	} {
 		got := make(chan answer, 1)
 		go func() { got <- ask() }()
@@ -225,67 +223,6 @@ func TestASlowSignedCallIsPendingUntilItsAnswer(t *testing.T) {
 	}
 }
 
-// A call of a quick vacant, and of one whose time is short, is answered at once, as before.
-func TestQuickVacantsAnswerAtOnce(t *testing.T) {
-	w, s, _ := slowWorld(t)
-	brief := w.slow("brief", 10*time.Second)
-	got := make(chan answer, 1)
-	go func() { got <- w.send(w.signer().envelope(brief.ID, 1, identity.Hash{}, "hi", "", "")) }()
-	if limit := await.Receive(t, "the agent is asked", s.limits); limit > 10*time.Second || limit < time.Second {
-		t.Errorf("the turn has %s", limit)
-	}
-	s.release <- true
-	if a := await.Receive(t, "the call returns", got); a.status != http.StatusOK || !strings.Contains(a.body, "thought") {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if a := w.send(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "", "")); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-}
-
-// A client that goes away during a turn stops nothing: the task is there, and the turn ran once.
-func TestASlowTurnGoesOnWithoutItsClient(t *testing.T) {
-	w, s, slow := slowWorld(t)
-	acme := w.signer()
-	ask := func(ctx context.Context) (int, error) {
-		e := acme.envelope(slow.ID, 1, identity.Hash{}, "hi", "m1", "c1")
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":%s}`, params1(e, ""))
-		q, err := http.NewRequestWithContext(ctx, "POST", w.http.URL+"/v/slow", strings.NewReader(body))
-		if err != nil {
-			return 0, err
-		}
-		q.Header.Set("Content-Type", "application/json")
-		q.Header.Set("A2A-Version", "1.0")
-		r, err := http.DefaultClient.Do(q)
-		if err == nil {
-			r.Body.Close()
-			return r.StatusCode, nil
-		}
-		return 0, err
-	}
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	if _, err := ask(gone); err == nil || s.turns.Load() != 0 { // before the accept
-		t.Errorf("%v, %d turns", err, s.turns.Load())
-	}
-	ctx, leave := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() { _, err := ask(ctx); left <- err }()
-	await.Receive(t, "the agent is asked", s.limits)
-	leave()
-	if err := await.Receive(t, "the agent learns of the cancel", left); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	close(s.release)
-	await.Until(t, "the turn has ended", func() bool {
-		_, a, err := w.server.Calls.Answered(t.Context(), call.Pair{Caller: acme.key.ID(), Vacant: slow.ID}, 1)
-		return err == nil && a != nil
-	})
-	if n := s.turns.Load(); n != 1 {
-		t.Errorf("%d turns ran", n)
-	}
-}
-
 // A signed message of a slow vacant that is sent again has the task of the first, while its turn runs and after it,
 // whatever task it names, because the signature does not cover the name.
 func TestASlowSignedMessageSentAgainHasItsTask(t *testing.T) {
@@ -325,9 +262,8 @@ func TestASlowTurnOutlivesAShorterSetting(t *testing.T) {
 	w.send(e)
 	await.Receive(t, "the agent is asked", s.limits)
 	brief := 10 * time.Second
-	if _, err := w.server.Vacants.Update(t.Context(), slow.ID, vacants.Changes{Work: &brief}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.server.Vacants.Update(t.Context(), slow.ID, vacants.Changes{Work: &brief})
+	must(t, err)
 	w.skip.Store(int64(time.Minute)) // longer than the new setting
 	if got := w.send(e); at(t, got.body, "state") != "pending" {
 		t.Errorf("after a minute: %d %s", got.status, got.body)
@@ -370,9 +306,7 @@ func TestASlowTurnThatIsVoidLeavesItsPlace(t *testing.T) {
 			slow := q.slow("slow", 5*time.Minute)
 			places := func() int64 {
 				n, _, err := task.TurnDocs.Get(t.Context(), q.store, task.TurnDocs.Key(slow.ID.String()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return n
 			}
 			e := q.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
@@ -432,32 +366,6 @@ func TestAQueueThatHangsEndsWithTheRequest(t *testing.T) {
 	}
 }
 
-// A cancel and the end of a turn have one outcome, whoever is first.
-func TestASlowTurnIsCanceledOrAnswered(t *testing.T) {
-	w, s, _ := slowWorld(t)
-	for first := range 2 {
-		got := w.rpc("/v/slow", "SendMessage", strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"returnImmediately":true}}`, "A2A-Version: 1.0")
-		id := at(t, got.body, "result", "task", "id")
-		await.Receive(t, "the agent is asked", s.limits)
-		if first == 0 {
-			go func() { s.release <- true }()
-		}
-		canceled := w.rpc("/v/slow", "CancelTask", fmt.Sprintf(`{"id":%q}`, id), "A2A-Version: 1.0")
-		state := ""
-		await.Until(t, "the task has ended", func() bool {
-			state = at(t, w.rpc("/v/slow", "GetTask", fmt.Sprintf(`{"id":%q}`, id), "A2A-Version: 1.0").body, "result", "status", "state")
-			return state == "TASK_STATE_CANCELED" || state == "TASK_STATE_COMPLETED"
-		})
-		if ok := strings.Contains(canceled.body, "TASK_STATE_CANCELED"); ok != (state == "TASK_STATE_CANCELED") || first == 1 && !ok {
-			t.Errorf("canceled %s, and the task is %s", canceled.body, state)
-		}
-		select { // the one that the agent did not take
-		case <-s.release:
-		default:
-		}
-	}
-}
-
 // In processes that run only while they answer, the client of a slow vacant gets its task as it
 // is after a while, another process runs the turn, and a third one finds the answer.
 func TestASlowTurnRunsInAnotherProcess(t *testing.T) {
@@ -511,75 +419,28 @@ func TestTwoProcessesRunASlowTurnOnce(t *testing.T) {
 	}
 }
 
-// A turn that waits when its process ends is run by the next process.
-func TestASlowTurnThatWaitsOutlivesItsProcess(t *testing.T) {
-	s := newThinker()
-	w := openWorld(t, true, s.with)
-	slow := w.slow("slow", 5*time.Minute)
-	agents := w.server.OpenA2A() // which ends before it runs anything
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents)}.Public()
-	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
-	if got := w.send(e); at(t, got.body, "state") != "pending" {
-		t.Fatalf("%d %s", got.status, got.body)
-	}
-	next := w.another()
-	await.Receive(t, "the agent is asked", s.limits)
-	close(s.release)
-	await.Until(t, "the answer is there", func() bool { return at(t, next.send(e).body, "state") == "answered" })
-	if n := s.turns.Load(); n != 1 {
-		t.Errorf("%d turns ran", n)
-	}
-}
-
-// Turns that wait or run are bounded for each vacant; one more is refused, and told why.
-func TestSlowTurnsOfAVacantAreBounded(t *testing.T) {
-	w, s, slow := slowWorld(t)
-	defer close(s.release)
-	other := w.slow("other", 5*time.Minute)
-	from := w.signer()
-	var prev identity.Hash
-	for n := range task.MaxBackground + 1 {
-		e := from.envelope(slow.ID, int64(n+1), prev, "hi", "", "")
-		got := w.send(e)
-		if last := n == task.MaxBackground; last != (got.status == problem.TooMany.Row().Status) || !last && at(t, got.body, "state") != "pending" {
-			t.Fatalf("call %d: %d %s", n+1, got.status, got.body)
-		}
-		prev = e.Hash()
-	}
-	if got := w.send(from.envelope(other.ID, 1, identity.Hash{}, "hi", "", "")); at(t, got.body, "state") != "pending" {
-		t.Errorf("the first call of another vacant: %d %s", got.status, got.body)
-	}
-}
-
 // A composite does not ask a slow child that may take longer than is left, and asks it with
 // enough time.
 func TestADelegationCountsTheTimeOfASlowChild(t *testing.T) {
 	w, s, _ := slowWorld(t)
 	firm := w.create("firm", "echo")
 	clerk, _, err := w.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: "clerk"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	thinking, minutes, more := "thinker", 5*time.Minute, 10*time.Minute
-	if _, err := w.server.Vacants.Update(t.Context(), clerk.ID, vacants.Changes{Work: &minutes, Substrate: &thinking}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.server.Vacants.Update(t.Context(), clerk.ID, vacants.Changes{Work: &minutes, Substrate: &thinking})
+	must(t, err)
 	p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"clerk"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := w.server.Vacants.SetPlan(t.Context(), vacants.Operator(), firm.ID, p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, _, err = w.server.Vacants.SetPlan(t.Context(), vacants.Operator(), firm.ID, p)
+	must(t, err)
 	w.skip.Store(int64(2 * time.Second)) // records are cached for a second
 	got := w.send(w.signer().envelope(firm.ID, 1, identity.Hash{}, "hi", "", ""))
 	asked, err := w.store.Tip(t.Context(), call.Pair{Caller: firm.ID, Vacant: clerk.ID}.Requests())
 	if err != nil || got.status != problem.Deadline.Row().Status || asked.Position != 0 || s.turns.Load() != 0 {
 		t.Errorf("%d %s; %d calls of the child, %d turns, %v", got.status, got.body, asked.Position, s.turns.Load(), err)
 	}
-	if _, err := w.server.Vacants.Update(t.Context(), firm.ID, vacants.Changes{Work: &more}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.server.Vacants.Update(t.Context(), firm.ID, vacants.Changes{Work: &more})
+	must(t, err)
 	w.skip.Store(int64(4 * time.Second))
 	close(s.release)
 	if got := w.do("POST", "/v/firm/text", "hi", "Content-Type: text/plain"); got.body != "thought" {

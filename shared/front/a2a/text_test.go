@@ -160,37 +160,9 @@ func TestATextContinuesAContext(t *testing.T) {
 	if got := w.say(path+"?context="+name, "hello", w.other); got.body != "hello" {
 		t.Errorf("an account in a guest's context: %d %q", got.status, got.body)
 	}
-	shared := vacants.PlainShared
-	if _, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &shared}); err != nil {
-		t.Fatal(err)
-	}
+	w.setPlain(w.echo, vacants.PlainShared)
 	if got := w.say("/v/echo/text?context=all", "hi"); got.status != 200 || got.header.Get("Vacancy-Context") != "all" {
 		t.Errorf("plain shared: %d %q", got.status, got.body)
-	}
-}
-
-// deadlines notes the last read deadline of a connection.
-type deadlines struct {
-	*httptest.ResponseRecorder
-	last time.Time
-}
-
-func (d *deadlines) SetReadDeadline(at time.Time) error {
-	d.last = at
-	return nil
-}
-
-// An answer may take longer than a body may.
-func TestTheDeadlineOfABodyIsOverBeforeTheAnswer(t *testing.T) {
-	w := talking(t)
-	for _, accept := range []string{"", "text/event-stream"} {
-		d := &deadlines{ResponseRecorder: httptest.NewRecorder(), last: time.Now()}
-		r := httptest.NewRequest("POST", "/v/talker/text", strings.NewReader("hi"))
-		r.Header.Set("Accept", accept)
-		w.http.Config.Handler.ServeHTTP(d, r)
-		if d.Code != 200 || !d.last.IsZero() {
-			t.Errorf("%d %s with the deadline %v", d.Code, d.Body, d.last)
-		}
 	}
 }
 
@@ -283,14 +255,10 @@ func TestPiecesOfATextComeAsTheAgentSaysThem(t *testing.T) {
 	}).runs()
 	w.create("slow", "slow")
 	r, err := http.NewRequestWithContext(t.Context(), "POST", w.http.URL+"/v/slow/text", strings.NewReader("hi"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Accept", "text/event-stream")
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	s := bufio.NewScanner(resp.Body)
 	if !s.Scan() || s.Text() != "data: one" {
@@ -321,9 +289,8 @@ func TestRefusalsOfATextAreLines(t *testing.T) {
 	refused("a key of nobody", w.say("/v/echo/text", "hi", "Authorization: Bearer x"), 401, "Authorization: ")
 	off, on := vacants.PlainOff, vacants.PlainOpen
 	for _, set := range []*vacants.Plain{&off, &on} {
-		if _, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: set}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: set})
+		must(t, err)
 		if set == &off {
 			refused("plain off", w.say("/v/echo/text", "hi"), 403, "answers only signed calls; send one with vacancy call")
 		}
@@ -344,9 +311,7 @@ func TestRefusalsOfATextAreLines(t *testing.T) {
 		{423, "", func() error { _, err := w.server.Vacants.Pause(t.Context(), w.echo.ID); return err }},
 		{410, "", func() error { _, _, err := w.server.Vacants.Revoke(t.Context(), w.echo.ID, "lost"); return err }},
 	} {
-		if err := tt.do(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tt.do())
 		w.skip.Add(int64(2 * time.Second)) // the record is cached for a second
 		refused(strconv.Itoa(tt.status), w.say("/v/echo/text", "hi"), tt.status, tt.want)
 	}
@@ -357,29 +322,6 @@ func TestRefusalsOfATextAreLines(t *testing.T) {
 	if down.header.Get("Retry-After") == "" {
 		t.Errorf("a store that is away: %v", down.header)
 	}
-}
-
-// A price bounds a text as it bounds a message, and the refusal tells a caller how to pay.
-func TestATextIsPaid(t *testing.T) {
-	w := known(t)
-	w.setPrice(price.Price{Flat: 2000})
-	w.credit("acme", 20_000)
-	if got := w.say("/v/echo/text", "hi"); got.status != 402 || !strings.Contains(got.body, "the price is $0.002 a call") || strings.Count(got.body, "Authorization: Bearer KEY") != 1 || !strings.HasSuffix(got.body, "which the operator of this host makes\n") {
-		t.Errorf("without a key: %d %q", got.status, got.body)
-	}
-	if got := w.say("/v/echo/text", "hi", "Accept: text/event-stream"); got.status != 402 || strings.Count(got.body, "\n") != 1 {
-		t.Errorf("a stream without a key: %d %q", got.status, got.body)
-	}
-	if got := w.say("/v/echo/text", "hi", w.other); got.status != 402 || !strings.Contains(got.body, "does not cover a call") {
-		t.Errorf("an account without money: %d %q", got.status, got.body)
-	}
-	w.wantBalance("acme", 20_000)
-	for _, got := range []answer{w.say("/v/echo/text", "hi", w.acme), w.say("/v/echo/text", "hi", w.acme, "Accept: text/event-stream"), w.say("/v/echo/text?max_price=2000", "hi", w.acme)} {
-		if got.status != 200 {
-			t.Errorf("with a key: %d %q", got.status, got.body)
-		}
-	}
-	w.wantBalance("acme", 14_000)
 }
 
 // The header bounds the price at each address of a vacant.
@@ -398,6 +340,9 @@ func TestAHeaderBoundsThePriceEverywhere(t *testing.T) {
 		"stream": func(q string, h ...string) answer {
 			return w.do("POST", "/v/echo/message:stream"+q, withID("", "hi", "}"), append(h, w.acme)...)
 		},
+	}
+	ways["completion"] = func(q string, h ...string) answer {
+		return w.do("POST", "/v/echo"+completions+q, asking("hi", ""), append(h, w.acme)...)
 	}
 	for name, send := range ways {
 		if got := send("", "Vacancy-Max-Price: 1999"); !strings.Contains(got.body, "1999") && !strings.Contains(got.body, "0.001999") || strings.Contains(got.body, "echo from") {
@@ -423,31 +368,7 @@ func TestAHeaderBoundsThePriceEverywhere(t *testing.T) {
 			t.Errorf("%s, within the header: %d %s", name, got.status, got.body)
 		}
 	}
-	w.wantBalance("acme", 12_000)
-}
-
-// A page of another site may post a text without a preflight, so it is refused. The host's own
-// origin and programs are not.
-func TestPagesOfOtherSitesPostNoText(t *testing.T) {
-	w := talking(t)
-	for _, tt := range []struct {
-		header string
-		status int
-	}{
-		{"Origin: https://evil.example", 403},
-		{"Origin: null", 403},
-		{"Origin: ", 403},
-		{"Origin: https://127.0.0.1", 403},
-		{"Sec-Fetch-Site: cross-site", 403},
-		{"Sec-Fetch-Site: same-site", 403},
-		{"Sec-Fetch-Site: same-origin", 200},
-		{"Sec-Fetch-Site: none", 200},
-		{"Origin: " + w.http.URL, 200},
-	} {
-		if got := w.say("/v/talker/text", "hi", tt.header); got.status != tt.status || tt.status == 403 && got.body != "requests of a page of another site are refused here\n" {
-			t.Errorf("%s: %d %q, want %d", tt.header, got.status, got.body, tt.status)
-		}
-	}
+	w.wantBalance("acme", 10_000)
 }
 
 // Clients append a path to a base URL that ends with a slash.
@@ -499,5 +420,34 @@ func TestATextToAnUnknownVacantIsAnsweredLikeOneToAClosedChild(t *testing.T) {
 	}
 	if got := w.do("PUT", "/v/text", ""); got.status != 405 || !strings.HasPrefix(got.body, "{") {
 		t.Errorf("a refusal of a vacant named text: %d %s", got.status, got.body)
+	}
+}
+
+// deadlines notes the last read deadline of a connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.last = at
+	return nil
+}
+
+// An answer may take longer than a body may.
+func TestTheDeadlineOfABodyIsOverBeforeTheAnswer(t *testing.T) {
+	w := talking(t)
+	for _, tt := range []struct{ path, body, accept string }{
+		{"/v/talker/text", "hi", ""}, {"/v/talker/text", "hi", "text/event-stream"},
+		{"/v/talker", send(message("hi", "")), ""}, {"/v/talker" + completions, asking("hi", ""), ""},
+	} {
+		d := &deadlines{ResponseRecorder: httptest.NewRecorder(), last: time.Now()}
+		r := httptest.NewRequest("POST", tt.path, strings.NewReader(tt.body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", tt.accept)
+		w.http.Config.Handler.ServeHTTP(d, r)
+		if d.Code != 200 || !d.last.IsZero() {
+			t.Errorf("%s: %d %s with the deadline %v", tt.path, d.Code, d.Body, d.last)
+		}
 	}
 }

@@ -40,25 +40,18 @@ func TestAnIssuerIsRemovedInTheMiddleOfAStream(t *testing.T) {
 	login := tokenstest.New()
 	t.Cleanup(login.Close)
 	a, err := w.server.Billing.OpenAccount(t.Context(), "acme", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.credit("acme", money.Dollar)
 	i, err := w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Anybody: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": w.http.URL + "/v/" + w.echo.ID.String(), "exp": time.Now().Add(time.Hour).Unix()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	header := "Authorization: Bearer " + token
 	ended := make(chan answer)
 	go func() { ended <- w.rpc("/v/slow", "SendStreamingMessage", message("hi", ""), header) }()
 	await.Receive(t, "the agent is asked", begun)
-	if _, err := w.server.Billing.RemoveIssuer(t.Context(), i.ID); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.server.Billing.RemoveIssuer(t.Context(), i.ID)
+	must(t, err)
 	goOn <- true
 	if got := await.Receive(t, "the stream ends", ended); !strings.Contains(got.body, "TASK_STATE_COMPLETED") {
 		t.Errorf("the stream: %d %s", got.status, got.body)
@@ -77,17 +70,12 @@ func TestATokenIsGoodAtItsAddressOnly(t *testing.T) {
 	login := tokenstest.New()
 	t.Cleanup(login.Close)
 	a, err := w.server.Billing.OpenAccount(t.Context(), "acme", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Anybody: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, err = w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Anybody: true})
+	must(t, err)
 	token := func(aud string) string {
 		token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": aud, "exp": time.Now().Add(time.Hour).Unix()}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return "Authorization: Bearer " + token
 	}
 	base, clerk, id := w.http.URL, w.http.URL+"/v/clerk", w.echo.ID.String()
@@ -148,9 +136,7 @@ func TestTokensAtAnotherNameOfLoopback(t *testing.T) {
 	t.Cleanup(login.Close)
 	w.listIssuer(login.URL)
 	base, err := url.Parse(w.http.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for host, want := range map[string]string{
 		"localhost:" + base.Port(): "http://localhost:" + base.Port(), "[::1]:" + base.Port(): "http://[::1]:" + base.Port(),
 		// Another program on this machine, and names that may be anybody's.
@@ -163,9 +149,7 @@ func TestTokensAtAnotherNameOfLoopback(t *testing.T) {
 			}
 		}
 		token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": "http://" + host + "/v/echo", "exp": time.Now().Add(time.Hour).Unix()}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := w.rpc("/v/echo", "ListTasks", "{}", "Host: "+host, "Authorization: Bearer "+token)
 		if good := want == "http://"+host; (got.status == http.StatusOK) != good {
 			t.Errorf("a token for %s: %d %s, want it accepted: %t", host, got.status, got.body, good)
@@ -184,9 +168,7 @@ func (w *paying) listIssuer(issuer string) {
 	if err == nil {
 		_, err = w.server.Billing.AddIssuer(w.t.Context(), a.ID, issuer, billing.IssuerOptions{Cap: money.Dollar, Most: money.Dollar, Anybody: true, Listed: true})
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.skip.Add(int64(2 * time.Second)) // issuers are cached for a second
 }
 
@@ -259,9 +241,7 @@ func TestATokenOfAnotherScopeIsToldTheScope(t *testing.T) {
 	w.listIssuer(login.URL)
 	for scope, good := range map[string]bool{"read": false, "openid profile": false, "call openid": true} {
 		token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": w.http.URL + "/v/echo", "exp": time.Now().Add(time.Hour).Unix(), "scope": scope}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		header := "Authorization: Bearer " + token
 		for name, got := range map[string]answer{
 			"A2A":    w.rpc("/v/echo", "ListTasks", "{}", header),
@@ -285,14 +265,16 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 		{"/v/echo", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`}, {"/v/echo/tasks/x:cancel", ""}, {"/v/echo/tasks/x:subscribe", ""}, {"/v/echo/message:send", message("hi", "")},
 		{"/v/echo/text", "hi"}, {"/v/echo/v1/chat/completions", asking("hi", "")}, {"/v1/account/links", "{}"}, {"/v/echo/a2a/message/send", "{}"},
 	} {
-		for _, mark := range []string{"Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"} {
+		for _, mark := range []string{"Origin: https://evil.example", "Origin: null", "Origin: ", "Origin: https://127.0.0.1", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"} {
 			got := w.do("POST", tt.path, tt.body, mark, "Content-Type: text/plain")
 			if got.status != http.StatusForbidden || !strings.Contains(got.body, "requests of a page of another site are refused here") || got.header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("POST %s with %s: %d %v %s, want 403", tt.path, mark, got.status, got.header, got.body)
 			}
 		}
-		if got := w.do("POST", tt.path, tt.body, "Origin: "+w.http.URL, "Content-Type: text/plain"); got.status == http.StatusForbidden {
-			t.Errorf("POST %s by a page of the host: %d %s", tt.path, got.status, got.body)
+		for _, mark := range []string{"Origin: " + w.http.URL, "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"} {
+			if got := w.do("POST", tt.path, tt.body, mark, "Content-Type: text/plain"); got.status == http.StatusForbidden {
+				t.Errorf("POST %s with %s: %d %s", tt.path, mark, got.status, got.body)
+			}
 		}
 	}
 }

@@ -42,20 +42,15 @@ func (s sleepy) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substr
 func asks(t *testing.T, agent time.Duration, method string) (body string, took time.Duration) {
 	t.Helper()
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := serve.Config{
 		Store: memory.New(), Vault: vault, URL: "https://host.example", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"sleepy": func(string) (substrate.Substrate, error) { return sleepy(agent), nil }},
 	}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Vacants.Close()
-	if _, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "sleeper", Capability: "sleeps", Substrate: "sleepy"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = server.Vacants.Create(t.Context(), vacants.Spec{Name: "sleeper", Capability: "sleeps", Substrate: "sleepy"})
+	must(t, err)
 	q := httptest.NewRequest(http.MethodPost, "/v/sleeper", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+message("hi", "")+`}`))
 	q.Header.Set("Content-Type", "application/json")
 	out, began := httptest.NewRecorder(), time.Now()

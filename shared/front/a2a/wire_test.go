@@ -18,14 +18,10 @@ func TestAFollowerStaysWithATaskThatWaits(t *testing.T) {
 		first := w.sends("sut", "tck-input-required-1", "one", "")
 		id := at(t, first.body, "result", "task", "id")
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.http.URL+"/v/sut", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"id":%q}}`, method, id)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q.Header.Set("Content-Type", "application/json")
 		r, err := http.DefaultClient.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Body.Close()
 		lines := bufio.NewScanner(r.Body)
 		event := func() string {
@@ -105,9 +101,18 @@ func TestAnUnknownVacantIsToldInTheFormOfTheBinding(t *testing.T) {
 // Errors of HTTP have what A2A clients read beside what ours read.
 func TestErrorsOfHTTPHaveTheMemberOfTheirBinding(t *testing.T) {
 	w := newWorld(t)
+	w.rpc("/v/echo", "SendMessage", message("hi", "")) // keys are made
 	w.store.down.Store(true)
+	for name, got := range map[string]answer{
+		"stream":     w.rpc("/v/echo", "SendStreamingMessage", message("hi", "")),
+		"background": w.rpc("/v/echo", "SendMessage", strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"returnImmediately":true}}`),
+	} {
+		if got.status != 503 || at(t, got.body, "code") != "unavailable" || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
 	rpc := w.rpc("/v/echo", "SendMessage", message("hi", ""))
-	if rpc.status != 503 || at(t, rpc.body, "code") != problem.Unavailable.String() || at(t, rpc.body, "jsonrpc") != "2.0" || at(t, rpc.body, "id") != "1" ||
+	if rpc.status != 503 || rpc.header.Get("Retry-After") == "" || at(t, rpc.body, "code") != problem.Unavailable.String() || at(t, rpc.body, "jsonrpc") != "2.0" || at(t, rpc.body, "id") != "1" ||
 		at(t, rpc.body, "error", "code") != "-32000" || at(t, rpc.body, "error", "message") != at(t, rpc.body, "detail") || at(t, rpc.body, "error", "data", 0, "reason") != "UNAVAILABLE" {
 		t.Errorf("by JSON-RPC: %d %s", rpc.status, rpc.body)
 	}
@@ -146,8 +151,10 @@ func TestAnInvalidRequestWithoutAnIDIsAnswered(t *testing.T) {
 			t.Errorf("%s: %d %s, want code %s", body, got.status, got.body, code)
 		}
 	}
-	if got := w.do("POST", "/v/echo", `{"jsonrpc":"2.0","method":"GetTask","params":{"id":"x"}}`); got.status != 204 {
-		t.Errorf("a notification: %d %s", got.status, got.body)
+	for _, request := range []string{`"GetTask","params":{"id":"x"}`, `"SendMessage","params":` + message("hi", "")} {
+		if got := w.do("POST", "/v/echo", `{"jsonrpc":"2.0","method":`+request+`}`); got.status != 204 || got.body != "" {
+			t.Errorf("the notification %s: %d %s", request, got.status, got.body)
+		}
 	}
 }
 

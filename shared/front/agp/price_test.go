@@ -172,7 +172,7 @@ func TestWhatAVenueDidNotEarnIsGivenBack(t *testing.T) {
 		spent money.Amount
 		state string
 	}{
-		{"it expires", func(n *network, _ string) { n.Clock.Advance(2 * time.Hour); n.sweep() }, 0, "expired"},
+		{"it expires", func(n *network, _ string) { n.Clock.Advance(time.Hour); n.sweep() }, 0, "expired"},
 		{"it is cancelled before its venue hears", cancel, 0, "expired"},
 		{"it is cancelled while it is sent", func(n *network, id string) {
 			n.move(id, "dispatched")
@@ -203,8 +203,8 @@ func TestWhatAVenueDidNotEarnIsGivenBack(t *testing.T) {
 				n.sweep()
 			}
 		}, 0, "rejected"},
-		{"its venue rejects it", func(n *network, _ string) {
-			n.said = func(string) (string, error) { return `{"decision":"reject"}`, nil }
+		{"its venue rejects it, for a reason of the host's", func(n *network, _ string) {
+			n.said = func(string) (string, error) { return `{"decision":"reject","reason":"unreachable"}`, nil }
 			for range 3 {
 				n.sweep()
 			}

@@ -24,12 +24,12 @@ func TestAskTakesFilesOfAnAgentThatTakesThem(t *testing.T) {
 		c.Substrates[substrate.KindOllama] = func(string) (substrate.Substrate, error) { return w, nil }
 	})
 	for name, input := range map[string][]string{"viewer": {"image/png", "text/csv"}, "mind": nil} {
-		_, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Repeats", Agent: &definition.Agent{Provider: substrate.KindOllama, Model: "m", Input: input}})
-		w.must(err)
+		_, err := w.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Repeats", Agent: &definition.Agent{Provider: substrate.KindOllama, Model: "m", Input: input}})
+		w.Must(err)
 	}
 	for name, takes := range map[string]bool{"viewer": true, "mind": false} {
 		tools, err := w.connect("/v/"+name+"/mcp", "", nil).ListTools(t.Context(), nil)
-		w.must(err)
+		w.Must(err)
 		for _, one := range tools.Tools {
 			b, _ := json.Marshal(one.InputSchema)
 			if has := strings.Contains(string(b), `"enum":["image/png","text/csv"]`); has != (takes && one.Name == "ask") || strings.Contains(string(b), `"files"`) != has {
@@ -43,7 +43,7 @@ func TestAskTakesFilesOfAnAgentThatTakesThem(t *testing.T) {
 	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n"))
 	ask := func(name string, files ...any) (text string, isError bool) {
 		res, err := w.connect("/v/"+name+"/mcp", "", nil).CallTool(t.Context(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "see", "files": files}})
-		w.must(err)
+		w.Must(err)
 		return res.Content[0].(*sdk.TextContent).Text, res.IsError
 	}
 	text, isError := ask("viewer", file("image/png", png), file("text/csv", "YTti"))
@@ -73,16 +73,16 @@ func TestARepeatedQuestionWithAFileRunsOnce(t *testing.T) {
 		c.Substrates[substrate.KindOllama] = func(string) (substrate.Substrate, error) { return w, nil }
 	})
 	agent := definition.Agent{Provider: substrate.KindOllama, Model: "m", Input: []string{"image/png", "text/csv"}}
-	r, err := w.server.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Repeats", Agent: &agent})
-	w.must(err)
+	r, err := w.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Repeats", Agent: &agent})
+	w.Must(err)
 	key := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
 	ask := func(id string) called {
 		return w.callMeta("/v/viewer/mcp", "ask", `{"message":"see","files":[{"name":"a.png","mime_type":"image/png","data":"AAAA"}]}`, fmt.Sprintf(`{%q:%q}`, mcptool.MetaKey, id), key)
 	}
 	first := ask("k1")
 	agent.Input = []string{"text/csv"}
-	_, err = w.server.Vacants.Update(t.Context(), r.ID, vacants.Changes{Agent: &agent})
-	w.must(err)
+	_, err = w.Vacants.Update(t.Context(), r.ID, vacants.Changes{Agent: &agent})
+	w.Must(err)
 	if again := ask("k1"); first.Is || again.Is || again.Data["task"] == nil || again.Data["task"] != first.Data["task"] || w.turns.Load() != 1 {
 		t.Errorf("the answers are %s and %s after %d turns", first.text(), again.text(), w.turns.Load())
 	}

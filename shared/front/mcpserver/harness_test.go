@@ -1,16 +1,14 @@
 package mcpserver_test
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,30 +22,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/protocol"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // world is a host with accounts and one vacant, echo, and what tests add.
 type world struct {
-	testing.TB
-	server *serve.Server
-	agents *serve.A2A
-	store  *flaky
-	http   *httptest.Server
-	echo   vacants.Record
-	skip   atomic.Int64 // nanoseconds by which the host's clock is ahead
-	turns  atomic.Int64 // of the mock
-	gate   chan string  // pieces of the answer of the vacant slow
-
-	answerTime time.Duration
+	*memhost.Host
+	store *flaky
+	http  *httptest.Server
+	echo  vacants.Record
+	skip  atomic.Int64 // nanoseconds by which the host's clock is ahead
+	turns atomic.Int64 // of the mock
+	gate  chan string  // pieces of the answer of the vacant slow
 }
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.skip.Load())) }
@@ -117,62 +110,36 @@ func newWorld(t testing.TB, changes ...func(*serve.Config)) *world {
 // newWorldWithin is newWorld with a time for responses.
 func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*serve.Config)) *world {
 	t.Helper()
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	w := &world{TB: t, store: &flaky{Store: memory.New()}, gate: make(chan string), answerTime: answerTime}
-	w.must(err)
-	w.http = httptest.NewUnstartedServer(nil)
-	c := serve.Config{
-		Store: serve.NewChangeNotifier(w.store), Vault: vault, AllowLoopback: true, OwnMachine: true, URL: "http://" + w.http.Listener.Addr().String(),
-		Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: rand.Reader, Charges: true, HoldsIdentity: true,
-		Substrates: substrate.Kinds{
+	w := &world{store: &flaky{Store: memory.New()}, http: httptest.NewUnstartedServer(nil), gate: make(chan string)}
+	w.Host = memhost.Open(t, append([]func(*serve.Config){func(c *serve.Config) {
+		c.Store, c.AllowLoopback, c.OwnMachine, c.URL, c.Now = w.store, true, true, "http://"+w.http.Listener.Addr().String(), w.now
+		c.Substrates = substrate.Kinds{
 			substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil },
 			"slow":             func(string) (substrate.Substrate, error) { return slow{w.gate}, nil },
-		},
-	}
-	for _, change := range changes {
-		change(&c)
-	}
-	w.server, err = c.Open()
-	w.must(err)
-	index, err := bleve.Open(t.TempDir())
-	w.must(err)
-	t.Cleanup(func() { index.Close() })
-	w.agents = w.server.OpenA2A()
-	accounts := w.server.AccountHandler(nil)
-	w.agents.Find, w.agents.Receipts = w.server.OpenSearch(index).Find, accounts
-	protocols := handlers.Open(w.agents)
-	if w.answerTime != 0 {
+		}
+	}}, changes...)...)
+	w.Serve()
+	accounts := w.AccountHandler(nil)
+	w.Agents.Receipts = accounts
+	protocols := handlers.Open(w.Agents)
+	if answerTime != 0 {
 		servers := mcpserver.Config{
-			Agents: w.agents.Agents, Card: w.agents.Cards.Card, Search: w.server.SearchHandler(w.agents.Find), Published: w.server.IsPublished, Receipts: accounts,
-			AnswerTime: w.answerTime,
+			Agents: w.Agents.Agents, Card: w.Agents.Cards.Card, Search: w.SearchHandler(w.Agents.Find), Published: w.IsPublished, Receipts: accounts, AnswerTime: answerTime,
 		}
 		protocols = append([]plain.Protocol{{Protocol: &protocol.MCP, Serve: mcpserver.Handler(servers)}}, protocols...)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: w.agents.Agents, Protocols: protocols, Account: accounts, Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Agents: w.Agents.Agents, Protocols: protocols, Account: accounts, Resource: w.ResourceHandler(), Login: w.Login(), Pages: w.Pages()}.Public()
 	w.http.Start()
-	ctx, end := context.WithCancel(context.Background())
-	ended := make(chan bool)
-	go func() { defer close(ended); w.agents.Run(ctx) }()
-	t.Cleanup(func() { end(); <-ended; w.http.Close() })
+	t.Cleanup(w.http.Close)
+	w.Work()
 	w.echo = w.create(vacants.Spec{Name: "echo", Substrate: "echo"})
 	return w
 }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 func (w *world) create(s vacants.Spec) vacants.Record {
 	w.Helper()
-	if s.Capability == "" {
-		s.Capability = "Repeats"
-	}
-	r, err := w.server.Vacants.Create(w.Context(), s)
-	w.must(err)
-	return r
+	s.Capability = cmp.Or(s.Capability, "Repeats")
+	return w.Create(s)
 }
 
 // mind makes a vacant that remembers, and answers with everything it was told.
@@ -183,23 +150,19 @@ func (w *world) mind(name string) vacants.Record {
 // key is a key of a tenant with ten dollars.
 func (w *world) key(tenant string, o billing.KeyOptions) string {
 	w.Helper()
-	a, err := w.server.Billing.Find(w.Context(), tenant)
+	a, err := w.Billing.Find(w.Context(), tenant)
 	if problem.Is(err, problem.NotFound) {
-		a, err = w.server.Billing.OpenAccount(w.Context(), tenant, 1)
-		w.must(err)
-		_, _, err = w.server.Billing.Credit(w.Context(), a.ID, 10*money.Dollar, "first", "")
+		a, err = w.Account(tenant, 10*money.Dollar), nil
 	}
-	w.must(err)
-	_, secret, err := w.server.Billing.MakeKey(w.Context(), a.ID, o)
-	w.must(err)
-	return secret
+	w.Must(err)
+	return w.Key(a, o)
 }
 
 // publish publishes a vacant, and lets caches forget it.
 func (w *world) publish(r vacants.Record) {
 	w.Helper()
-	_, _, err := w.server.Vacants.Publish(w.Context(), r.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
-	w.must(err)
+	_, _, err := w.Vacants.Publish(w.Context(), r.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
+	w.Must(err)
 	w.skip.Add(int64(2 * time.Second))
 }
 
@@ -219,7 +182,7 @@ const (
 func (w *world) do(method, path, body string, headers ...string) answer {
 	w.Helper()
 	q, err := http.NewRequestWithContext(w.Context(), method, w.http.URL+path, strings.NewReader(body))
-	w.must(err)
+	w.Must(err)
 	if body != "" {
 		q.Header.Set("Content-Type", "application/json")
 	}
@@ -231,10 +194,10 @@ func (w *world) do(method, path, body string, headers ...string) answer {
 		q.Header.Set(name, value)
 	}
 	r, err := http.DefaultClient.Do(q)
-	w.must(err)
+	w.Must(err)
 	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
-	w.must(err)
+	w.Must(err)
 	return answer{r.StatusCode, r.Header, string(b)}
 }
 
@@ -280,7 +243,7 @@ func (w *world) connect(path, key string, o *sdk.ClientOptions) *sdk.ClientSessi
 	w.Helper()
 	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o)
 	s, err := c.Connect(w.Context(), &sdk.StreamableClientTransport{Endpoint: w.http.URL + path, HTTPClient: &http.Client{Transport: bearer(key)}}, nil)
-	w.must(err)
+	w.Must(err)
 	w.Cleanup(func() { s.Close() })
 	return s
 }

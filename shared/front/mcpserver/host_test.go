@@ -21,7 +21,7 @@ func TestTheHostsServerFindsAndAsks(t *testing.T) {
 		t.Errorf("the server is %+v", about)
 	}
 	tools, err := s.ListTools(t.Context(), nil)
-	w.must(err)
+	w.Must(err)
 	var names []string
 	for _, one := range tools.Tools {
 		names = append(names, one.Name)
@@ -32,7 +32,7 @@ func TestTheHostsServerFindsAndAsks(t *testing.T) {
 	call := func(tool string, arguments map[string]any) (map[string]any, *sdk.CallToolResult) {
 		t.Helper()
 		got, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
-		w.must(err)
+		w.Must(err)
 		return got.StructuredContent.(map[string]any), got
 	}
 	found, _ := call("search_agents", map[string]any{"query": "translate"})

@@ -25,8 +25,8 @@ const flat = money.Dollar / 100
 func priced(t *testing.T, changes ...func(*serve.Config)) *world {
 	w := newWorld(t, changes...)
 	shop := w.mind("shop")
-	_, err := w.server.Vacants.SetPrice(t.Context(), shop.ID, price.Price{Flat: flat})
-	w.must(err)
+	_, err := w.Vacants.SetPrice(t.Context(), shop.ID, price.Price{Flat: flat})
+	w.Must(err)
 	w.skip.Add(int64(2 * time.Second))
 	return w
 }
@@ -72,17 +72,17 @@ func TestTheAccountOfAKeyPays(t *testing.T) {
 // other refusal is a result.
 func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 	w := priced(t, func(c *serve.Config) { c.Tokens = tokens.ForBilling })
-	shop, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
-	w.must(err)
+	shop, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
+	w.Must(err)
 	w.publish(shop)
 	w.mind("free")
 	plainOff := w.mind("plainoff")
-	_, err = w.server.Vacants.SetPrice(t.Context(), plainOff.ID, price.Price{Flat: flat})
-	w.must(err)
+	_, err = w.Vacants.SetPrice(t.Context(), plainOff.ID, price.Price{Flat: flat})
+	w.Must(err)
 	w.publish(plainOff)
 	off := vacants.PlainOff
-	_, err = w.server.Vacants.Update(t.Context(), plainOff.ID, vacants.Changes{Plain: &off})
-	w.must(err)
+	_, err = w.Vacants.Update(t.Context(), plainOff.ID, vacants.Changes{Plain: &off})
+	w.Must(err)
 	w.skip.Add(int64(2 * time.Second))
 	body := func(tool, arguments, meta string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, arguments, meta)
@@ -136,10 +136,10 @@ func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 		}
 	}
 	check("without an issuer", false)
-	a, err := w.server.Billing.OpenAccount(t.Context(), "login", 1)
-	w.must(err)
-	_, err = w.server.Billing.AddIssuer(t.Context(), a.ID, "http://127.0.0.1:9", billing.IssuerOptions{Cap: flat, Most: flat, Anybody: true, Listed: true})
-	w.must(err)
+	a, err := w.Billing.OpenAccount(t.Context(), "login", 1)
+	w.Must(err)
+	_, err = w.Billing.AddIssuer(t.Context(), a.ID, "http://127.0.0.1:9", billing.IssuerOptions{Cap: flat, Most: flat, Anybody: true, Listed: true})
+	w.Must(err)
 	check("with an issuer", true)
 	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Cap: flat - 1})
 	for _, meta := range []string{whole, progress} {
@@ -214,33 +214,10 @@ func TestTheSignedAnswerIsInTheMetadata(t *testing.T) {
 	w := newWorld(t)
 	got := w.call("/v/echo/mcp", "ask", `{"message":"hi"}`)
 	raw, err := json.Marshal(got.Meta["io.github.vacancy-host/envelope"])
-	w.must(err)
+	w.Must(err)
 	e, err := envelope.DecodeMessage(raw)
-	w.must(err)
+	w.Must(err)
 	if _, ok := e.Verify(); e.From != w.echo.ID || !ok || e.Payload.Text() != got.text() {
 		t.Errorf("%s does not verify: %+v", raw, e)
-	}
-}
-
-// Two clients that continue one conversation are answered one after the other.
-func TestTwoClientsOfOneGuest(t *testing.T) {
-	w := newWorld(t)
-	w.mind("mind")
-	context := w.call("/v/mind/mcp", "ask", `{"message":"a"}`).Data["context"]
-	var all sync.WaitGroup
-	answers := make([]called, 6)
-	for i := range answers {
-		all.Go(func() {
-			answers[i] = w.call("/v/mind/mcp", "ask", fmt.Sprintf(`{"message":"b","context":%q}`, context))
-		})
-	}
-	all.Wait()
-	for _, got := range answers {
-		if got.Is || got.Data["context"] != context {
-			t.Errorf("%s %v", got.text(), got.Data)
-		}
-	}
-	if n := w.turns.Load(); n != 7 {
-		t.Errorf("%d turns, want 7", n)
 	}
 }

@@ -181,8 +181,8 @@ func TestTheRelayStopsWhatNobodyWaitsFor(t *testing.T) {
 func TestTheRelayAnswersBadInputAndBadHosts(t *testing.T) {
 	w := newWorld(t)
 	paid := w.create(vacants.Spec{Name: "paid", Substrate: "echo"})
-	_, err := w.server.Vacants.SetPrice(t.Context(), paid.ID, price.Price{Flat: 2000})
-	w.must(err)
+	_, err := w.Vacants.SetPrice(t.Context(), paid.ID, price.Price{Flat: 2000})
+	w.Must(err)
 	for _, tt := range []struct{ name, url, key, line, id, want string }{
 		{"no JSON", "/v/echo/mcp", "", `{"jsonrpc":`, "", "the message does not decode"},
 		{"a member twice", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, "", "id: expected the key once"},

@@ -23,7 +23,7 @@ func (w *world) signed(key *identity.Key, to identity.ID, seq int64, prev identi
 	id := fmt.Sprintf("m%d", seq)
 	e := &envelope.Envelope{From: key.ID(), To: to, Seq: seq, Prev: prev, Time: w.now().UTC().Truncate(time.Microsecond), IdempotencyKey: id, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}, MessageID: &id}}
 	_, err := e.Sign(w.Context(), key)
-	w.must(err)
+	w.Must(err)
 	return string(envelope.AppendRequest(nil, json.RawMessage(`1`), e)), e.Hash()
 }
 
@@ -31,10 +31,10 @@ func (w *world) signed(key *identity.Key, to identity.ID, seq int64, prev identi
 func TestTheSeedsTools(t *testing.T) {
 	w := newWorld(t)
 	key, err := identity.NewKey(rand.Reader)
-	w.must(err)
+	w.Must(err)
 	var d map[string]any
 	described := w.call("/v/echo/mcp", "vacant_describe", `{}`)
-	w.must(json.Unmarshal([]byte(described.text()), &d))
+	w.Must(json.Unmarshal([]byte(described.text()), &d))
 	if d["vacant_id"] != w.echo.ID.String() || d["capability_text"] != "Repeats" || d["halo_version"] != float64(1) || !strings.HasSuffix(d["endpoint"].(string), "/a2a/message/send") || len(d) != 4 {
 		t.Errorf("vacant_describe: %s", described.text())
 	}
@@ -42,19 +42,19 @@ func TestTheSeedsTools(t *testing.T) {
 	isSigned := func(message []byte) {
 		t.Helper()
 		e, err := envelope.DecodeMessage(message)
-		w.must(err)
+		w.Must(err)
 		if _, ok := e.Verify(); !ok || e.From != w.echo.ID || e.To != key.ID() {
 			t.Errorf("the answer does not verify: %s", message)
 		}
 	}
 	got := w.call("/v/echo/mcp", "vacant_call", `{"envelope":`+first+`}`)
 	var r struct{ Message json.RawMessage }
-	w.must(json.Unmarshal([]byte(got.text()), &r))
+	w.Must(json.Unmarshal([]byte(got.text()), &r))
 	isSigned(r.Message)
 	// The same bytes, here as a text, are refused with the answer of before, as on the signed path.
 	again := w.call("/v/echo/mcp", "vacant_call", fmt.Sprintf(`{"envelope":%q}`, first))
 	reply, err := json.Marshal(again.Data["reply"])
-	w.must(err)
+	w.Must(err)
 	if isSigned(reply); again.Data["code"] != "replay" || again.Data["state"] != "answered" {
 		t.Errorf("a resend: %s %v", again.text(), again.Data)
 	}
@@ -67,8 +67,8 @@ func TestTheSeedsTools(t *testing.T) {
 	gap, _ := w.signed(key, w.echo.ID, 9, hash)
 	forged := strings.Replace(gap, `"text":"hi"`, `"text":"ho"`, 1)
 	asleep := w.create(vacants.Spec{Name: "asleep", Substrate: "echo"})
-	_, err = w.server.Vacants.Pause(t.Context(), asleep.ID)
-	w.must(err)
+	_, err = w.Vacants.Pause(t.Context(), asleep.ID)
+	w.Must(err)
 	toSleeper, _ := w.signed(key, asleep.ID, 1, identity.Hash{})
 	for name, tt := range map[string]struct {
 		path, arguments, text, code string
@@ -95,14 +95,14 @@ func TestTheSeedsTools(t *testing.T) {
 // The account of the key that comes with a signed call pays for it, and no other account does.
 func TestTheAccountOfAKeyPaysForASignedCall(t *testing.T) {
 	w := priced(t)
-	shop, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
-	w.must(err)
+	shop, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
+	w.Must(err)
 	keys := map[string]string{"acme": w.key("acme", billing.KeyOptions{}), "other": w.key("other", billing.KeyOptions{})}
 	balance := func(tenant string) money.Amount {
-		a, err := w.server.Billing.Find(t.Context(), tenant)
-		w.must(err)
-		b, err := w.server.Billing.Balance(t.Context(), &a)
-		w.must(err)
+		a, err := w.Billing.Find(t.Context(), tenant)
+		w.Must(err)
+		b, err := w.Billing.Balance(t.Context(), &a)
+		w.Must(err)
 		return b
 	}
 	for _, tt := range []struct {
@@ -114,7 +114,7 @@ func TestTheAccountOfAKeyPaysForASignedCall(t *testing.T) {
 		{"other", "", 10*money.Dollar - flat, 10*money.Dollar - flat},
 	} {
 		signer, err := identity.NewKey(rand.Reader)
-		w.must(err)
+		w.Must(err)
 		first, _ := w.signed(signer, shop.ID, 1, identity.Hash{})
 		var headers []string
 		if key := keys[tt.payer]; key != "" {
@@ -159,9 +159,9 @@ func TestResourcesAreNamedByTheID(t *testing.T) {
 	var halo struct {
 		Blob string `json:"capability_card_blob_hex"`
 	}
-	w.must(json.Unmarshal([]byte(read(at+"/halo")), &halo))
+	w.Must(json.Unmarshal([]byte(read(at+"/halo")), &halo))
 	blob, err := hex.DecodeString(halo.Blob)
-	w.must(err)
+	w.Must(err)
 	if c, err := card.Parse(blob); err != nil || !c.Verify() || c.VacantID != w.echo.ID {
 		t.Errorf("the halo is %+v, %v", c, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,36 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
-
-// A client that wants progress gets the pieces before the answer is whole, in both eras of the stock
-// client, and the same result.
-func TestPiecesComeAsProgress(t *testing.T) {
-	w := newWorld(t)
-	w.create(vacants.Spec{Name: "slow", Substrate: "slow"})
-	var mu sync.Mutex
-	var pieces []string
-	came := make(chan bool)
-	s := w.connect("/v/slow/mcp", "", &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
-		mu.Lock()
-		pieces = append(pieces, r.Params.Message)
-		mu.Unlock()
-		came <- true
-	}})
-	go func() {
-		w.gate <- "one "
-		<-came
-		w.gate <- "two"
-		<-came
-		close(w.gate)
-	}()
-	p := &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "hi"}}
-	p.SetProgressToken("t")
-	got, err := s.CallTool(t.Context(), p)
-	w.must(err)
-	if text := got.Content[0].(*sdk.TextContent).Text; got.IsError || text != "one two" || !slices.Equal(pieces, []string{"one ", "two"}) {
-		t.Errorf("%q in the pieces %q", text, pieces)
-	}
-}
 
 // An answer that takes longer than a response may is fetched later, or stopped.
 func TestASlowAnswerIsFetchedLater(t *testing.T) {
@@ -168,7 +137,7 @@ func TestStreamsAtTheHostsServerAreCounted(t *testing.T) {
 	var sent struct {
 		Result struct{ Task struct{ ID string } }
 	}
-	w.must(json.Unmarshal([]byte(first.body), &sent))
+	w.Must(json.Unmarshal([]byte(first.body), &sent))
 	follow := body("get_task", fmt.Sprintf(`{"agent":"slow","task":%q,"wait":20}`, sent.Result.Task.ID))
 	answers := make(chan answer, most+4)
 	for range most + 4 {
@@ -198,7 +167,7 @@ func TestASignedCallOfASlowVacantIsPending(t *testing.T) {
 	w := newWorld(t)
 	slow := w.create(vacants.Spec{Name: "slow", Substrate: "slow", Work: 5 * time.Minute})
 	key, err := identity.NewKey(rand.Reader)
-	w.must(err)
+	w.Must(err)
 	envelope, _ := w.signed(key, slow.ID, 1, identity.Hash{})
 	arguments := `{"envelope":` + envelope + `}`
 	for range 2 {

@@ -208,15 +208,15 @@ func TestAQuestionIsAnsweredInTheFormThatTheClientAccepts(t *testing.T) {
 func TestUnknownVacantsHaveOneAnswer(t *testing.T) {
 	w := newWorld(t)
 	boss := w.create(vacants.Spec{Name: "boss", Substrate: "echo"})
-	_, _, err := w.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "kid", Capability: "helps", Substrate: "echo"})
-	w.must(err)
+	_, _, err := w.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "kid", Capability: "helps", Substrate: "echo"})
+	w.Must(err)
 	gone := w.create(vacants.Spec{Name: "gone", Substrate: "echo"})
 	for _, step := range []func() error{
-		func() error { _, err := w.server.Vacants.Sink(t.Context(), gone.ID); return err },
-		func() error { _, err := w.server.Vacants.Archive(t.Context(), gone.ID); return err },
-		func() error { _, err := w.server.Vacants.Delete(t.Context(), gone.ID); return err },
+		func() error { _, err := w.Vacants.Sink(t.Context(), gone.ID); return err },
+		func() error { _, err := w.Vacants.Archive(t.Context(), gone.ID); return err },
+		func() error { _, err := w.Vacants.Delete(t.Context(), gone.ID); return err },
 	} {
-		w.must(step())
+		w.Must(step())
 	}
 	want := w.do("POST", "/v/nobody/mcp", initialize, accepts)
 	if want.status != 404 || !strings.Contains(want.body, `"code":-32000`) {
@@ -260,8 +260,8 @@ func TestABadKeyIs401AndAKeyWithoutTheScope403(t *testing.T) {
 func TestAVacantForOnlySignedCallsListsNoAsk(t *testing.T) {
 	w := newWorld(t)
 	off := vacants.PlainOff
-	_, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off})
-	w.must(err)
+	_, err := w.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off})
+	w.Must(err)
 	got := w.rpc("/v/echo/mcp", "tools/list", `{}`)
 	if strings.Contains(got.body, `"ask"`) || strings.Contains(got.body, "_task") || !strings.Contains(got.body, `"vacant_call"`) {
 		t.Errorf("the tools are %s", got.body)

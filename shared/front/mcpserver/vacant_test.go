@@ -20,7 +20,7 @@ func TestAStockClientAsksAVacant(t *testing.T) {
 			t.Errorf("the server is %+v", about)
 		}
 		tools, err := s.ListTools(t.Context(), nil)
-		w.must(err)
+		w.Must(err)
 		var names []string
 		for _, one := range tools.Tools {
 			names = append(names, one.Name)
@@ -32,18 +32,18 @@ func TestAStockClientAsksAVacant(t *testing.T) {
 			t.Errorf("the tools are %s", got)
 		}
 		first, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "one"}})
-		w.must(err)
+		w.Must(err)
 		data := first.StructuredContent.(map[string]any)
 		if first.IsError || data["text"] != "one" || data["finish"] != "stop" || data["price"] != nil || first.Content[0].(*sdk.TextContent).Text != "one" {
 			t.Errorf("the answer is %+v %v", first, data)
 		}
 		second, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "two", "context": data["context"]}})
-		w.must(err)
+		w.Must(err)
 		if got := second.StructuredContent.(map[string]any); got["text"] != "one+two" || got["context"] != data["context"] {
 			t.Errorf("the answer that follows is %v", got)
 		}
 		read, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_task", Arguments: map[string]any{"task": data["task"], "wait": 20}})
-		w.must(err)
+		w.Must(err)
 		if got := read.StructuredContent.(map[string]any); got["text"] != "one" {
 			t.Errorf("the task is %v", got)
 		}
@@ -66,8 +66,8 @@ func TestRefusalsAreResultsThatSayWhatHelps(t *testing.T) {
 	w := newWorld(t)
 	w.mind("mind")
 	asleep := w.create(vacants.Spec{Name: "asleep", Substrate: "echo"})
-	_, err := w.server.Vacants.Pause(t.Context(), asleep.ID)
-	w.must(err)
+	_, err := w.Vacants.Pause(t.Context(), asleep.ID)
+	w.Must(err)
 	for _, tt := range []struct{ path, tool, arguments, code, text string }{
 		{"asleep", "ask", `{"message":"hi"}`, "not_accepting", "it is asleep or not open"},
 		{"mind", "ask", `{"message":"busy"}`, "substrate_busy", "its agent has too much to do; try again in a few seconds"},

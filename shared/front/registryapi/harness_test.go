@@ -68,23 +68,17 @@ func newTestServer(t *testing.T) *api {
 		Elsewhere: true,
 	})
 	index, err := bleve.Memory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { index.Close() })
 	d.log, err = translog.OfRegistry(translog.Config{
 		Store: s, Now: d.clock, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return host, nil },
 	}, d.registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.live = live.New(index, d.registry, d.clock)
 	quiet := slog.New(slog.DiscardHandler)
 	records, err := vacants.NewRecords(s, d.clock, "https://"+authority)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reg := registryapi.Registry(registryapi.Config{
 		Registry: d.registry, Vacants: vacants.New(vacants.Config{Records: records, Registry: d.registry, Rand: rand.Reader}), Log: d.log, Now: d.clock, Logger: quiet,
 		URL: func(context.Context) (string, error) { return d.public, nil }, TrustedHost: true,
@@ -106,6 +100,13 @@ func newTestServer(t *testing.T) *api {
 	return d
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // send sends a request; as signs it, if it is not nil.
 func (d *api) send(method, target string, body any, as identity.Signer) *http.Response {
 	d.t.Helper()
@@ -118,9 +119,8 @@ func (d *api) send(method, target string, body any, as identity.Signer) *http.Re
 		sent = []byte(b)
 	default:
 		var err error
-		if sent, err = json.Marshal(b); err != nil {
-			d.t.Fatal(err)
-		}
+		sent, err = json.Marshal(b)
+		must(d.t, err)
 	}
 	r := httptest.NewRequest(method, "http://"+authority+target, bytes.NewReader(sent))
 	if body != nil {
@@ -141,9 +141,7 @@ func (d *api) do(r *http.Request) *http.Response {
 func (d *api) proof(as identity.Signer, authority string, r *http.Request) string {
 	d.t.Helper()
 	value, err := readproof.Sign(d.t.Context(), as, readproof.Request{Authority: authority, Method: "GET", Target: r.URL.RequestURI()}, d.clock())
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return value
 }
 
@@ -164,9 +162,7 @@ func (d *api) client(as identity.Signer) *registryclient.Client {
 func (d *api) publish(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
 	d.t.Helper()
 	r, err := d.tryPublish(key, text, change...)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return r
 }
 
@@ -181,9 +177,7 @@ func (d *api) draft(key *identity.Key, text string, change ...func(*registryclie
 	if err == nil {
 		err = c.Sign(d.t.Context(), key)
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	draft := registryclient.Draft{Card: c, State: lifecycle.Active, Visibility: lifecycle.Public}
 	for _, f := range change {
 		f(&draft)
@@ -194,9 +188,7 @@ func (d *api) draft(key *identity.Key, text string, change ...func(*registryclie
 func newKey(t *testing.T) *identity.Key {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 

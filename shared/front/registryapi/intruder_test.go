@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
@@ -49,9 +50,8 @@ func TestARevokedKeyProvesNoReading(t *testing.T) {
 	if got := d.send("GET", path, nil, key); got.StatusCode != http.StatusOK {
 		t.Fatalf("GET before = %d, want 200", got.StatusCode)
 	}
-	if _, err := d.client(key).RevokeAs(t.Context(), key, "stolen", rand.Reader); err != nil {
-		t.Fatal(err)
-	}
+	_, err := d.client(key).RevokeAs(t.Context(), key, "stolen", rand.Reader)
+	must(t, err)
 	for _, path := range []string{path, "/v1/event_log/" + key.ID().String(), "/v1/event/1", "/v1/lineage/" + key.ID().String()} {
 		refused(t, d.send("GET", path, nil, key), 403, "revoked", "was revoked")
 	}
@@ -64,20 +64,28 @@ func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret work")
 	l := listing.New(key.ID(), 1)
-	l.Summary = "works in secret"
-	if err := l.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	l.Summary, l.Family, l.Tags, l.Price = "works in secret", "claude", []string{"legal"}, 5
+	must(t, l.Sign(t.Context(), key))
 	path := "/v1/listing/" + key.ID().String()
+	refused(t, d.send("PUT", "/v1/listing/"+newKey(t).ID().String(), l.Blob(), nil), 422, "schema", "the id of the path")
 	if got := d.send("PUT", path, l.Blob(), nil); got.StatusCode != http.StatusOK {
 		t.Fatalf("PUT listing = %d, want 200", got.StatusCode)
+	}
+	for name, q := range map[string]struct {
+		registryclient.Query
+		found int
+	}{
+		"its family": {registryclient.Query{Family: "claude"}, 1}, "another family": {registryclient.Query{Family: "gpt"}, 0},
+		"another tag": {registryclient.Query{Tag: "medical"}, 0}, "a lower price": {registryclient.Query{MaxPrice: ptr(int64(4))}, 0},
+	} {
+		if p, err := d.client(nil).Search(t.Context(), q.Query); err != nil || len(p.Matches) != q.found {
+			t.Errorf("%s: %v, %v, want %d", name, p.Matches, err, q.found)
+		}
 	}
 	d.publish(key, "secret work", hidden)
 	r := d.send("PUT", path, l.Blob(), nil)
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, secret := range []string{hex.EncodeToString([]byte("secret work")), "secret work", `"declared_capabilities_json":"[`} {
 		if strings.Contains(string(body), secret) {
 			t.Errorf("PUT of a recorded listing = %d %s, which shows %q of who hides", r.StatusCode, body, secret)
@@ -91,9 +99,8 @@ func TestAPublishSentAgainAfterARevocationCallsNothingActive(t *testing.T) {
 	if got := d.send("POST", "/v1/halo", h, nil); got.StatusCode != http.StatusOK {
 		t.Fatalf("POST = %d, want 200", got.StatusCode)
 	}
-	if _, err := d.client(nil).RevokeAs(t.Context(), key, "stolen", rand.Reader); err != nil {
-		t.Fatal(err)
-	}
+	_, err := d.client(nil).RevokeAs(t.Context(), key, "stolen", rand.Reader)
+	must(t, err)
 	status, body := reply(t, d.send("POST", "/v1/halo", h, nil))
 	if status != 200 || body.(map[string]any)["status"] == "active" || body.(map[string]any)["replayed"] != true {
 		t.Errorf("POST of a recorded publish = %d %v, want the receipt of then, which says nothing of now", status, body)

@@ -22,50 +22,8 @@ import (
 func (d *api) seal() translog.Sealed {
 	d.t.Helper()
 	s, err := d.log.Seal(d.t.Context())
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return s
-}
-
-// It is verified from outside, only by the handlers' answers. A hidden
-// vacant's event is in the tree and nowhere else.
-func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
-	d := newTestServer(t)
-	key := newKey(t)
-	d.publish(key, "translates")
-	d.publish(newKey(t), "hides", hidden)
-	d.publish(newKey(t), "writes 訳")
-	d.seal()
-	f := witness.Follower{Log: witness.HTTP{Client: d.client(nil)}}
-	first, err := f.Verify(t.Context(), nil, false)
-	if err != nil || first.Size != 3 || first.Checked != 2 || first.Hidden != 1 {
-		t.Fatalf("Verify() = %+v, %v, want 3 events, one of them hidden", first, err)
-	}
-	if _, err := d.client(nil).RevokeAs(t.Context(), key, "clé perdue", rand.Reader); err != nil {
-		t.Fatal(err)
-	}
-	d.seal()
-	r, err := f.Verify(t.Context(), first.Note, true)
-	if err != nil || r.Size != 4 || r.Since.Size != 3 || r.Checked != 3 {
-		t.Fatalf("Verify() after a revocation = %+v, %v, want 4 events", r, err)
-	}
-	// A witness with a revoked key is refused.
-	if _, err := f.Cosign(t.Context(), r, key, d.clock()); !problem.Is(err, problem.Forbidden) {
-		t.Errorf("Cosign() by a revoked key = %v, want forbidden", err)
-	}
-	if _, err := f.Cosign(t.Context(), r, newKey(t), d.clock()); !problem.Is(err, problem.Forbidden) {
-		t.Errorf("Cosign() by a stranger = %v, want forbidden", err)
-	}
-	good := newKey(t)
-	d.publish(good, "watches")
-	if n, err := f.Cosign(t.Context(), r, good, d.clock()); err != nil || n != 1 {
-		t.Errorf("Cosign() = %d, %v, want 1", n, err)
-	}
-	again, err := f.Verify(t.Context(), r.Note, false)
-	if err != nil || len(again.Cosignatures) != 1 || again.Cosignatures[0].Witness != good.ID() {
-		t.Errorf("Verify() = %+v, %v, want the cosignature", again.Cosignatures, err)
-	}
 }
 
 // Our root and signature are additional members.
@@ -80,25 +38,19 @@ func TestEpochsHaveTheReferencesShape(t *testing.T) {
 	var tree translog.EpochTree
 	for seq := range 2 {
 		leaf, _, err := d.log.Leaves(t.Context(), uint64(seq+1), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tree.Add(leaf[0])
 	}
 	_, v := reply(t, d.send("GET", "/v1/epoch/1", nil, nil))
 	got := v.(map[string]any)
 	id, err := identity.ParseID(got["registry_pubkey_hex"].(string))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sig, err := hex.DecodeString(got["registry_signature_hex"].(string))
 	if err != nil || !identity.Verify(id, translog.EpochBytes(tree.Root()), sig) {
 		t.Errorf("the signature of the epoch does not verify")
 	}
 	at, err := d.log.At(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]any{
 		"epoch_id": 1.0, "first_seq": 1.0, "last_seq": 2.0, "tree_size": 2.0, "root_hash_hex": tree.Root().String(),
 		"sealed_at": got["sealed_at"], "registry_signature_hex": hex.EncodeToString(sig), "registry_pubkey_hex": id.String(),
@@ -215,5 +167,27 @@ func TestAHandlerWithoutALogHasNoneOfItsRoutes(t *testing.T) {
 		w := httptest.NewRecorder()
 		bare.ServeHTTP(w, httptest.NewRequest("GET", "http://"+authority+path, nil))
 		refused(t, w.Result(), 404, "not_found", "no such path")
+	}
+}
+
+// The log is verified by the handlers' answers. Who hides is a hash in it, and a revoked key witnesses nothing.
+func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
+	d, revoked, good := newTestServer(t), newKey(t), newKey(t)
+	d.publish(revoked, "translates")
+	d.publish(newKey(t), "hides", hidden)
+	d.publish(good, "watches")
+	_, err := d.client(nil).RevokeAs(t.Context(), revoked, "stolen", rand.Reader)
+	must(t, err)
+	d.seal()
+	f := witness.Follower{Log: witness.HTTP{Client: d.client(nil)}}
+	r, err := f.Verify(t.Context(), nil, false)
+	if err != nil || r.Size != 4 || r.Checked != 3 || r.Hidden != 1 {
+		t.Fatalf("Verify() = %+v, %v, want 4 events, one of them hidden", r, err)
+	}
+	if _, err := f.Cosign(t.Context(), r, revoked, d.clock()); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("Cosign() by a revoked key = %v, want forbidden", err)
+	}
+	if n, err := f.Cosign(t.Context(), r, good, d.clock()); err != nil || n != 1 {
+		t.Errorf("Cosign() = %d, %v, want 1", n, err)
 	}
 }

@@ -72,9 +72,7 @@ var strayed = map[string]string{
 func loadSessions(t *testing.T) []session {
 	t.Helper()
 	b, err := os.ReadFile("testdata/registry_http.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct{ Cases []session }
 	if err := json.Unmarshal(b, &file); err != nil || len(file.Cases) != 4 {
 		t.Fatalf("registry_http.json: %v, %d cases, want 4", err, len(file.Cases))
@@ -172,13 +170,9 @@ func (r *replay) key(id string) *identity.Key {
 		return nil
 	}
 	b, err := hex.DecodeString(seed)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	key, err := identity.KeyFromSeed(b)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return key
 }
 
@@ -193,12 +187,8 @@ func (r *replay) prove() {
 		above, child := r.key(parent), r.key(st.Body.(map[string]any)["vacant_id"].(string))
 		m := composite.Manifest{ParentID: above.ID(), ChildID: child.ID(), BirthPath: "D1", Schema: composite.V2,
 			Reachability: composite.PublicA2A, Outbound: composite.Unrestricted}
-		if err := m.SignParent(r.t.Context(), above); err != nil {
-			r.t.Fatal(err)
-		}
-		if err := m.SignChild(r.t.Context(), child); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, m.SignParent(r.t.Context(), above))
+		must(r.t, m.SignChild(r.t.Context(), child))
 		if status, body := reply(r.t, r.send("POST", "/v1/manifests", m.Blob(), nil)); status != 200 {
 			r.t.Fatalf("POST /v1/manifests = %d %v", status, body)
 		}
@@ -218,9 +208,8 @@ func (r *replay) judge() {
 			const n = 1000
 			p.Alpha, p.Beta, p.Evidence = n*score, n*(1-score), n-2
 		}
-		if _, err := r.registry.SetReputation(r.t.Context(), id, s); err != nil {
-			r.t.Fatal(err)
-		}
+		_, err := r.registry.SetReputation(r.t.Context(), id, s)
+		must(r.t, err)
 	}
 }
 
@@ -229,9 +218,7 @@ func (r *replay) judge() {
 func (r *replay) replacing(st step) map[string]any {
 	blob, _ := hex.DecodeString(st.JSON["capability_card_blob_hex"].(string))
 	c, err := card.Parse(blob)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	var known identity.Hash
 	for _, old := range r.published {
 		if old.Body.(map[string]any)["vacant_id"] == c.VacantID.String() {
@@ -243,9 +230,7 @@ func (r *replay) replacing(st step) map[string]any {
 		Time: int64(st.JSON["event_ts_ms"].(float64)), ActorSeq: int64(st.JSON["event_actor_seq"].(float64)),
 		Payload: event.RegisterPayload(c.Hash(), 1, c.VacantID, lifecycle.Visibility(st.JSON["visibility"].(string))),
 	}
-	if err := e.Sign(r.t.Context(), r.key(c.VacantID.String())); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, e.Sign(r.t.Context(), r.key(c.VacantID.String())))
 	again := map[string]any{}
 	for k, v := range st.JSON {
 		again[k] = v
@@ -440,9 +425,7 @@ func TestTheEventOfASessionVerifies(t *testing.T) {
 	var prev identity.Hash
 	for seq := uint64(1); seq <= 14; seq++ {
 		e, err := r.client(nil).Event(t.Context(), seq)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sig, _ := hex.DecodeString(e.Signature)
 		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload), Key: e.Key, Time: e.Time, ActorSeq: e.ActorSeq, Signature: sig}
 		if !signed.Verify() || e.Prev != prev.String() || e.Hash != signed.Hash(prev).String() || e.PublicKey != e.Actor.String() {

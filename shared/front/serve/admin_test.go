@@ -27,9 +27,7 @@ import (
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vacancy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "data")
 }
@@ -41,13 +39,18 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.W
 func open(t testing.TB, dir string, loopback bool) *AdminListener {
 	t.Helper()
 	d, err := listenAdmin(dir, rand.Reader, loopback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &http.Server{Handler: AdminHandler(d, hello)}
 	go s.Serve(d)
 	t.Cleanup(func() { s.Close() })
 	return d
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func wantKind(t testing.TB, what string, err error, want problem.Kind) {
@@ -60,9 +63,7 @@ func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 func mode(t testing.TB, path string) fs.FileMode {
 	t.Helper()
 	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return info.Mode()
 }
 
@@ -75,13 +76,9 @@ func TestTheControlHandlerIsReachedThroughItsFolder(t *testing.T) {
 			}
 			d := open(t, dir, loopback)
 			client, base, err := dialAdmin(dir, loopback)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			resp, err := client.Get(base + "/v1/admin/vacants")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if string(b) != "hello "+admin.SocketHost {
@@ -114,12 +111,8 @@ func TestOnlyTheOwnerMayEnter(t *testing.T) {
 func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 	for _, m := range []fs.FileMode{0o755, 0o701, 0o770, 0o777} {
 		dir := folder(t)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(dir, m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
+		must(t, os.Chmod(dir, m))
 		_, err := listenAdmin(dir, rand.Reader, false)
 		wantKind(t, "listenAdmin()", err, problem.Usage)
 		if text := problem.Of(err).Text(); !strings.Contains(text, "chmod 700 "+dir) {
@@ -130,23 +123,17 @@ func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 		}
 	}
 	file := folder(t)
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	_, err := listenAdmin(file, rand.Reader, false)
 	wantKind(t, "listenControl() on a file", err, problem.Usage)
 }
 
 func TestAKilledHostsSocketIsReplacedAndALiveOnesIsNot(t *testing.T) {
 	dir := folder(t)
-	if err := EnsurePrivate(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, EnsurePrivate(dir))
 	path := filepath.Join(dir, socketName)
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = listenAdmin(dir, rand.Reader, false)
 	wantKind(t, "listenControl() beside a live host", err, problem.Conflict)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -165,13 +152,9 @@ func TestAKilledHostsSocketIsReplacedAndALiveOnesIsNot(t *testing.T) {
 
 func TestAFileInTheSocketsPlaceIsKept(t *testing.T) {
 	dir := folder(t)
-	if err := EnsurePrivate(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, EnsurePrivate(dir))
 	path := filepath.Join(dir, socketName)
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if _, err := listenAdmin(dir, rand.Reader, false); err == nil {
 		t.Error("listenControl() over a file = no error")
 	}
@@ -206,9 +189,7 @@ func TestTheLoopbackHandlerNeedsItsToken(t *testing.T) {
 				r.Header.Set("Authorization", header)
 			}
 			resp, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer resp.Body.Close()
 			var refusal httpapi.Refusal
 			if err := json.NewDecoder(resp.Body).Decode(&refusal); err != nil || resp.StatusCode != http.StatusUnauthorized || refusal.Code != "unauthorized" {
@@ -231,9 +212,7 @@ func TestTheTokenIsNotPrinted(t *testing.T) {
 	dir := folder(t)
 	d := open(t, dir, true)
 	client, _, err := dialAdmin(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		for _, x := range []any{d, client, *client, struct{ Transport any }{client.Transport}} {
 			if got := fmt.Sprintf(verb, x); strings.Contains(got, d.token) {
@@ -268,23 +247,17 @@ func TestAPageReachesNothingBehindEitherHandler(t *testing.T) {
 			t.Run(name+", "+what, func(t *testing.T) {
 				dir := folder(t)
 				d, err := listenAdmin(dir, rand.Reader, loopback)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				reached := false
 				s := &http.Server{Handler: AdminHandler(d, admin.Handler(admin.Config{Host: admin.SocketHost, Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
 				go s.Serve(d)
 				defer s.Close()
 				c, err := net.Dial(d.Addr().Network(), d.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer c.Close()
 				io.WriteString(c, "GET /v1/admin/verify HTTP/1.1\r\n"+headers+"\r\n")
 				resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				want := http.StatusForbidden
 				if loopback {
 					want = http.StatusUnauthorized // no web page knows the token

@@ -77,9 +77,7 @@ func variants(t *testing.T, body string) []variant {
 	kinds := []string{`null`, `7`, `-1`, `1.5`, `99999999999999999999`, `"x"`, `true`, `[]`, `[7]`, `{"zz":1}`}
 	encode := func(v any) string {
 		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	var walk func(name string, doc any, depth int, put func(any) any)
@@ -124,48 +122,33 @@ var random = regexp.MustCompile(`[0-9a-f]{64}|\b[0-9a-f]{12}\b|acct_\w+`)
 func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 	const golden = "testdata/bodies.golden"
 	vault, err := local.FromHex(strings.Repeat("5a", 32), zeros{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	seed, err := identity.KeyFromSeed(bytes.Repeat([]byte{0x5a}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	document, err := openapitest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	find := finder(operations.All())
 	var got bytes.Buffer
 	for _, op := range bodies {
 		path, _, _ := strings.Cut(op.path, "?")
 		described := document.Paths[find(op.method, path).Path][strings.ToLower(op.method)]
 		schema, err := document.Validator(described.RequestBody.Content["application/json"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(&got, "\n%s %s\n", op.method, op.path)
 		for _, v := range variants(t, op.body) {
 			s, err := serve.Config{
 				Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }, Rand: &counter{}, Charges: true,
 				Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
 			}.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			demo, err := s.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "leads", Substrate: "echo"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			kid, _, err := s.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: demo.ID, Path: "D2", Name: "kid", Capability: "helps"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var account billing.Account
-			if account, err = s.Billing.OpenAccount(t.Context(), "tenant", 1); err != nil {
-				t.Fatal(err)
-			}
+			account, err = s.Billing.OpenAccount(t.Context(), "tenant", 1)
+			must(t, err)
 			ids := strings.NewReplacer("{demo}", demo.ID.String(), "{kid}", kid.ID.String(), "{account}", account.ID, "{seed}", seed.ID().String())
 			r := httptest.NewRequest(op.method, "http://"+admin.SocketHost+ids.Replace(op.path), strings.NewReader(ids.Replace(v.body)))
 			r.Header.Set("Content-Type", "application/json")
@@ -184,9 +167,7 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 			got.WriteByte('\n')
 			var body any
 			if w.Code < http.StatusBadRequest {
-				if err := json.Unmarshal([]byte(ids.Replace(v.body)), &body); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal([]byte(ids.Replace(v.body)), &body))
 				if err := schema.Validate(body); err != nil {
 					t.Errorf("%s %s accepts %s, which its schema does not: %v", op.method, op.path, v.name, err)
 				}
@@ -194,14 +175,10 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, got.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}

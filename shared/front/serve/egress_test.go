@@ -49,14 +49,11 @@ func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	guard := egress.Guard{Vacants: f.Vacants, Manifests: f.Registry}
 	f.client = outbound.New(outbound.Options{AllowLoopback: true, Guard: guard.Permit})
 	var err error
-	if f.parent, err = f.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo"}); err != nil {
-		t.Fatal(err)
-	}
+	f.parent, err = f.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo"})
+	must(t, err)
 	for name, spec := range map[string]string{"thinker": "http:" + endpoint.URL + "/answer", "closed": "echo"} {
 		r, _, err := f.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: f.parent.ID, Path: "D2", Name: name, Substrate: spec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if name == "thinker" {
 			f.thinker = r
 		} else {
@@ -71,9 +68,7 @@ func (f *family) ask(t *testing.T, child identity.ID) (string, *problem.Error) {
 	t.Helper()
 	e := envelope.Envelope{From: f.parent.ID, To: child, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"think"}}}
-	if err := f.Vacants.Sign(t.Context(), f.parent.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Vacants.Sign(t.Context(), f.parent.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
 	out := f.Calls.Send(t.Context(), identity.ID{}, &e)
 	if out.Problem != nil {
 		return "", out.Problem
@@ -127,20 +122,14 @@ func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 	f := newFamily(t, http.NotFound)
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	theirs, err := card.New(key.ID(), "collects", []string{"echo"}, f.outside+"/a2a/message/send")
 	if err == nil {
 		err = theirs.Sign(t.Context(), key)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tricked, err := card.Parse(f.parent.Card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, tt := range map[string]struct {
 		callee *card.Card
 		want   string

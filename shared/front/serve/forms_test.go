@@ -43,9 +43,7 @@ func (whole *documented) keepsForms(t *testing.T) {
 	case (diff != "" || was != version) && !*update:
 		t.Errorf("run this test with -update; forms of documents, before of %s (-before +now):\n%s", was, diff)
 	case *update:
-		if err := os.WriteFile(golden, []byte(version+"\n"+now), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, []byte(version+"\n"+now), 0o644))
 	}
 }
 

@@ -65,21 +65,13 @@ func TestAnotherUserGetsNothing(t *testing.T) {
 	open(t, dir, false)
 	open(t, dir, true)
 	parent := filepath.Dir(dir)
-	if err := errors.Join(os.Chmod(parent, 0o755), os.WriteFile(filepath.Join(parent, "open"), []byte("yes"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(parent, 0o755), os.WriteFile(filepath.Join(parent, "open"), []byte("yes"), 0o644)))
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	program := filepath.Join(parent, "intruder")
-	if err := os.WriteFile(program, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(program, b, 0o755))
 	try := func() string {
 		c := exec.Command(program)
 		c.Dir, c.Env = parent, []string{intruder + "=" + dir}
@@ -94,9 +86,7 @@ func TestAnotherUserGetsNothing(t *testing.T) {
 	if got := try(); got != beside {
 		t.Errorf("another user gets:\n%swant the file beside the folder alone", got)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o755))
 	if got := try(); !strings.HasPrefix(got, beside+"the folder's list: ") || strings.Count(got, "\n") != 2 {
 		t.Errorf("with the folder open another user gets:\n%swant its list and nothing in it", got)
 	}

@@ -3,7 +3,6 @@ package serve_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/due"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
@@ -48,15 +46,7 @@ func (f *noRows) Partitions(context.Context) ([]store.Partition, error) { return
 // charging is a host with accounts and a feed.
 func charging(t *testing.T, feed store.Feed) *serve.Server {
 	t.Helper()
-	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := serve.Config{Store: memory.New(), Feed: feed, Vault: vault, HoldsIdentity: true, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader, Charges: true}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) { c.Feed, c.HoldsIdentity, c.Charges = feed, true, true })
 }
 
 // Every job runs on a local host, or in a function of AWS that names it; and functions name no
@@ -64,9 +54,7 @@ func charging(t *testing.T, feed store.Feed) *serve.Server {
 func TestEveryJobRunsSomewhereAndFunctionsNameJobs(t *testing.T) {
 	h := charging(t, &noRows{})
 	l, err := h.OpenLog(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	local, names := map[string]bool{}, []string{}
 	for _, j := range h.Jobs(serve.JobParts{
 		Log: l, Bookings: func(context.Context) (due.Swept, error) { return due.Swept{}, nil },

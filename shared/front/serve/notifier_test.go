@@ -27,9 +27,7 @@ func TestAStoreNoticesWhatSearchHasToKnow(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			n := NewChangeNotifier(memory.New())
-			if err := n.Commit(t.Context(), tt.write); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.Commit(t.Context(), tt.write))
 			if n.changed.Load() != tt.changed {
 				t.Errorf("Commit() noticed a change: %t, want %t", n.changed.Load(), tt.changed)
 			}

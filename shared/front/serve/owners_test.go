@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -25,18 +24,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // The live keys and the test keys of an account are two owners. Each operation that a test key
@@ -217,10 +214,8 @@ type mode struct {
 
 // modes is a host with an account that has a key of each mode.
 type modes struct {
-	*testing.T
-	server     *serve.Server
+	*memhost.Host
 	web        http.Handler
-	clock      *movedClock
 	account    billing.Account
 	live, test *mode
 	stranger   string // a live key of another account
@@ -249,78 +244,51 @@ func (remembering) Infer(_ context.Context, r substrate.Request) iter.Seq2[subst
 type noPayments struct{ billing.Payments }
 
 func openModes(t *testing.T) *modes {
-	h := &modes{T: t, clock: &movedClock{at: time.Now()}}
-	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	h.must(err)
-	h.server, err = serve.Config{
-		Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: h.clock.now, Rand: rand.Reader,
-		Charges: true, HoldsIdentity: true,
-		Substrates: substrate.Kinds{conformance.Kind: conformance.New, substrate.KindMock: func(string) (substrate.Substrate, error) { return remembering{}, nil }},
-	}.Open()
-	h.must(err)
-	t.Cleanup(h.server.Vacants.Close)
+	h := &modes{Host: memhost.Open(t, func(c *serve.Config) {
+		c.URL, c.AllowLoopback, c.OwnMachine = "http://127.0.0.1:8080", true, true
+		c.Substrates = substrate.Kinds{conformance.Kind: conformance.New, substrate.KindMock: func(string) (substrate.Substrate, error) { return remembering{}, nil }}
+	})}
 	ctx := t.Context()
-	h.must(h.server.SigningKeys.Renew(ctx))
-	index, err := bleve.Memory()
-	h.must(err)
-	t.Cleanup(func() { index.Close() })
-	found, agents, accounts := h.server.OpenSearch(index), h.server.OpenA2A(), h.server.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
-	t.Cleanup(agents.Tasks.Wait)
-	agents.Find, agents.Receipts = found.Find, accounts
+	h.Must(h.SigningKeys.Renew(ctx))
+	h.Serve()
+	t.Cleanup(h.Agents.Tasks.Wait)
+	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
+	h.Agents.Receipts = accounts
 	h.web = serve.Handlers{
-		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: h.server.OpenAGP(agents, found.Find, false), Message: h.server.MessageHandler(), Account: accounts, Tenants: h.server.TenantsHandler(),
+		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(),
 	}.Public()
-
-	open := func(tenant string, tests bool) (billing.Account, string) {
-		a, err := h.server.Billing.Find(ctx, tenant)
-		if err != nil {
-			a, err = h.server.Billing.OpenAccount(ctx, tenant, 1)
-			h.must(err)
-			_, _, err = h.server.Billing.Credit(ctx, a.ID, 1000*money.Dollar, "first", "")
-			h.must(err)
-		}
-		_, secret, err := h.server.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})
-		h.must(err)
-		return a, secret
+	key := func(a billing.Account, tests bool) string {
+		return h.Key(a, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})
 	}
-	h.live, h.test = &mode{name: "live"}, &mode{name: "test", isTest: true}
-	h.account, h.live.secret = open("acme", false)
-	_, h.test.secret = open("acme", true)
-	_, h.stranger = open("other", false)
+	h.account = h.Account("acme", 1000*money.Dollar)
+	h.live, h.test = &mode{name: "live", secret: key(h.account, false)}, &mode{name: "test", secret: key(h.account, true), isTest: true}
+	h.stranger = key(h.Account("other", 1000*money.Dollar), false)
 	make := func(spec vacants.Spec, venue string) vacants.Record {
 		spec.Capability = "answers"
-		r, err := h.server.Vacants.Create(ctx, spec)
-		h.must(err)
+		r := h.Create(spec)
 		o := vacants.PublishOptions{Listing: &vacants.ListingOptions{}}
 		if venue != "" {
 			o.Venue = func(v *listing.Venue) error { v.Slug, v.Name = venue, venue; return nil }
 		}
-		_, _, err = h.server.Vacants.Publish(ctx, r.ID, o)
-		h.must(err)
+		_, _, err := h.Vacants.Publish(ctx, r.ID, o)
+		h.Must(err)
 		return r
 	}
 	make(vacants.Spec{Name: "tasks", Tenant: "acme", Substrate: conformance.Kind}, "")
 	mind := make(vacants.Spec{Name: "mind", Tenant: "acme", Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}}, "")
 	h.mind = mind.ID.String()
-	_, err = h.server.Vacants.SetPrice(ctx, mind.ID, price.Price{Flat: 1000})
-	h.must(err)
+	_, err := h.Vacants.SetPrice(ctx, mind.ID, price.Price{Flat: 1000})
+	h.Must(err)
 	make(vacants.Spec{Name: "inn", Tenant: "acme", Substrate: "echo"}, "inn")
 	make(vacants.Spec{Name: "cafe", Tenant: "other", Substrate: "echo"}, "cafe")
-	h.clock.pass(time.Minute) // caches forget
+	h.Clock.Advance(time.Minute) // caches forget
 	return h
-}
-
-func (h *modes) must(err error) {
-	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
 }
 
 // ask sends a request with a key, a little later than the request before.
 func (h *modes) ask(secret, line, body string) (status int, answer string) {
 	h.Helper()
-	h.clock.pass(100 * time.Millisecond)
+	h.Clock.Advance(100 * time.Millisecond)
 	method, rest, _ := strings.Cut(line, " ")
 	path, header, hasHeader := strings.Cut(rest, " ")
 	r := httptest.NewRequestWithContext(h.Context(), method, path, strings.NewReader(body))
@@ -541,12 +509,12 @@ func TestEachOperationSaysWhoseThingsItReads(t *testing.T) {
 func TestOperationsOfLiveKeysRefuseTestKeys(t *testing.T) {
 	h := openModes(t)
 	one := h.makes(h.live)
-	self, err := h.server.Vacants.SelfID(t.Context())
-	h.must(err)
+	self, err := h.Vacants.SelfID(t.Context())
+	h.Must(err)
 	caller, err := identity.NewKey(rand.Reader)
-	h.must(err)
+	h.Must(err)
 	c := claim.Claim{Host: self, Account: h.account.ID}
-	h.must(c.Sign(t.Context(), caller, h.clock.now()))
+	h.Must(c.Sign(t.Context(), caller, h.Clock.Now(0)()))
 	bodies := map[string]string{"POST /v1/account/links": `{"claim":"` + c.String() + `"}`}
 	paths := strings.NewReplacer(
 		"/account/links/{caller}", "/account/links/"+caller.ID().String(), "{caller}", one["caller"], "{vacant}/{position}", h.mind+"/1", "{vacant}", "tasks")

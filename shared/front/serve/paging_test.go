@@ -113,9 +113,7 @@ func TestListsAreTheSameByPagesOfAnySize(t *testing.T) {
 				next = ""
 				if link := w.Header().Get("Link"); link != "" {
 					at, err := url.Parse(link[1:strings.IndexByte(link, '>')])
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					next = at.Query().Get(l.from)
 				}
 			}
@@ -132,9 +130,7 @@ func TestListsAreTheSameByPagesOfAnySize(t *testing.T) {
 					next = fmt.Sprint(len(walked) + 1)
 				default:
 					var item map[string]json.RawMessage
-					if err := json.Unmarshal([]byte(items[len(items)-1]), &item); err != nil {
-						t.Fatal(err)
-					}
+					must(t, json.Unmarshal([]byte(items[len(items)-1]), &item))
 					next = string(item[l.last])
 				}
 				if next == "" || len(items) == 0 && strings.HasPrefix(l.from, "from") { // a position follows each page

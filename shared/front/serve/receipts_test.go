@@ -39,14 +39,10 @@ func (i idOnly) Sign(context.Context, []byte) ([]byte, error) {
 // that signs it cannot sign as the host, so until the host has certified a key it is unavailable.
 func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	ctx := t.Context()
 	c := serve.Config{Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Charges: true}

@@ -2,46 +2,31 @@ package serve_test
 
 import (
 	"bytes"
-	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
 // Two processes share one store, as on AWS. The one that answers was not told
 // of the other's revocation, and its clock has not moved.
 func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 	s, still := memory.New(), time.Now()
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := func() *serve.Server {
-		h, err := serve.Config{Store: s, Vault: vault, AllowLoopback: true, URL: "https://host.example", Log: quiet,
-			Now: func() time.Time { return still }, Rand: rand.Reader}.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
+	open := func() *memhost.Host {
+		return memhost.Open(t, func(c *serve.Config) { c.Store, c.Now = s, func() time.Time { return still } })
 	}
 	here, there := open(), open()
 	made := map[string]identity.ID{}
 	for _, name := range []string{"caller", "called", "other"} {
-		r, err := here.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		made[name] = r.ID
+		made[name] = here.Create(vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo"}).ID
 	}
 	type pair struct{ from, to string }
 	chains := map[pair]*envelope.Envelope{}
@@ -73,9 +58,8 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"caller", "called"} {
-		if _, _, err := there.Vacants.Revoke(t.Context(), made[name], "stolen"); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := there.Vacants.Revoke(t.Context(), made[name], "stolen")
+		must(t, err)
 	}
 	if status, body := call("other", "called"); status != http.StatusGone || !strings.Contains(body, "SUNK") {
 		t.Errorf("a call to a vacant whose key was revoked elsewhere = %d %s, want 410", status, body)

@@ -8,14 +8,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -35,17 +33,10 @@ func (s *spy) answer(context.Context, substrate.Request) (string, error) {
 
 func newServer(t *testing.T, s store.Store, thinks substrate.Substrate, log *slog.Logger) *serve.Server {
 	t.Helper()
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := serve.Config{
-		Store: s, Vault: vault, URL: "https://host.example", Log: log, Now: time.Now, Rand: rand.Reader, HoldsIdentity: true,
-		Substrates: substrate.Kinds{"spy": func(string) (substrate.Substrate, error) { return thinks, nil }},
-	}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := httpServer(t, s, "https://host.example", log, func(c *serve.Config) {
+		c.AllowLoopback, c.HoldsIdentity = false, true
+		c.Substrates = substrate.Kinds{"spy": func(string) (substrate.Substrate, error) { return thinks, nil }}
+	})
 	t.Cleanup(h.Vacants.Close)
 	return h
 }
@@ -54,26 +45,19 @@ func newServer(t *testing.T, s store.Store, thinks substrate.Substrate, log *slo
 // second time where the vacant is imported.
 func TestAnImportRunsNothingASecondTime(t *testing.T) {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	thinks := &spy{}
 	one, two := newServer(t, memory.New(), substrate.Func(thinks.answer), slog.New(slog.DiscardHandler)), newServer(t, memory.New(), substrate.Func(thinks.answer), slog.New(slog.DiscardHandler))
 	spec := vacants.Spec{Name: "demo", Capability: "x", Substrate: "spy", Key: key}
 	made, err := one.Vacants.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	caller, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sign := func(at time.Time) *envelope.Envelope {
 		e := &envelope.Envelope{From: caller.ID(), To: key.ID(), Seq: 1, Time: at.UTC().Truncate(time.Microsecond),
 			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"pay"}}}
-		if _, err := e.Sign(t.Context(), caller); err != nil {
-			t.Fatal(err)
-		}
+		_, err := e.Sign(t.Context(), caller)
+		must(t, err)
 		return e
 	}
 	e := sign(made.Floor.Add(time.Microsecond)) // as far ahead as the first host takes
@@ -81,9 +65,7 @@ func TestAnImportRunsNothingASecondTime(t *testing.T) {
 		t.Fatal(out.Problem)
 	}
 	moved, err := two.Vacants.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if out := two.Calls.Send(t.Context(), identity.ID{}, e); !problem.Is(out.Problem, problem.Floor) || !out.Floor.Equal(moved.Floor) {
 		t.Errorf("the same bytes at the second host = %v, floor %v; want a refusal that tells the floor %v", out.Problem, out.Floor, moved.Floor)
 	}
@@ -103,9 +85,7 @@ func TestNoHandlerLogsWhatAStrangerSendsAtLength(t *testing.T) {
 	s := &failing{Store: memory.New(), broken: &broken}
 	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	translog, err := h.OpenLog(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	long := strings.Repeat("x", 8<<10)
 	id := identity.ID{1}.String()
 	for name, handler := range map[string]http.Handler{
@@ -152,24 +132,17 @@ func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
 	s := &counting{Store: memory.New()}
 	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
 	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "x", Substrate: "spy"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	child, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: "child", Capability: "y"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reads := func(to identity.ID) int64 {
 		t.Helper()
 		outsider, err := identity.NewKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e := &envelope.Envelope{From: outsider.ID(), To: to, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
-		if _, err := e.Sign(t.Context(), outsider); err != nil {
-			t.Fatal(err)
-		}
+		_, err = e.Sign(t.Context(), outsider)
+		must(t, err)
 		before := s.reads.Load()
 		if out := h.Calls.Send(t.Context(), identity.ID{}, e); !problem.Is(out.Problem, problem.Misdirected) {
 			t.Fatalf("Send() = %v, want Misdirected", out.Problem)
@@ -177,9 +150,7 @@ func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
 		return s.reads.Load() - before
 	}
 	nobody, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reads(identity.ID{1}) // warms the day's key and the host's identity
 	if closed, none := reads(child.ID), reads(nobody.ID()); closed != none {
 		t.Errorf("%d reads for a closed child, %d for nobody", closed, none)
@@ -192,16 +163,13 @@ func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
 	s := &counting{Store: memory.New()}
 	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
 	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "zfirm", Capability: "x", Substrate: "spy"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	spawned := 0
 	spawn := func(n int) {
 		t.Helper()
 		for range n {
-			if _, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: fmt.Sprintf("c%04d", spawned), Capability: "y"}); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: fmt.Sprintf("c%04d", spawned), Capability: "y"})
+			must(t, err)
 			spawned++
 		}
 	}
@@ -220,13 +188,10 @@ func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
 	one := reads()
 	spawn(300)
 	gone, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "gone", Capability: "x", Substrate: "spy"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){h.Vacants.Sink, h.Vacants.Archive, h.Vacants.Delete} {
-		if _, err := step(t.Context(), gone.ID); err != nil {
-			t.Fatal(err)
-		}
+		_, err := step(t.Context(), gone.ID)
+		must(t, err)
 	}
 	if many := reads(); many != one || one > 3 {
 		t.Errorf("GET /card reads %d times beside one child and %d beside 301 and a tombstone, want as many, and at most 3", one, many)

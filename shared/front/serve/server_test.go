@@ -34,16 +34,23 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func httpServer(t *testing.T, s store.Store, url string, log *slog.Logger) *serve.Server {
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func httpServer(t *testing.T, s store.Store, url string, log *slog.Logger, changes ...func(*serve.Config)) *serve.Server {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	c := serve.Config{Store: s, Vault: vault, AllowLoopback: true, URL: url, Log: log, Now: time.Now, Rand: rand.Reader}
+	for _, change := range changes {
+		change(&c)
 	}
-	h, err := serve.Config{Store: s, Vault: vault, AllowLoopback: true, URL: url, Log: log, Now: time.Now, Rand: rand.Reader}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, err := c.Open()
+	must(t, err)
 	return h
 }
 
@@ -57,21 +64,15 @@ type runningHost struct {
 func start(t *testing.T) *runningHost {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vacancy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	dir = filepath.Join(dir, "data")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	url := "http://" + l.Addr().String()
 	h := httpServer(t, memory.New(), url, quiet)
 	handler, err := serve.ListenAdmin(dir, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -90,107 +91,42 @@ func start(t *testing.T) *runningHost {
 	}
 	t.Cleanup(func() { stop() })
 	client, base, err := serve.DialAdmin(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &runningHost{url: url, api: &admin.Client{HTTP: client, URL: base}, stop: stop}
-}
-
-func get(t *testing.T, url string) (int, string) {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
 }
 
 // call signs and posts one first message, and returns status and answer.
 func call(t *testing.T, url string, to identity.ID) (int, []byte, *identity.Key) {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := envelope.Envelope{From: key.ID(), To: to, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
-	if _, err := e.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	_, err = e.Sign(t.Context(), key)
+	must(t, err)
 	resp, err := http.Post(url, "application/json", bytes.NewReader(envelope.AppendRequest(nil, nil, &e)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, b, key
-}
-
-func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
-	h := start(t)
-	v, err := admin.CreateVacant.Call(t.Context(), h.api, op.Of(admin.Creation{Name: "demo", Capability: "echoes"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, body, _ := call(t, v.Endpoint, v.ID)
-	if status != http.StatusOK {
-		t.Fatalf("call = %d %s", status, body)
-	}
-	reply, err := envelope.DecodeResponse(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := reply.VerifyBy(v.ID); !ok || reply.Payload.Text() != "echo from "+v.ID.Short()+": hi" {
-		t.Errorf("answer = %q, verifies: %t", reply.Payload.Text(), ok)
-	}
-	if _, err := admin.PauseVacant.Call(t.Context(), h.api, admin.One{Vacant: "demo"}); err != nil {
-		t.Fatal(err)
-	}
-	// Change and call go through one instance, so the change takes effect at
-	// once.
-	if status, body, _ := call(t, v.Endpoint, v.ID); status != http.StatusLocked {
-		t.Errorf("call of a paused vacant = %d %s, want 423", status, body)
-	}
-	if status, body := get(t, h.url+"/health"); status != http.StatusOK || !strings.Contains(body, string(lifecycle.Hibernating)) {
-		t.Errorf("GET /health = %d %s", status, body)
-	}
-	if err := h.stop(); err != nil {
-		t.Errorf("Run() = %v, want an orderly end", err)
-	}
-	if _, err := admin.ShowVacant.Call(t.Context(), h.api, admin.One{Vacant: "demo"}); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("Show() after the end = %v, want unavailable", err)
-	}
 }
 
 func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	h := start(t)
 	v, err := admin.CreateVacant.Call(t.Context(), h.api, op.Of(admin.Creation{Name: "demo", Capability: "echoes"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range []string{
 		"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/vacants/demo", "/v1/admin/vacants/demo/logbook", "/v1/admin/vacants/demo/sink", "/v1/admin/verify", "/v1/admin/chain/a/b", "/v1/admin",
 		"//v1/admin/vacants", "/v1//vacants", "/x/../v1/admin/vacants", "/v1/./vacants", "/V1/vacants", "/%76%31/vacants", "/v1/admin/vacants%2fdemo", "/v1/admin/vacants?x=/a2a/message/send",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS"} {
 			r, err := http.NewRequest(method, h.url+path, strings.NewReader(`{"name":"intruder","capability":"c"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r.Header.Set("Content-Type", "application/json")
 			r.Host = admin.SocketHost
 			resp, err := http.DefaultTransport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if resp.StatusCode < 300 || strings.Contains(string(b), v.ID.String()) {
@@ -208,23 +144,6 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	p, err := admin.ListVacants.Call(t.Context(), h.api, admin.VacantList{Cursor: "", All: false})
 	if err != nil || len(p.Vacants) != 1 || p.Vacants[0].State != lifecycle.Local {
 		t.Errorf("List() = %+v, %v, want the one vacant as it was", p, err)
-	}
-}
-
-func TestACommandWithoutAHostTakesTheSameHandler(t *testing.T) {
-	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
-	client, base := serve.InProcess(h.Admin())
-	c := &admin.Client{HTTP: client, URL: base}
-	v, err := admin.CreateVacant.Call(t.Context(), c, op.Of(admin.Creation{Name: "demo", Capability: "echoes"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := admin.ShowVacant.Call(t.Context(), c, admin.One{Vacant: "demo"})
-	if diff := cmp.Diff(v, shown); err != nil || diff != "" {
-		t.Errorf("Show() = %v (-made +shown):\n%s", err, diff)
-	}
-	if _, err := admin.ShowVacant.Call(t.Context(), c, admin.One{Vacant: "nobody"}); !problem.Is(err, problem.NotFound) {
-		t.Errorf("Show(nobody) = %v, want not found", err)
 	}
 }
 
@@ -254,9 +173,7 @@ func TestInProcessAnswersStream(t *testing.T) {
 		}
 	}))
 	resp, err := client.Get(base + "/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := make([]byte, 10)
 	if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "line\nline\n" || resp.StatusCode != http.StatusAccepted || resp.Header.Get("X") != "y" {
 		t.Errorf("stream = %d %q, %v", resp.StatusCode, b, err)
@@ -296,9 +213,7 @@ func TestTheEndWaitsForWhatIsUnderWayAndCutsTheRest(t *testing.T) {
 	}{"in time": {10 * time.Second, false}, "too slow": {time.Millisecond, true}} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			release := make(chan struct{})
@@ -333,13 +248,9 @@ func TestTheEndWaitsForWhatIsUnderWayAndCutsTheRest(t *testing.T) {
 
 func TestAHandlerThatFailsEndsTheOthers(t *testing.T) {
 	good, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bad, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bad.Close()
 	err = serve.Run(t.Context(), quiet, time.Second, serve.Endpoint{Listener: good, Handler: http.NotFoundHandler()}, serve.Endpoint{Listener: bad, Handler: http.NotFoundHandler()})
 	if !problem.Is(err, problem.Unavailable) {
@@ -355,9 +266,7 @@ func TestHeadersAreBounded(t *testing.T) {
 	r, _ := http.NewRequest("GET", h.url+"/card", nil)
 	r.Header.Set("X", strings.Repeat("x", 32<<10))
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("32 KiB of headers = %d, want 431", resp.StatusCode)
@@ -376,38 +285,30 @@ func TestAHomeWhoseURLIsNoneIsRefused(t *testing.T) {
 func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	s := memory.New()
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	self, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keys := operator.Keys{Store: s, Now: time.Now, Rand: rand.Reader}
 	h, err := serve.Config{
 		Store: s, Vault: vault, Log: quiet, Now: time.Now, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return self, nil },
 		Operator: keys, Stage: "test", Version: "v1",
 	}.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	srv := httptest.NewServer(h.Admin())
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL}
 	if _, err := admin.GetHost.Call(t.Context(), c, admin.Challenged{}); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("Host() without a key = %v, want unauthorized", err)
 	}
-	if c.Key, err = keys.Rotate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c.Key, err = keys.Rotate(t.Context())
+	must(t, err)
 	creation := admin.Creation{Name: "demo", Capability: "says what it hears"}
 	if _, err := admin.CreateVacant.Call(t.Context(), c, op.Of(creation)); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Create() before the URL is set = %v, want a conflict", err)
 	}
-	if _, err := admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "https://vacancy.example"})); err != nil {
-		t.Fatal(err)
-	}
+	_, err = admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "https://vacancy.example"}))
+	must(t, err)
 	if v, err := admin.CreateVacant.Call(t.Context(), c, op.Of(creation)); err != nil || !strings.HasPrefix(v.Endpoint, "https://vacancy.example/v/") {
 		t.Errorf("Create() = endpoint %s, %v", v.Endpoint, err)
 	}
@@ -442,20 +343,9 @@ func TestAgentsReachLoopbackIfTheOperatorChoseThem(t *testing.T) {
 		{true, false, "acme", vacants.Asker{}, false},
 		{true, true, "acme", vacants.Tenant("acme"), true},
 	} {
-		vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := serve.Config{
-			Store: memory.New(), Vault: vault, AllowLoopback: tt.loopback, OwnMachine: tt.own, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader,
-		}.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) { c.AllowLoopback, c.OwnMachine = tt.loopback, tt.own })
 		asked, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL, Tenant: tt.tenant, By: tt.by})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = h.Answers.CheckAgent(t.Context(), asked.ID)
 		if tt.want && err != nil || !tt.want && !problem.Is(err, problem.SubstrateMisconfigured) {
 			t.Errorf("%+v: CheckAgent() = %v", tt, err)
