@@ -17,9 +17,7 @@ import (
 // stores are the stores of one process.
 func stores(b *testing.B) map[string]store.Store {
 	disk, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), bolt.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { _ = disk.Close() })
 	return map[string]store.Store{"memory": memory.New(), "bolt": disk}
 }
@@ -59,9 +57,7 @@ func BenchmarkPublish(b *testing.B) {
 			}
 			b.ResetTimer()
 			for n := range publications {
-				if _, err := r.Publish(b.Context(), publications[n]); err != nil {
-					b.Fatal(err)
-				}
+				must(b, errorOf(r.Publish(b.Context(), publications[n])))
 			}
 		})
 	}
@@ -72,8 +68,6 @@ func BenchmarkDecodeRegistration(b *testing.B) {
 	d := doc(b, inner, registry.RegistrationKey(id))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := registry.RegistrationDocs.Parse(d); err != nil {
-			b.Fatal(err)
-		}
+		must(b, errorOf(registry.RegistrationDocs.Parse(d)))
 	}
 }

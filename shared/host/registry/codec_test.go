@@ -34,12 +34,8 @@ func kept(t testing.TB) (inner *memory.Store, id identity.ID) {
 	mustPublish(t, r, k, draft{Text: "translate & <b>\u2028ä\"\\</b>", Key: "k\x1f\x00ü", With: func(p *registry.Publication) {
 		p.Declared, p.Listing, p.Family = []string{"<x>"}, &l, text("f&f")
 	}})
-	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(2), k, true)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, key(3), 1, "<gone>", event.RevokePayload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(2), k, true)))
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, key(3), 1, "<gone>", event.RevokePayload))))
 	return inner, k.ID()
 }
 
@@ -55,9 +51,7 @@ func doc(t testing.TB, inner store.Store, k store.Key) store.Doc {
 func TestSignedBytesAreStoredUnchanged(t *testing.T) {
 	inner, id := kept(t)
 	g, err := registry.RegistrationDocs.Parse(doc(t, inner, registry.RegistrationKey(id)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := card.Parse(g.Card)
 	if err != nil || !c.Verify() || c.Hash() != g.CardHash || !bytes.Equal(c.Blob(), g.Card) {
 		t.Errorf("the card is %s, %v", g.Card, err)
@@ -86,18 +80,15 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 	edit := func(members map[string]any) func(*store.Doc) {
 		return func(d *store.Doc) {
 			var all map[string]any
-			if err := json.Unmarshal(d.Data, &all); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(d.Data, &all))
 			for name, value := range members {
 				if all[name] = value; value == nil {
 					delete(all, name)
 				}
 			}
 			var err error
-			if d.Data, err = json.Marshal(all); err != nil {
-				t.Fatal(err)
-			}
+			d.Data, err = json.Marshal(all)
+			must(t, err)
 		}
 	}
 	for name, change := range map[string]func(*store.Doc){
@@ -155,18 +146,14 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 		"a forged one before":   {Manifest: opener, Graduated: true, Replaced: &closed, Before: &forged},
 	} {
 		data, err := registry.ManifestDocs.Encode(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(id), Data: data}); !problem.Is(err, problem.Damaged) {
 			t.Errorf("%s: Parse() = %v, want damaged", name, err)
 		}
 	}
 	whole := registry.ManifestDocument{Manifest: opener, Graduated: true, Replaced: &closed, Before: &opened}
 	data, err := registry.ManifestDocs.Encode(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	back, err := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(id), Data: data})
 	if diff := cmp.Diff(whole, back, cmpopts.EquateEmpty()); diff != "" || err != nil {
 		t.Errorf("Parse(Encode()) = %v (-want +got):\n%s", err, diff)
@@ -188,13 +175,9 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 func TestADamagedRowIsRefused(t *testing.T) {
 	inner, id := kept(t)
 	own, err := inner.Rows(t.Context(), registry.ActorStream(id), 1, 1, store.Ascending)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := inner.Rows(t.Context(), registry.EventStream(), 1, 1, store.Ascending)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for cut := range own[0].Data {
 		row := store.Row{Position: 1, Data: own[0].Data[:cut]}
 		if l, err := registry.DecodeActorRow(id, row); err == nil {
@@ -221,27 +204,19 @@ func TestAnEventThatItsActorTellsOtherwiseIsDamage(t *testing.T) {
 	mustPublish(t, r, key(1), draft{})
 	mustPublish(t, q, key(1), draft{Key: "another"})
 	rows, err := other.Rows(t.Context(), registry.EventStream(), 1, 1, store.Ascending)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mixed := memory.New()
 	own, err := inner.Rows(t.Context(), registry.ActorStream(key(1).ID()), 1, 1, store.Ascending)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = mixed.Commit(t.Context(),
 		store.Append{Stream: registry.EventStream(), Position: 1, WriteID: store.WriteID{1}, Data: rows[0].Data},
 		store.Append{Stream: registry.ActorStream(key(1).ID()), Position: 1, WriteID: store.WriteID{1}, Data: own[0].Data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	itself := key(1).ID() // it is not registered, so only itself sees its events
 	if _, err := open(mixed, newClock()).Event(t.Context(), 1, &itself); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Event() = %v, want damaged", err)
 	}
-	if err := mixed.Commit(t.Context(), store.Append{Stream: registry.EventStream(), Position: 2, WriteID: store.WriteID{2}, Data: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mixed.Commit(t.Context(), store.Append{Stream: registry.EventStream(), Position: 2, WriteID: store.WriteID{2}, Data: []byte("x")}))
 	m := open(mixed, newClock())
 	if _, err := m.Event(t.Context(), 2, nil); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Event() of a row that is none = %v, want damaged", err)

@@ -115,16 +115,10 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 	}
 	bad := key(2).ID()
 	d, err := inner.Doc(t.Context(), registry.RegistrationKey(bad))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, err := inner.Doc(t.Context(), registry.RegistrationKey(key(3).ID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}))
 	all := follow(t, r, "", 10)
 	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 3 || all[1].Listed() {
 		t.Errorf("Changes() = %d, the damaged one %+v", len(all), all[1])

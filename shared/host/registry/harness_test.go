@@ -31,6 +31,22 @@ func open(s store.Store, c *registrytest.Clock, change ...func(*registry.Config)
 
 func key(n byte) *identity.Key { return registrytest.Key(int(n)) }
 
+// idOf is the id of a key, and nil for 0.
+func idOf(n byte) *identity.ID {
+	if n == 0 {
+		return nil
+	}
+	id := key(n).ID()
+	return &id
+}
+
+func idsOf(keys ...byte) (ids []identity.ID) {
+	for _, n := range keys {
+		ids = append(ids, key(n).ID())
+	}
+	return ids
+}
+
 func publication(t testing.TB, k *identity.Key, d draft) registry.Publication {
 	t.Helper()
 	return registrytest.Publication(t, k, d)
@@ -50,6 +66,16 @@ func signedListing(t testing.TB, k *identity.Key, version int64, change func(*li
 	t.Helper()
 	return registrytest.Listing(t, k, version, change)
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errorOf returns the error of a call that returns a value, too.
+func errorOf[T any](_ T, err error) error { return err }
 
 // mustPublish publishes d and returns the receipt.
 func mustPublish(t testing.TB, r *registry.Registry, k *identity.Key, d draft) registry.Receipt {
@@ -105,14 +131,10 @@ func everything(t testing.TB, home walkable) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	err := home.Walk(t.Context(), func(v store.View) error { return rowsOf(t.Context(), v, all) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for cursor := ""; ; {
 		docs, next, err := home.Docs(t.Context(), registry.RegistrationDocs.Indexed(), store.MaxPage, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range docs {
 			all[fmt.Sprintf("%s at %d, %s", d.Key, d.Version, d.Index.Sort)] = string(d.Data)
 		}

@@ -17,9 +17,7 @@ func TestRegistryOverMemory(t *testing.T) {
 func TestRegistryOverBolt(t *testing.T) {
 	registrytest.Run(t, func(t testing.TB) store.Store {
 		s, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"), bolt.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() {
 			if err := s.Close(); err != nil {
 				t.Error(err)

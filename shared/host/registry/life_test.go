@@ -281,9 +281,7 @@ func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
 	r := open(inner, newClock())
 	mustPublish(t, r, k, draft{})
 	two := signedListing(t, k, 2, nil)
-	if _, err := r.PutListing(t.Context(), two); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(r.PutListing(t.Context(), two)))
 	set := listing.Listing{Version: 99, Tags: []string{"set"}, Signature: make([]byte, 64)}
 	g, err := r.SetListing(t.Context(), k.ID(), set)
 	if err != nil || g.ListingSource != registry.SourceOperator || g.Listing.Version != 2 || len(g.Listing.Signature) != 0 || g.Listing.Tags[0] != "set" {
@@ -312,16 +310,12 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 	inner, k := memory.New(), key(1)
 	r := open(inner, newClock())
 	s, err := reputation.NewState(start).Update(reputation.Factual, 0.9, 0.6, start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := r.SetReputation(t.Context(), k.ID(), s); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Judge() of who is not registered = %v, want not found", err)
 	}
 	mustPublish(t, r, k, draft{})
-	if _, err := r.SetReputation(t.Context(), k.ID(), s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(r.SetReputation(t.Context(), k.ID(), s)))
 	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s || g.DocVersion != 3 {
 		t.Errorf("Judge() has kept %+v", g.Reputation)
 	}
@@ -377,9 +371,7 @@ func TestTheStateOfAHostedVacantIsTheHostsToSay(t *testing.T) {
 	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "where it is ACTIVE, not HIBERNATING") {
 		t.Errorf("Publish() in another state = %v, want a conflict", err)
 	}
-	if _, err := registrytest.PublishHosted(t.Context(), r, p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(registrytest.PublishHosted(t.Context(), r, p)))
 	if g := get(t, r, k.ID()); g.State != lifecycle.Hibernating {
 		t.Errorf("PublishHosted(): the state is %s, want HIBERNATING", g.State)
 	}
@@ -393,13 +385,9 @@ func TestARegistrationThatIsNotWhatItsEventsSayIsDamage(t *testing.T) {
 	r := open(inner, newClock())
 	mustPublish(t, r, k, draft{})
 	old, err := inner.Doc(t.Context(), registry.RegistrationKey(k.ID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustPublish(t, r, k, draft{Seq: 2})
-	if err := inner.Commit(t.Context(), store.Put{Key: old.Key, If: old.Version + 1, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, inner.Commit(t.Context(), store.Put{Key: old.Key, If: old.Version + 1, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}))
 	if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 3})); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Publish() = %v, want damaged", err)
 	}

@@ -30,13 +30,9 @@ func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
 		p.BaseModel, p.Family, p.Owner, p.Version = text("opus"), text("claude"), text("acme"), text("1.2.3")
 	}})
 	receipt, err := r.Publish(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	signed, err := card.Parse(p.Card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 1, CardHash: signed.Hash(), Unreached: true}); receipt != want {
 		t.Errorf("Publish() = %+v, want %+v", receipt, want)
 	}
@@ -104,9 +100,7 @@ func refusals() []refusal {
 	known := func(t *testing.T) identity.Hash {
 		p := publication(t, key(1), draft{})
 		c, err := card.Parse(p.Card)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c.Hash()
 	}
 	return []refusal{
@@ -184,13 +178,10 @@ func twofold(t *testing.T) registry.Publication {
 	t.Helper()
 	k := key(1)
 	c, err := card.New(k.ID(), "x", []string{"mock"}, "https://a.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.CapabilityText = "a\x1fb"
-	if c.Signature, err = k.Sign(t.Context(), c.AppendSigning(nil)); err != nil {
-		t.Fatal(err)
-	}
+	c.Signature, err = k.Sign(t.Context(), c.AppendSigning(nil))
+	must(t, err)
 	return publication(t, k, draft{Seq: 2, After: func(p *registry.Publication) { p.Card = c.Blob() }})
 }
 

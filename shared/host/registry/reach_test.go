@@ -49,9 +49,7 @@ func isListed(t *testing.T, r *registry.Registry, id identity.ID, at time.Time) 
 func waiting(t *testing.T, s store.Store) int {
 	t.Helper()
 	docs, _, err := s.Docs(t.Context(), registry.UnreachedDocs.All(), store.MaxPage, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(docs)
 }
 
@@ -114,9 +112,7 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	p := prober{silent: map[string]bool{endpoint: true}}
 	publish := func(seq int64) {
 		t.Helper()
-		if _, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: endpoint, Seq: seq, At: c.Now()})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(r.Publish(t.Context(), publication(t, k, draft{Endpoint: endpoint, Seq: seq, At: c.Now()}))))
 	}
 	reach := func(want registry.Reached) {
 		t.Helper()
@@ -152,9 +148,7 @@ func TestARevokedVacantIsNotReached(t *testing.T) {
 	if receipt, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: "https://one.example/"})); err != nil || !receipt.Unreached {
 		t.Fatalf("Publish() = %+v, %v, want one that waits to be reached", receipt, err)
 	}
-	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, k, 2, "stolen", event.RevokePayload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, k, 2, "stolen", event.RevokePayload))))
 	before := get(t, r, k.ID())
 	if got, err := r.Reach(t.Context(), p.probe); got != (registry.Reached{}) || err != nil || len(p.probed) > 0 {
 		t.Errorf("Reach() = %+v, %v, and probed %v; want nothing", got, err, p.probed)
@@ -174,9 +168,7 @@ func TestEndpointsThatHangHoldUpNobody(t *testing.T) {
 	r := open(memory.New(), newClock())
 	const more = 6
 	for n := range registry.ReachAtOnce + more {
-		if _, err := r.Publish(t.Context(), publication(t, registrytest.Key(n+1), draft{Endpoint: fmt.Sprintf("https://n%d.example/", n)})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(r.Publish(t.Context(), publication(t, registrytest.Key(n+1), draft{Endpoint: fmt.Sprintf("https://n%d.example/", n)}))))
 	}
 	var all sync.WaitGroup
 	all.Add(registry.ReachAtOnce) // each probe waits until all others have begun
@@ -211,9 +203,7 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 			inner := memory.New()
 			r, k := open(inner, newClock()), key(1)
 			receipt, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: "https://one.example/"}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var probed []string
 			for range 2 {
 				if _, err := r.Reach(t.Context(), func(_ context.Context, endpoint string) error {
@@ -243,9 +233,7 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 func TestAProbeThatIsCutShortIsDoneAgain(t *testing.T) {
 	inner := memory.New()
 	r := open(inner, newClock())
-	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{}))))
 	before := everything(t, inner)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := r.Reach(ctx, func(context.Context, string) error { cancel(); return ctx.Err() }); !problem.Is(err, problem.Unavailable) {
@@ -265,9 +253,7 @@ func TestADamagedEntryHoldsUpNoOther(t *testing.T) {
 	if err := inner.Commit(t.Context(), store.Put{Key: store.Key{Partition: registry.UnreachedDocs.Partition, Sort: "0#x"}, WriteID: store.WriteID{1}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{}))))
 	got, err := r.Reach(t.Context(), (&prober{}).probe)
 	if !problem.Is(err, problem.Damaged) || got.Listed != 1 {
 		t.Errorf("Reach() = %+v, %v; want the damage said, and the other listed", got, err)

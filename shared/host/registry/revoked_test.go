@@ -39,13 +39,9 @@ func TestCheckingManyRevocationsIsOneRead(t *testing.T) {
 		}
 	}
 	want(1, false, false, false)
-	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, bad, 1, "lost", event.RevokePayload))))
 	want(2, true, false, false)
-	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, other, 1, "lost", event.RevokePayload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, other, 1, "lost", event.RevokePayload))))
 	want(3, true, false, true)
 	all, next, err := r.Revocations(t.Context(), "", 10)
 	if err != nil || len(all) != 2 || next != "" {
@@ -59,9 +55,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	inner := memory.New()
 	r := open(inner, newClock())
 	bad := key(1)
-	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, bad, 1, "lost", event.RevokePayload))))
 	alike := bad.ID()
 	alike[31] ^= 1
 	if got, err := r.AnyRevoked(t.Context(), alike, bad.ID()); err != nil || got[0] || !got[1] {
@@ -73,16 +67,10 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 		full = binary.BigEndian.AppendUint64(full, i)
 	}
 	d, err := inner.Doc(t.Context(), registry.RevokedListKey())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: full}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: full}))
 	for n := byte(2); n <= 3; n++ { // the one that makes the list too long, and one more
-		if _, err := registrytest.Revoke(t.Context(), r, revocation(t, key(n), 1, "lost", event.RevokePayload)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, key(n), 1, "lost", event.RevokePayload))))
 	}
 	d, err = inner.Doc(t.Context(), registry.RevokedListKey())
 	if err != nil || len(d.Data) != 2+3584 {
@@ -95,9 +83,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	// The filter still rules out nearly all others, or every call would pay for
 	// a read.
 	list, err := registry.RevokedListDocs.Parse(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	open := 0
 	for i := range 10_000 {
 		if list.Has(identity.ID(identity.Sum(binary.BigEndian.AppendUint64(nil, uint64(i))))) {
@@ -114,9 +100,7 @@ func TestAListOfRevocationsThatIsDamagedAcceptsNobody(t *testing.T) {
 		"empty": {}, "a newer format": {2, 0}, "no kind": {1, 2}, "half an id": {1, 0, 9, 9}, "a filter cut off": append([]byte{1, 1}, make([]byte, 3583)...),
 	} {
 		inner := memory.New()
-		if err := inner.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), WriteID: store.WriteID{1}, Data: data}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, inner.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), WriteID: store.WriteID{1}, Data: data}))
 		if got, err := open(inner, newClock()).AnyRevoked(t.Context(), identity.ID{9}); err == nil {
 			t.Errorf("AnyRevoked() by a list that is %s = %v, want an error", name, got)
 		}

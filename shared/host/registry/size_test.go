@@ -32,9 +32,7 @@ func TestTheLargestPublicationIsBounded(t *testing.T) {
 		p.BaseModel, p.Family, p.Owner, p.Version, p.Listing = claim, claim, claim, claim, &l
 		p.Declared = slices.Repeat([]string{strings.Repeat("d", 254)}, 32)
 	}})
-	if _, err := r.Publish(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(r.Publish(t.Context(), p)))
 	for _, w := range home.Writes {
 		switch w := w.(type) {
 		case store.Put:

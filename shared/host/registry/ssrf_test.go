@@ -87,9 +87,7 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	known := names{"moves.example": {netip.MustParseAddr("2606:4700::1")}}
 	r := open(memory.New(), newClock())
-	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: "https://moves.example/"})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: "https://moves.example/"}))))
 	known["moves.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
 	reached, err := r.Reach(t.Context(), registry.Prober(outbound.New(outbound.Options{Resolver: known})))
 	if reached.Silent != 1 || err != nil {
@@ -107,15 +105,9 @@ func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	r := open(memory.New(), newClock())
 	child, grown := key(2), key(3)
 	// One that waits is closed before it is probed.
-	if _, err := r.Publish(t.Context(), publication(t, grown, draft{})); err != nil {
-		t.Fatal(err)
-	}
-	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), grown, true)); err != nil {
-		t.Fatal(err)
-	}
-	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(r.Publish(t.Context(), publication(t, grown, draft{}))))
+	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), grown, true)))
+	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)))
 	told := draft{Endpoint: "https://stranger.example/?told=all", Visibility: lifecycle.Public}
 	if _, err := r.Publish(t.Context(), publication(t, child, told)); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Publish() as %s = %v, want forbidden", told.Visibility, err)

@@ -37,18 +37,12 @@ func TestTheCountOfVenuesChangesWithWhatSearchShows(t *testing.T) {
 		state lifecycle.State
 		want  int64
 	}{{lifecycle.Hibernating, 1}, {lifecycle.Hibernating, 1}, {lifecycle.Active, 2}} {
-		if err := registrytest.SetState(t.Context(), r, a.ID(), step.state); err != nil {
-			t.Fatal(err)
-		}
+		must(t, registrytest.SetState(t.Context(), r, a.ID(), step.state))
 		wantVenues(t, r, fmt.Sprint("a state of ", step.state), step.want)
 	}
-	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, b, 3, "over", event.RevokePayload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, b, 3, "over", event.RevokePayload))))
 	wantVenues(t, r, "a revocation", 1)
-	if err := registrytest.AddManifest(t.Context(), r, registrytest.Manifest(t, key(3), a, true)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, registrytest.AddManifest(t.Context(), r, registrytest.Manifest(t, key(3), a, true)))
 	wantVenues(t, r, "a manifest that closes", 0)
 }
 
@@ -69,16 +63,12 @@ func TestASlugIsTheFirstVacants(t *testing.T) {
 			t.Errorf("VenueOf(%s) = %v, %t, %v, want %v", slug, g.ID.Short(), ok, err, want)
 		}
 	}
-	if err := set(0, "warung"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, set(0, "warung"))
 	if err := set(1, "warung"); !problem.Is(err, problem.Conflict) {
 		t.Errorf("SetListing() of a taken slug = %v, want Conflict", err)
 	}
 	holds("warung", &ids[0])
-	if err := set(0, "beach"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, set(0, "beach"))
 	holds("beach", &ids[0])
 	holds("warung", nil)
 	if err := set(1, "warung"); err != nil {
@@ -127,9 +117,7 @@ func TestASlugWithoutAKnownVacantIsFree(t *testing.T) {
 	home := memory.New()
 	r := open(home, newClock())
 	mustPublish(t, r, key(1), draft{})
-	if err := home.Commit(t.Context(), store.Put{Key: registry.SlugKey("warung"), WriteID: store.WriteID{1}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, home.Commit(t.Context(), store.Put{Key: registry.SlugKey("warung"), WriteID: store.WriteID{1}}))
 	l := signedListing(t, key(1), 1, func(l *listing.Listing) {
 		l.Venue = &listing.Venue{Slug: "warung", Category: "agent", Location: "global"}
 	})

@@ -20,16 +20,12 @@ func listed(t *testing.T, v *vacants.Directory, by vacants.Asker, n int) (names,
 	var all []string
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := v.ListAll(t.Context(), by, cursor, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, r := range page {
 			all = append(all, r.Name)
 		}
 		at, err := store.ParseCursor(next)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cursors += fmt.Sprint(at)
 		cursor = next
 	}
@@ -39,19 +35,7 @@ func listed(t *testing.T, v *vacants.Directory, by vacants.Asker, n int) (names,
 // deleteNamed deletes a vacant by its name.
 func deleteNamed(t *testing.T, v *vacants.Directory, name string) {
 	t.Helper()
-	r, err := v.ByName(t.Context(), vacants.Operator(), name)
-	for _, step := range []func() error{
-		func() error { _, err := v.Sink(t.Context(), r.ID); return err },
-		func() error { _, err := v.Archive(t.Context(), r.ID); return err },
-		func() error { _, err := v.Delete(t.Context(), r.ID); return err },
-	} {
-		if err == nil {
-			err = step()
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, named(t, v, name).ID, "sink", "archive", "delete")
 }
 
 func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
@@ -60,9 +44,7 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 	add := func(tenant, name string) vacants.Record {
 		t.Helper()
 		r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "c", Substrate: "echo", Tenant: tenant})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	first := add("acme", "b")
@@ -80,13 +62,9 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 	}
 	// The operator gives the name of a deleted vacant to another tenant.
 	deleteNamed(t, v, "d")
-	if _, err := v.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: "d", Capability: "c", Substrate: "echo", Tenant: "other"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(v.Create(t.Context(), vacants.Spec{By: vacants.Operator(), Name: "d", Capability: "c", Substrate: "echo", Tenant: "other"})))
 	renamed, err := v.Update(t.Context(), first.ID, vacants.Changes{Name: pointer("z")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for by, want := range map[vacants.Asker]string{acme: "f z d", vacants.Tenant("other"): "a c d e g", vacants.Tenant(""): "h", {}: "", vacants.Operator(): "a c d e f g h z d"} {
 		if got, _ := listed(t, v, by, 2); got != want {
 			t.Errorf("%v lists %q, want %q", by, got, want)
@@ -100,9 +78,7 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 func TestWhatAnAskerDoesNotKnowIsRefusedAsWhatDoesNotExist(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	r, err := v.Create(t.Context(), vacants.Spec{Name: "theirs", Capability: "c", Substrate: "echo", Tenant: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	missing := identity.ID{9}
 	for _, by := range []vacants.Asker{{}, vacants.Tenant("acme"), vacants.Tenant("")} {
 		for what, none := range map[string]string{"theirs": "nobody", r.ID.String(): missing.String(), r.ID.Short(): missing.Short(), r.ID.String()[:5]: missing.String()[:5]} {
@@ -126,9 +102,7 @@ func TestWhatAnAskerDoesNotKnowIsRefusedAsWhatDoesNotExist(t *testing.T) {
 func TestTheRefusalOfANameTellsNothingOfItsVacant(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	parent := create(t, v, "parent")
-	if _, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "closed"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "closed"})))
 	mine := create(t, v, "mine")
 	refusals := map[string]bool{}
 	for _, name := range []string{"parent", "closed", "health"} {
@@ -149,9 +123,7 @@ func TestAnImportOfAnotherTenantsVacantTellsNothing(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	key := newKey(t)
 	spec := vacants.Spec{Name: "theirs", Capability: "c", Substrate: "echo", Key: key, Tenant: "other"}
-	if _, err := v.Create(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(v.Create(t.Context(), spec)))
 	if _, err := v.Create(t.Context(), spec); err != nil {
 		t.Errorf("the same import again = %v", err)
 	}

@@ -24,21 +24,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-func TestOnlyAnArchivedVacantCanBeDeleted(t *testing.T) {
-	for _, s := range []lifecycle.State{lifecycle.Local, lifecycle.Active, lifecycle.Hibernating, lifecycle.Stale, lifecycle.Sunk} {
-		v, id := inState(t, s)
-		before := len(log(t, v, id))
-		_, err := v.Delete(t.Context(), id)
-		wantKind(t, "Delete() of one that is "+string(s), err, problem.Conflict)
-		if r, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || r.IsDeleted() || r.State != s || len(log(t, v, id)) != before {
-			t.Errorf("afterwards it is %s, %v, deleted %t", r.State, err, r.IsDeleted())
-		}
-	}
-	v := fresh(t)
-	_, err := v.Delete(t.Context(), newKey(t).ID())
-	wantKind(t, "Delete() of a stranger", err, problem.NotFound)
-}
-
 // archived makes an ARCHIVED vacant that was imported with a key and a chain.
 func archived(t *testing.T, v *vacants.Directory, key *identity.Key) vacants.Record {
 	t.Helper()
@@ -47,11 +32,7 @@ func archived(t *testing.T, v *vacants.Directory, key *identity.Key) vacants.Rec
 			t.Fatalf("%s = %v", command, err)
 		}
 	}
-	r, err := v.ByName(t.Context(), vacants.Operator(), "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return named(t, v, "demo")
 }
 
 func TestADeletedVacantLeavesATombstoneAndItsLogbook(t *testing.T) {
@@ -59,9 +40,7 @@ func TestADeletedVacantLeavesATombstoneAndItsLogbook(t *testing.T) {
 	v := host(t, s, va, newClock().now, hostURL)
 	before := archived(t, v, key)
 	r, err := v.Delete(t.Context(), before.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantTombstone(t, s, r)
 	if r.ID != before.ID || r.Name != "demo" || r.State != lifecycle.Archived || !r.Deleted.Equal(newClock().t) || !r.Created.Equal(before.Created) {
 		t.Errorf("tombstone = %v, %s, deleted %v", r, r.State, r.Deleted)
@@ -79,9 +58,7 @@ func TestADeletedVacantLeavesATombstoneAndItsLogbook(t *testing.T) {
 func TestTheIDOfADeletedVacantIsTakenForEver(t *testing.T) {
 	s, va, key := memory.New(), vault(t), newKey(t)
 	v := host(t, s, va, newClock().now, hostURL)
-	if _, err := v.Delete(t.Context(), archived(t, v, key).ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, archived(t, v, key).ID, "delete")
 	other := host(t, s, va, newClock().now, hostURL)
 	for name, spec := range map[string]vacants.Spec{
 		"as it was":        {Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)},
@@ -94,6 +71,8 @@ func TestTheIDOfADeletedVacantIsTakenForEver(t *testing.T) {
 		_, err := run(v, command)(t.Context(), key.ID())
 		wantKind(t, command, err, problem.Conflict)
 	}
+	_, err := v.Delete(t.Context(), newKey(t).ID())
+	wantKind(t, "Delete() of a stranger", err, problem.NotFound)
 	if _, _, err := v.Export(t.Context(), key.ID()); !problem.Is(err, problem.Gone) {
 		t.Errorf("Export() = %v, want gone", err)
 	}
@@ -132,17 +111,15 @@ func TestAParentOfManyChildrenElsewhereIsDeletedAfterItsOwn(t *testing.T) {
 		id := identity.ID{byte(i % 256), byte(i / 256), 1}
 		must(t, d.Commit(t.Context(), store.Put{Key: registry.KinKey(parent.ID, id), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	}
-	for _, command := range []string{"sink", "archive"} {
-		must(t, second(run(v, command)(t.Context(), parent.ID)))
-		must(t, second(run(v, command)(t.Context(), child.ID)))
-	}
+	do(t, v, parent.ID, "sink", "archive")
+	do(t, v, child.ID, "sink", "archive")
 	d.read.Store(0)
 	_, err := v.Delete(t.Context(), parent.ID)
 	if !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid;") {
 		t.Errorf("Delete() of the parent = %v, want a conflict that names kid", err)
 	}
-	must(t, second(v.Delete(t.Context(), child.ID)))
-	must(t, second(v.Delete(t.Context(), parent.ID)))
+	do(t, v, child.ID, "delete")
+	do(t, v, parent.ID, "delete")
 	if n := d.read.Load(); n > remote/2 {
 		t.Errorf("the three read %d documents, want fewer than there are edges", n)
 	}
@@ -156,9 +133,7 @@ func TestADeletedVacantAnswersAsOneThatIsArchived(t *testing.T) {
 	caller := newKey(t)
 	e := signed(t, caller, id, "hi", newClock().t)
 	before := h.Send(t.Context(), id, e)
-	if _, err := v.Delete(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, id, "delete")
 	after := pipeline(s, va, host(t, s, va, newClock().now, hostURL)).Send(t.Context(), id, e)
 	if before.Problem == nil || after.Problem == nil || !problem.Is(after.Problem, problem.Gone) {
 		t.Fatalf("Send() = %v before, %v after, want gone", before.Problem, after.Problem)
@@ -180,8 +155,6 @@ func pipeline(s *memory.Store, va custody.Vault, v *vacants.Directory) *call.Hos
 func signed(t *testing.T, from *identity.Key, to identity.ID, text string, at time.Time) *envelope.Envelope {
 	t.Helper()
 	e := &envelope.Envelope{From: from.ID(), To: to, Seq: 1, Time: at, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
-	if _, err := e.Sign(t.Context(), from); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(e.Sign(t.Context(), from)))
 	return e
 }

@@ -21,20 +21,12 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	v := host(t, s, vault(t), c.now, hostURL)
 	key := newKey(t)
 	id := key.ID()
-	if _, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key})))
+	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{})))
 	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}})
 	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 2}
-	if err := e.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := handler.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Sign(t.Context(), key))
+	must(t, errorOf(handler.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature})))
 	if r, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || r.State != lifecycle.Active {
 		t.Fatalf("the record is %s, %v, want ACTIVE as before", r.State, err)
 	}

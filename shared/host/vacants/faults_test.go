@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -161,6 +163,13 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			_, err = v.ForgetThread(ctx, r.ID, nil, nil)
 			return err
 		}, story: []string{genesis}, state: lifecycle.Local},
+		"set a plan": {prepare: []string{"create", "spawn"}, run: func(ctx context.Context, v *vacants.Directory) error {
+			r, err := v.ByName(ctx, vacants.Operator(), "demo")
+			if err != nil {
+				return err
+			}
+			return errorOf2(v.SetPlan(ctx, vacants.Operator(), r.ID, asking("kid")))
+		}, story: []string{genesis, spawn, logbook.KindPlanChanged}, state: lifecycle.Local},
 		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Self(ctx)
 			return err
@@ -254,10 +263,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 		t.Error("created twice under one name")
 	}
 	wantWhole(t, inner, clean, imported.ID())
-	r, err := again.ByName(t.Context(), vacants.Operator(), c.called())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := named(t, again, c.called())
 	kinds := []string{}
 	for _, e := range log(t, again, r.ID) {
 		if n := len(kinds); n > 0 && e.Kind == c.repeats && kinds[n-1] == e.Kind {
@@ -317,9 +323,7 @@ func wantTombstone(t *testing.T, inner *memory.Store, r vacants.Record) {
 		t.Fatalf("documents of %v = %d, %v, want the tombstone alone", r, len(docs), err)
 	}
 	var members map[string]any
-	if err := json.Unmarshal(docs[0].Data, &members); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(docs[0].Data, &members))
 	for _, name := range []string{"seed", "card"} {
 		if members[name] != nil {
 			t.Errorf("the tombstone has a %s: %v", name, members[name])
@@ -356,6 +360,7 @@ func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported
 			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
 		}
 		wantKin(t, v, &r, entries)
+		wantPlan(t, v, &r, entries)
 		wantListed(t, v, &r)
 		if a, err := v.Agent(t.Context(), &r, r.Agent); r.Agent > 0 && r.State != lifecycle.Archived && (err != nil || a.Provider != r.Substrate) {
 			t.Errorf("version %d of the agent of %v is %+v, %v", r.Agent, r, a, err)
@@ -371,9 +376,7 @@ func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := v.Get(t.Context(), vacants.Operator(), imported); err == nil && named[imported].ID != imported {
 		t.Error("record of the import without a name")
 	}
@@ -383,9 +386,7 @@ func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported
 func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	t.Helper()
 	g, ok, err := v.Registry.Get(t.Context(), r.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if gone, err := v.Registry.IsRevoked(t.Context(), r.ID); err != nil || ok && gone != (g.Status == registry.StatusRevoked) || gone && !r.State.Closed() {
 		t.Errorf("%v is %s, revoked %t, registered as %s: %v", r, r.State, gone, g.Status, err)
 	}
@@ -416,16 +417,12 @@ func stateInLogbook(t *testing.T, id identity.ID, entries []logbook.Entry) lifec
 	state := lifecycle.Local
 	for _, e := range entries {
 		to, says, err := e.State(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !says {
 			continue
 		}
 		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if from, ok := v.Get("from"); ok && lifecycle.State(from.Text()) != state {
 			t.Errorf("a logbook goes from %s, but it was %s", from.Text(), state)
 		}
@@ -434,14 +431,29 @@ func stateInLogbook(t *testing.T, id identity.ID, entries []logbook.Entry) lifec
 	return state
 }
 
+// wantPlan checks that r has the plan that its logbook names last.
+func wantPlan(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []logbook.Entry) {
+	t.Helper()
+	var want identity.Hash
+	for _, e := range entries {
+		if e.Kind == logbook.KindPlanChanged {
+			var err error
+			want, err = logbook.ParsePlanChanged(e.Payload)
+			must(t, err)
+		}
+	}
+	p, has, err := v.Plan(t.Context(), r.ID)
+	if err != nil || !r.IsDeleted() && (has != (r.Substrate == plan.Kind) || has != (want != identity.Hash{}) || has && p.Hash() != want) {
+		t.Errorf("%v has a plan: %t, %v; substrate %s; its logbook tells %v", r, has, err, r.Substrate, want)
+	}
+}
+
 // wantKin checks that r is the child of its manifest's parent, also by that
 // parent's logbook, and that without a manifest r is not a child.
 func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []logbook.Entry) {
 	t.Helper()
 	m, ok, err := v.Manifest(t.Context(), r.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if ok != (r.Parent != nil) || ok && *r.Parent != m.Manifest.ParentID || r.Closed != (ok && m.Closed()) {
 		t.Errorf("record of %v: a child of %v, closed %t; its manifest is there: %t, %+v", r, r.Parent, r.Closed, ok, m)
 	}
@@ -464,9 +476,7 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 			continue
 		}
 		says, err := logbook.ParseSpawn(e.Payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if says.Child == r.ID && says.Path == string(m.Manifest.BirthPath) {
 			spawned++
 		}
@@ -476,29 +486,45 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 	}
 }
 
-func TestOfManyCreatorsOfANameOneWins(t *testing.T) {
-	inner, va := memory.New(), vault(t)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	won := 0
-	for range 16 {
-		v := host(t, inner, va, newClock().now, hostURL)
-		wg.Go(func() {
-			_, err := v.Create(context.Background(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won++
-			} else if !problem.Is(err, problem.Conflict) || problem.Of(err).Field != "name" {
+// Of commands that were decided on one view of a vacant, or for one name, one succeeds.
+func TestOfCommandsAtOnceOneSucceeds(t *testing.T) {
+	ctx := context.Background()
+	for what, command := range map[string]func(v *vacants.Directory, r vacants.Record, text string) error{
+		"create": func(v *vacants.Directory, _ vacants.Record, _ string) error {
+			_, err := v.Create(ctx, vacants.Spec{Name: "new", Capability: "c", Substrate: "echo"})
+			if p := problem.Of(err); p != nil && p.Field != "name" {
 				t.Errorf("Create() = %v, want a conflict of the name", err)
 			}
-		})
+			return err
+		},
+		"update": func(v *vacants.Directory, r vacants.Record, text string) error {
+			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Capability: &text, Seen: r.Changed}))
+		},
+		"set an agent": func(v *vacants.Directory, r vacants.Record, text string) error {
+			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: text}, After: pointer(0)}))
+		},
+	} {
+		s, va, clock := memory.New(), vault(t), newClock()
+		r := create(t, host(t, s, va, clock.now, hostURL), "demo")
+		clock.t = clock.t.Add(time.Second)
+		var commands []func() error
+		for i := range 16 {
+			v := host(t, s, va, clock.now, hostURL)
+			commands = append(commands, func() error { return command(v, r, fmt.Sprint(i)) })
+		}
+		won := 0
+		for _, err := range together(commands...) {
+			if err == nil {
+				won++
+			} else if !problem.Is(err, problem.Conflict) {
+				t.Errorf("%s = %v, want nil or a conflict", what, err)
+			}
+		}
+		if won != 1 {
+			t.Errorf("%s: %d of 16 succeeded, want 1", what, won)
+		}
+		wantWhole(t, s, host(t, s, va, clock.now, hostURL), identity.ID{})
 	}
-	wg.Wait()
-	if won != 1 {
-		t.Errorf("%d of 16 creators won, want 1", won)
-	}
-	wantWhole(t, inner, host(t, inner, va, newClock().now, hostURL), identity.ID{})
 }
 
 func TestConcurrentCommandsLeaveOneHistory(t *testing.T) {

@@ -15,9 +15,7 @@ func TestAHostBackFromABackupRefusesWhatWasSignedUntilThen(t *testing.T) {
 	s, va, c := memory.New(), vault(t), newClock()
 	v := host(t, s, va, c.now, hostURL)
 	open, closed := create(t, v, "open"), create(t, v, "closed")
-	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, closed.ID, "sink")
 	if all, err := v.RaiseFloors(t.Context()); all.Vacants != 1 || !all.Until.Equal(c.now().Add(call.MaxSkew)) || err != nil {
 		t.Fatalf("RaiseFloors() = %+v, %v, want the one that is open", all, err)
 	}

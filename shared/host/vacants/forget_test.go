@@ -18,14 +18,10 @@ func TestOneThreadOfOneCallerIsForgotten(t *testing.T) {
 		var made []vacants.Record
 		for _, name := range []string{"sage", "other"} {
 			r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "knows", Substrate: "echo"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			made = append(made, r)
 		}
-		if _, err := v.ForgetThread(t.Context(), made[0].ID, tt.caller, tt.thread); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(v.ForgetThread(t.Context(), made[0].ID, tt.caller, tt.thread)))
 		for _, r := range made {
 			for _, caller := range callers {
 				for _, thread := range threads {

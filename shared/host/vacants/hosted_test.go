@@ -44,9 +44,7 @@ func newClock() *clock { return &clock{time.Date(2026, 5, 6, 0, 0, 0, 0, time.UT
 func vault(t testing.TB) custody.Vault {
 	t.Helper()
 	v, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -69,12 +67,47 @@ func answering(v *vacants.Directory) *answer.Answerer {
 	return answer.New(answer.Config{Vacants: v})
 }
 
-func create(t testing.TB, v *vacants.Directory, name string) vacants.Record {
+func must(t testing.TB, err error) {
 	t.Helper()
-	r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "says what it hears", Substrate: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// errorOf returns the error of a call that returns a value, too.
+func errorOf[T any](_ T, err error) error { return err }
+
+// errorOf2 returns the error of a call that returns two values, too.
+func errorOf2[T, U any](_ T, _ U, err error) error { return err }
+
+// do runs commands on a vacant.
+func do(t testing.TB, v *vacants.Directory, id identity.ID, commands ...string) {
+	t.Helper()
+	for _, command := range commands {
+		must(t, errorOf(run(v, command)(t.Context(), id)))
+	}
+}
+
+// get returns a record.
+func get(t testing.TB, v *vacants.Directory, id identity.ID) vacants.Record {
+	t.Helper()
+	r, err := v.Get(t.Context(), vacants.Operator(), id)
+	must(t, err)
+	return r
+}
+
+// named returns the record of a name.
+func named(t testing.TB, v *vacants.Directory, name string) vacants.Record {
+	t.Helper()
+	r, err := v.ByName(t.Context(), vacants.Operator(), name)
+	must(t, err)
+	return r
+}
+
+func create(t testing.TB, v *vacants.Directory, name string) vacants.Record {
+	t.Helper()
+	r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "says what it hears", Substrate: "echo"})
+	must(t, err)
 	return r
 }
 
@@ -84,9 +117,7 @@ func log(t testing.TB, v *vacants.Directory, id identity.ID) []logbook.Entry {
 	var entries []logbook.Entry
 	for {
 		placed, err := v.Logbook(t.Context(), id, uint64(len(entries))+1, vacants.MaxPage)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(placed) == 0 {
 			break
 		}
@@ -153,17 +184,20 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 		done = -1 // succeeds, writes nothing
 		no   = problem.Conflict
 	)
-	type row struct{ pause, resume, sink, archive any }
+	type row struct{ pause, resume, sink, archive, delete any }
 	h, a, s, x := lifecycle.Hibernating, lifecycle.Active, lifecycle.Sunk, lifecycle.Archived
 	for state, want := range map[lifecycle.State]row{
-		lifecycle.Local:       {h, no, s, no},
-		lifecycle.Active:      {h, done, s, no},
-		lifecycle.Hibernating: {done, a, s, no},
-		lifecycle.Stale:       {no, a, s, no},
-		lifecycle.Sunk:        {no, no, done, x},
-		lifecycle.Archived:    {no, no, no, done},
+		lifecycle.Local:       {h, no, s, no, no},
+		lifecycle.Active:      {h, done, s, no, no},
+		lifecycle.Hibernating: {done, a, s, no, no},
+		lifecycle.Stale:       {no, a, s, no, no},
+		lifecycle.Sunk:        {no, no, done, x, no},
+		lifecycle.Archived:    {no, no, no, done, nil},
 	} {
-		for command, want := range map[string]any{"pause": want.pause, "resume": want.resume, "sink": want.sink, "archive": want.archive} {
+		for command, want := range map[string]any{"pause": want.pause, "resume": want.resume, "sink": want.sink, "archive": want.archive, "delete": want.delete} {
+			if want == nil {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s a vacant that is %s", command, state), func(t *testing.T) {
 				v, id := inState(t, state)
 				before := len(log(t, v, id))
@@ -172,7 +206,8 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 				switch want {
 				case no:
 					wantKind(t, command, err, problem.Conflict)
-					if text := problem.Of(err).Text(); !strings.HasPrefix(text, "vacant demo is "+string(state)+"; it cannot be ") {
+					says := map[string]string{"delete": "only one that is ARCHIVED can be deleted", "pause": "it cannot be paused", "resume": "it cannot be resumed", "sink": "it cannot be sunk", "archive": "it cannot be archived"}[command]
+					if text := problem.Of(err).Text(); text != "vacant demo is "+string(state)+"; "+says {
 						t.Errorf("refusal = %q, want the vacant, its state and the command", text)
 					}
 					want = state
@@ -187,7 +222,7 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 				if err == nil && r.State != want || len(entries) != before {
 					t.Errorf("%s() = %s, %d entries, want %s, %d", command, r.State, len(entries), want, before)
 				}
-				if kept, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || kept.State != want {
+				if kept, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || kept.State != want || kept.IsDeleted() {
 					t.Errorf("state kept = %s, %v, want %s", kept.State, err, want)
 				}
 			})
@@ -228,28 +263,20 @@ func inState(t testing.TB, s lifecycle.State) (*vacants.Directory, identity.ID) 
 	if s == lifecycle.Stale {
 		key := newKey(t)
 		r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "x", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Stale)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return v, r.ID
 	}
 	id := create(t, v, "demo").ID
-	for _, command := range map[lifecycle.State][]string{
+	do(t, v, id, map[lifecycle.State][]string{
 		lifecycle.Active: {"pause", "resume"}, lifecycle.Hibernating: {"pause"}, lifecycle.Sunk: {"sink"}, lifecycle.Archived: {"sink", "archive"},
-	}[s] {
-		if _, err := run(v, command)(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-	}
+	}[s]...)
 	return v, id
 }
 
 func newKey(t testing.TB) *identity.Key {
 	t.Helper()
 	k, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return k
 }
 
@@ -258,13 +285,9 @@ func book(t testing.TB, key *identity.Key, s lifecycle.State) []logbook.Entry {
 	t.Helper()
 	at := newClock().t
 	first := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("elsewhere", key.ID()))
-	if _, err := first.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(first.Sign(t.Context(), key)))
 	second := logbook.Next(&first, logbook.KindStateChanged, at, logbook.StateChanged(lifecycle.Local, s))
-	if _, err := second.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(second.Sign(t.Context(), key)))
 	return []logbook.Entry{first, second}
 }
 
@@ -328,9 +351,7 @@ func TestAVacantFromElsewhereContinuesItsHistory(t *testing.T) {
 		Chains: map[identity.ID][]byte{{1}: []byte(`{"seq":1}`), {2}: []byte(`{"seq":2}`)},
 	}
 	r, err := v.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r.ID != key.ID() || r.State != lifecycle.Hibernating {
 		t.Errorf("Create() = %v in %s, want the key's id, HIBERNATING", r, r.State)
 	}
@@ -362,17 +383,11 @@ func TestTwoHistoriesUnderOneKeyAreRefused(t *testing.T) {
 	key := newKey(t)
 	entries := book(t, key, lifecycle.Active)
 	data, err := entries[0].MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// What an interrupted import has left.
-	if err := s.Commit(t.Context(), store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: 1, WriteID: store.WriteID{1}, Data: data}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: 1, WriteID: store.WriteID{1}, Data: data}))
 	other := logbook.Next(nil, logbook.KindGenesis, newClock().t, logbook.Genesis("forked", key.ID()))
-	if _, err := other.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(other.Sign(t.Context(), key)))
 	v := host(t, s, va, newClock().now, hostURL)
 	spec := vacants.Spec{Name: "x", Capability: "c", Substrate: "echo", Key: key, Logbook: []logbook.Entry{other}}
 	_, err = v.Create(t.Context(), spec)
@@ -387,9 +402,7 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 	s, va, at := memory.New(), vault(t), newClock()
 	v := host(t, s, va, at.now, hostURL)
 	open, closed := create(t, v, "open"), create(t, v, "closed")
-	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, closed.ID, "sink")
 	if n, err := v.Rebase(t.Context()); n != 0 || err != nil {
 		t.Errorf("Rebase() at the same URL = %d, %v, want 0", n, err)
 	}
@@ -400,10 +413,7 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 			t.Errorf("Rebase() = %d, %v, want %d", n, err, want)
 		}
 	}
-	r, err := moved.Get(t.Context(), vacants.Operator(), open.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := get(t, moved, open.ID)
 	c, err := card.Parse(r.Card)
 	if want := "https://vacancy.example/base/v/" + open.ID.String() + "/a2a/message/send"; err != nil || !c.Verify() || c.Endpoint != want {
 		t.Errorf("card = %+v, %v, want a signed one with %s", c, err, want)
@@ -423,16 +433,12 @@ func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
 	s, va, at := memory.New(), vault(t), newClock()
 	r := create(t, host(t, s, va, at.now, hostURL), "a")
 	d, err := s.Doc(t.Context(), vacants.RecordKey(r.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	forged := bytes.Replace(d.Data, []byte(`"says what it hears"`), []byte(`"will pay your bills"`), 1)
 	if bytes.Equal(forged, d.Data) {
 		t.Fatal("the record does not hold the capability")
 	}
-	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: forged}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: forged}))
 	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
 	wantKind(t, "Rebase()", err, problem.Damaged)
 	if n != 0 {
@@ -445,9 +451,7 @@ func TestFailedVacantDoesNotBlockOtherCards(t *testing.T) {
 	v := host(t, s, va, at.now, hostURL)
 	a, _ := create(t, v, "a"), create(t, v, "b")
 	d, _ := s.Doc(t.Context(), vacants.RecordKey(a.ID))
-	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("damaged")}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("damaged")}))
 	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
 	wantKind(t, "Rebase()", err, problem.Damaged)
 	if n != 1 {
@@ -508,9 +512,7 @@ func TestListGoesThroughAllByName(t *testing.T) {
 	got := []string{}
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
 		page, next, err := v.List(t.Context(), vacants.Operator(), cursor, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, r := range page {
 			got = append(got, r.Name)
 		}
@@ -562,9 +564,7 @@ func TestRecordsOfALaterFormatAreRefused(t *testing.T) {
 	v := host(t, s, va, newClock().now, hostURL)
 	id := create(t, v, "demo").ID
 	d, err := s.Doc(t.Context(), vacants.RecordKey(id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, data := range map[string]string{
 		"later":     strings.Replace(string(d.Data), `"format":5`, `"format":6`, 1),
 		"earlier":   strings.Replace(string(d.Data), `"format":5`, `"format":4`, 1),
@@ -595,17 +595,11 @@ func TestNoSeedShowsAnywhere(t *testing.T) {
 	v := host(t, s, va, newClock().now, hostURL)
 	key := newKey(t)
 	r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := s.Doc(t.Context(), vacants.RecordKey(r.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inJSON, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held, ok, err := answering(v).Vacant(t.Context(), r.ID, false)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
@@ -616,9 +610,7 @@ func TestNoSeedShowsAnywhere(t *testing.T) {
 		"vacants": fmt.Sprintf("%v", v),
 	}
 	damaged := strings.Replace(string(d.Data), `"seed":"`, `"seed":"AAAA`, 1)
-	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte(damaged)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte(damaged)}))
 	other := host(t, s, va, newClock().now, hostURL)
 	_, err = other.Pause(t.Context(), r.ID)
 	wantKind(t, "Pause() with a damaged seed", err, problem.Damaged)
@@ -639,9 +631,7 @@ func TestNoSeedShowsAnywhere(t *testing.T) {
 func jsonOf(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Trim(string(b), `"`)
 }
 
@@ -695,16 +685,12 @@ func TestAMemoryIsAtMostASecondOld(t *testing.T) {
 	state := func(v *vacants.Directory, fresh bool) lifecycle.State {
 		t.Helper()
 		held, _, err := answering(v).Vacant(t.Context(), id, fresh)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return held.State
 	}
 	state(here, false)
 	state(there, false)
-	if _, err := here.Pause(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	do(t, here, id, "pause")
 	if got := state(here, false); got != lifecycle.Hibernating {
 		t.Errorf("after its own write an instance sees %s, want HIBERNATING", got)
 	}
@@ -715,9 +701,7 @@ func TestAMemoryIsAtMostASecondOld(t *testing.T) {
 	if got := state(there, false); got != lifecycle.Hibernating {
 		t.Errorf("another instance sees %s after a second, want HIBERNATING", got)
 	}
-	if _, err := here.Resume(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	do(t, here, id, "resume")
 	if got := state(there, true); got != lifecycle.Active {
 		t.Errorf("a fresh look sees %s, want ACTIVE", got)
 	}
@@ -750,9 +734,7 @@ func TestAReadThatAWriteOvertookIsNotRemembered(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, err := answering(v).Vacant(t.Context(), id, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(answering(v).Vacant(t.Context(), id, true)))
 	held, _, err := answering(v).Vacant(t.Context(), id, false)
 	if err != nil || held.State != lifecycle.Hibernating {
 		t.Errorf("after Pause() returned a call sees %s, %v, want HIBERNATING", held.State, err)
@@ -762,9 +744,7 @@ func TestAReadThatAWriteOvertookIsNotRemembered(t *testing.T) {
 func TestTheMemoryIsBounded(t *testing.T) {
 	v := fresh(t)
 	for i := range 5000 {
-		if _, _, err := answering(v).Vacant(t.Context(), identity.ID{byte(i), byte(i >> 8), 1}, false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf2(answering(v).Vacant(t.Context(), identity.ID{byte(i), byte(i >> 8), 1}, false)))
 	}
 	if n := vacants.Remembered(v); n > 1024 {
 		t.Errorf("5,000 ids of strangers leave %d remembered, want at most 1,024", n)
@@ -772,21 +752,20 @@ func TestTheMemoryIsBounded(t *testing.T) {
 }
 
 func TestOpenNamesTheVacantsThatAreNotClosed(t *testing.T) {
-	v := fresh(t)
+	s, va := memory.New(), vault(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	if got, err := v.Open(t.Context(), 10); err != nil || len(got) != 0 {
+		t.Errorf("Open() of an empty host = %v, %v", got, err)
+	}
 	a, b, c := create(t, v, "a"), create(t, v, "b"), create(t, v, "c")
-	if _, err := v.Sink(t.Context(), a.ID); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Pause(t.Context(), b.ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, a.ID, "sink")
+	do(t, v, b.ID, "pause")
 	for n, want := range map[int][]identity.ID{1: {b.ID}, 2: {b.ID, c.ID}, 9: {b.ID, c.ID}} {
-		got, err := v.Open(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Open(%d) (-want +got):\n%s", n, diff)
+		for _, v := range []*vacants.Directory{v, host(t, s, va, newClock().now, hostURL)} {
+			got, err := v.Open(t.Context(), n)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("Open(%d) = %v (-want +got):\n%s", n, err, diff)
+			}
 		}
 	}
 }
@@ -836,27 +815,11 @@ func TestAHostURLThatCallersCannotUseIsRefused(t *testing.T) {
 	}
 }
 
-// The cost of the directory in every call of the pipeline.
-func BenchmarkRememberedVacant(b *testing.B) {
-	v := host(b, memory.New(), vault(b), time.Now, hostURL)
-	id := create(b, v, "demo").ID
-	b.ReportAllocs()
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			if _, ok, err := answering(v).Vacant(context.Background(), id, false); !ok || err != nil {
-				b.Fatal(ok, err)
-			}
-		}
-	})
-}
-
 func FuzzRecord(f *testing.F) {
 	v := host(f, memory.New(), vault(f), newClock().now, hostURL)
 	id := create(f, v, "demo").ID
 	d, err := v.Store.Doc(context.Background(), vacants.RecordKey(id))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(d.Data)
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
@@ -95,10 +94,15 @@ func elsewhere() *identity.Key {
 	return k
 }
 
+// closing is an unsigned manifest of a closed child.
+func closing(parent, child identity.ID, schema composite.Schema) composite.Manifest {
+	return composite.Manifest{ParentID: parent, ChildID: child, BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: schema}
+}
+
 // manifestOf is a closed manifest of a hosted child.
 func manifestOf(ctx context.Context, v *vacants.Directory, parent *identity.Key, child identity.ID) (composite.Manifest, error) {
-	m := composite.Manifest{ParentID: parent.ID(), ChildID: child, BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	m := closing(parent.ID(), child, composite.V2)
 	if err := m.SignParent(ctx, parent); err != nil {
 		return m, err
 	}
@@ -121,9 +125,7 @@ func family(t testing.TB, v *vacants.Directory) (parent, child vacants.Record) {
 	t.Helper()
 	parent = create(t, v, "demo")
 	child, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return parent, child
 }
 
@@ -169,9 +171,7 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.spec.Parent, c.spec.Name = parent.ID, strings.ReplaceAll(name, " ", "-")
 			r, m, err := v.Spawn(t.Context(), c.spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := m.Verify(); err != nil || m.ChildID != r.ID || m.ParentID != parent.ID || m.Schema != composite.V2 {
 				t.Errorf("its manifest = %+v, %v", m, err)
 			}
@@ -209,9 +209,7 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 func wantConsent(t *testing.T, parent, child, other identity.ID, payload []byte) {
 	t.Helper()
 	b, err := logbook.ParseBirth(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := composite.Consent{ParentID: parent, SecondaryID: *b.Secondary, ChildID: child, Nonce: b.ConsentNonce, Reference: b.Consent, Signature: b.ChildConsent}
 	if err := c.Verify(); err != nil || c.SecondaryID != other {
 		t.Errorf("the consent is that of %s, %v, want that of %s", c.SecondaryID.Short(), err, other.Short())
@@ -221,18 +219,12 @@ func wantConsent(t *testing.T, parent, child, other identity.ID, payload []byte)
 func TestSpawnRefusals(t *testing.T) {
 	v := fresh(t)
 	parent := create(t, v, "demo")
-	if _, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid", Tools: []string{"a", "b"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid", Tools: []string{"a", "b"}})))
 	child, err := kid(t.Context(), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asleep, revoked := create(t, v, "asleep"), create(t, v, "revoked")
-	for _, err := range []error{second(v.Pause(t.Context(), asleep.ID)), third(v.Revoke(t.Context(), revoked.ID, "lost"))} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, err := range []error{errorOf(v.Pause(t.Context(), asleep.ID)), errorOf2(v.Revoke(t.Context(), revoked.ID, "lost"))} {
+		must(t, err)
 	}
 	planner, err := v.Create(t.Context(), vacants.Spec{Name: "planner", Capability: "plans", Substrate: plan.Kind})
 	must(t, err)
@@ -290,22 +282,15 @@ func TestSpawnRefusals(t *testing.T) {
 	}
 }
 
-func second(_ vacants.Record, err error) error                    { return err }
-func third(_ vacants.Record, _ registry.Receipt, err error) error { return err }
-
 func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) {
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	parent, child := family(t, v)
 	r, err := request(t.Context(), v, parent.ID, child.ID, "reviews contracts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made, err := graduate(t.Context(), v, vacants.Graduation{Request: r, When: v.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after := child, second1(v.Get(t.Context(), vacants.Operator(), child.ID))
+	must(t, err)
+	before, after := child, get(t, v, child.ID)
 	if after.ID != before.ID || after.State != lifecycle.Active || after.Closed || after.Capability != "reviews contracts" ||
 		after.Reach != composite.PublicA2A || after.Outbound != before.Outbound || *after.Parent != parent.ID {
 		t.Errorf("the child is %s, closed %t, %q, %s, %s", after.State, after.Closed, after.Capability, after.Reach, after.Outbound)
@@ -344,31 +329,28 @@ func TestOncePublicChildGraduatesWithItsLogbook(t *testing.T) {
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	parent, child := create(t, v, "demo"), create(t, v, "child")
-	must(t, second(run(v, "publish")(t.Context(), child.ID)))
-	opened := composite.Manifest{ParentID: parent.ID, ChildID: child.ID, BirthPath: "D2",
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
-	closing := opened
-	closing.ClosedByDefault = true
+	do(t, v, child.ID, "publish")
+	closed := closing(parent.ID, child.ID, composite.V2)
+	opened := closed
+	opened.ClosedByDefault = false
 	sign := func(id identity.ID, with func(context.Context, identity.Signer) error) {
 		must(t, v.Sign(t.Context(), id, func(s identity.Signer) error { return with(t.Context(), s) }))
 	}
 	sign(parent.ID, opened.SignParent)
 	sign(child.ID, opened.SignChild)
-	sign(parent.ID, closing.SignParent)
-	sign(child.ID, closing.SignChild)
-	for _, m := range []composite.Manifest{opened, closing} {
+	sign(parent.ID, closed.SignParent)
+	sign(child.ID, closed.SignChild)
+	for _, m := range []composite.Manifest{opened, closed} {
 		must(t, v.StoreManifest(t.Context(), m))
 		wantWhole(t, s, v, identity.ID{})
 	}
-	if r := second1(v.Get(t.Context(), vacants.Operator(), parent.ID)); !r.Kin {
+	if r := get(t, v, parent.ID); !r.Kin {
 		t.Error("the parent has no kin")
 	}
-	if _, err := graduate(t.Context(), v, vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(graduate(t.Context(), v, vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()})))
 	wantWhole(t, s, v, identity.ID{})
 	m, _, err := v.Manifest(t.Context(), child.ID)
-	if err != nil || m.Before == nil || m.Before.Hash() != opened.Hash() || m.Born().Hash() != closing.Hash() {
+	if err != nil || m.Before == nil || m.Before.Hash() != opened.Hash() || m.Born().Hash() != closed.Hash() {
 		t.Errorf("its manifests are %+v, %v", m, err)
 	}
 	if g, _, err := v.Registry.Get(t.Context(), child.ID); err != nil || g.ActorSeq != 2 || !g.Listed() {
@@ -376,8 +358,6 @@ func TestOncePublicChildGraduatesWithItsLogbook(t *testing.T) {
 	}
 	wantKind(t, "TakeManifest() of the first", v.StoreManifest(t.Context(), opened), problem.Conflict)
 }
-
-func second1(r vacants.Record, _ error) vacants.Record { return r }
 
 func TestGraduateRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -392,16 +372,16 @@ func TestGraduateRefusals(t *testing.T) {
 			g.Request = signedBy(t, v, create(t, v, "another").ID, g.Request.ChildID)
 		}, problem.Consent},
 		"a child that is asleep": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
-			must(t, second(v.Pause(t.Context(), g.Request.ChildID)))
+			do(t, v, g.Request.ChildID, "pause")
 		}, problem.Conflict},
 		"a child that is revoked": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
-			must(t, third(v.Revoke(t.Context(), g.Request.ChildID, "lost")))
+			must(t, errorOf2(v.Revoke(t.Context(), g.Request.ChildID, "lost")))
 		}, problem.Revoked},
 		"a parent that is revoked": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
-			must(t, third(v.Revoke(t.Context(), g.Request.ParentID, "lost")))
+			must(t, errorOf2(v.Revoke(t.Context(), g.Request.ParentID, "lost")))
 		}, problem.Revoked},
 		"a parent that is closed": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
-			must(t, second(v.Sink(t.Context(), g.Request.ParentID)))
+			do(t, v, g.Request.ParentID, "sink")
 		}, problem.Conflict},
 		"a closed child's own child": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			r, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: g.Request.ChildID, Path: "D2", Name: "grandkid"})
@@ -423,18 +403,11 @@ func TestGraduateRefusals(t *testing.T) {
 			lines := len(log(t, v, child.ID))
 			_, err := graduate(t.Context(), v, g)
 			wantKind(t, "graduating", err, c.want)
-			if r := second1(v.Get(t.Context(), vacants.Operator(), child.ID)); !r.Closed || len(log(t, v, child.ID)) != lines {
+			if r := get(t, v, child.ID); !r.Closed || len(log(t, v, child.ID)) != lines {
 				t.Errorf("it is open: %t, with %d more entries", !r.Closed, len(log(t, v, child.ID))-lines)
 			}
 			wantWhole(t, s, v, identity.ID{})
 		})
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -516,9 +489,7 @@ func TestOfManyWhoSpawnOneChildAllGetTheSame(t *testing.T) {
 func TestDeletionIsTheLastEntry(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	for _, command := range []string{"sink", "archive", "delete"} {
-		must(t, second(run(v, command)(t.Context(), id)))
-	}
+	do(t, v, id, "sink", "archive", "delete")
 	err := v.Entries(t.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindAggregate, Payload: logbook.Aggregation{}.Payload()}, vacants.LogEntry{})
 	wantKind(t, "Entries()", err, problem.Gone)
 	wantKind(t, "Sign()", v.Sign(t.Context(), id, func(identity.Signer) error { return nil }), problem.Gone)
@@ -529,14 +500,12 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	_, child := family(t, v)
-	for _, as := range []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted} {
-		_, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Visibility: &as})
-		wantKind(t, fmt.Sprintf("Publish() as %s", as), err, problem.Forbidden)
+	for _, as := range []*lifecycle.Visibility{nil, pointer(lifecycle.Public), pointer(lifecycle.Restricted)} {
+		_, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Visibility: as})
+		wantKind(t, "Publish() of a closed child", err, problem.Forbidden)
 	}
-	must(t, third(v.Publish(t.Context(), child.ID, vacants.PublishOptions{Visibility: pointer(lifecycle.Hidden)})))
-	for _, command := range []string{"pause", "resume"} {
-		must(t, second(run(v, command)(t.Context(), child.ID)))
-	}
+	must(t, errorOf2(v.Publish(t.Context(), child.ID, vacants.PublishOptions{Visibility: pointer(lifecycle.Hidden)})))
+	do(t, v, child.ID, "pause", "resume")
 	_, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Capability: pointer("is public")})
 	wantKind(t, "Publish() of another card", err, problem.Forbidden)
 	// The child's own second parent signs a manifest that opens it.
@@ -550,7 +519,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	if _, err := moved.Rebase(t.Context()); err != nil {
 		t.Errorf("Rebase() = %v", err)
 	}
-	r := second1(moved.Get(t.Context(), vacants.Operator(), child.ID))
+	r := get(t, moved, child.ID)
 	g, _, err := moved.Registry.Get(t.Context(), child.ID)
 	if err != nil || r.State != lifecycle.Local || !r.Closed || g.Visibility != lifecycle.Hidden || !g.Closed {
 		t.Errorf("in the end it is %s, closed %t, %s, %v", r.State, r.Closed, g.Visibility, err)
@@ -565,7 +534,7 @@ func TestMovedHostKeepsAClosedChildHidden(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	id := create(t, v, "demo").ID
-	must(t, second(run(v, "publish")(t.Context(), id)))
+	do(t, v, id, "publish")
 	r, err := importVacant(t.Context(), v, id)
 	if err != nil || !r.Closed || *r.Parent != elsewhere().ID() || r.Reach != composite.ParentOnly {
 		t.Fatalf("TakeManifest() = %v, closed %t", err, r.Closed)
@@ -598,20 +567,13 @@ func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	parent, child := family(t, v)
-	gone := func(id identity.ID) error {
-		for _, command := range []string{"sink", "archive", "delete"} {
-			if _, err := run(v, command)(t.Context(), id); err != nil {
-				return err
-			}
-		}
-		return nil
+	do(t, v, parent.ID, "sink", "archive")
+	if _, err := v.Delete(t.Context(), parent.ID); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid") {
+		t.Errorf("Delete() of the parent = %v, want a conflict that names kid", err)
 	}
-	if err := gone(parent.ID); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid") {
-		t.Errorf("deleting the parent = %v, want a conflict that names kid", err)
-	}
-	must(t, gone(child.ID))
-	must(t, second(v.Delete(t.Context(), parent.ID)))
-	if r := second1(v.Get(t.Context(), vacants.Operator(), child.ID)); !r.Closed || !r.IsDeleted() || *r.Parent != parent.ID {
+	do(t, v, child.ID, "sink", "archive", "delete")
+	do(t, v, parent.ID, "delete")
+	if r := get(t, v, child.ID); !r.Closed || !r.IsDeleted() || *r.Parent != parent.ID {
 		t.Errorf("the tombstone of the child is closed: %t", r.Closed)
 	}
 	wantWhole(t, s, v, identity.ID{})
@@ -653,7 +615,7 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			parent, child := family(t, v)
 			want := lifecycle.Local
 			if graduates {
-				must(t, second(graduateKid(t.Context(), v, parent.ID)))
+				must(t, errorOf(graduateKid(t.Context(), v, parent.ID)))
 				want = lifecycle.Active
 			}
 			s := moved(t, v, child.ID)
@@ -676,18 +638,16 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			before := memory.New()
 			first := host(t, before, vault(t), newClock().now, "https://vacancy.example")
 			for _, id := range []identity.ID{parent.ID, child.ID} {
-				if _, err := first.Create(t.Context(), moved(t, v, id)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errorOf(first.Create(t.Context(), moved(t, v, id))))
 			}
-			if r := second1(first.Get(t.Context(), vacants.Operator(), parent.ID)); !r.Kin {
+			if r := get(t, first, parent.ID); !r.Kin {
 				t.Error("the parent that was there has no kin")
 			}
 			wantWhole(t, before, first, identity.ID{})
 			if _, err := there.Create(t.Context(), moved(t, v, parent.ID)); err != nil {
 				t.Errorf("Create() of the parent = %v", err)
 			}
-			if r := second1(there.Get(t.Context(), vacants.Operator(), parent.ID)); !r.Kin {
+			if r := get(t, there, parent.ID); !r.Kin {
 				t.Error("the parent that follows has no kin there")
 			}
 			wantWhole(t, inner, there, identity.ID{})
@@ -699,8 +659,7 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	key := newKey(t)
-	m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
+	m := closing(elsewhere().ID(), key.ID(), composite.V1)
 	must(t, m.SignParent(t.Context(), elsewhere()))
 	must(t, m.SignChild(t.Context(), key))
 	must(t, v.AddManifest(t.Context(), m))
@@ -730,12 +689,8 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
 	old := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	parent := newKey(t)
-	if _, err := old.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := old.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID(), Path: "D2", Name: "clerk", Capability: "c"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(old.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent})))
+	must(t, errorOf2(old.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID(), Path: "D2", Name: "clerk", Capability: "c"})))
 	stateInLogbook, err := old.Logbook(t.Context(), parent.ID(), 1, vacants.MaxPage)
 	must(t, err)
 	var lived []logbook.Entry
@@ -759,8 +714,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 		va := vault(t)
 		v, handler := host(t, s, va, newClock().now, hostURL), host(t, s, va, newClock().now, hostURL)
 		key := newKey(t)
-		m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
-			Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+		m := closing(elsewhere().ID(), key.ID(), composite.V2)
 		must(t, m.SignParent(t.Context(), elsewhere()))
 		must(t, m.SignChild(t.Context(), key))
 		var wg sync.WaitGroup
@@ -775,7 +729,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if r := second1(v.Get(t.Context(), vacants.Operator(), key.ID())); !r.Closed {
+		if r := get(t, v, key.ID()); !r.Closed {
 			t.Error("the record is open")
 		}
 		wantWhole(t, s, v, identity.ID{})
@@ -790,9 +744,7 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Inherited: []string{"b", "a"},
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
 	must(t, errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child), v.AddManifest(ctx, m)))
-	if _, err := v.Create(ctx, vacants.Spec{Name: "here", Capability: "c", Substrate: "echo", Key: here}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(v.Create(ctx, vacants.Spec{Name: "here", Capability: "c", Substrate: "echo", Key: here})))
 	g := vacants.Graduation{Request: composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "reviews contracts"}, When: v.Now()}
 	must(t, errors.Join(g.Request.SignParent(ctx, parent), g.Request.SignChild(ctx, child)))
 	next := m.Graduated()
@@ -812,10 +764,9 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 // reaching is a host that can dial every endpoint.
 func reaching(t testing.TB, s store.Store) *vacants.Directory {
 	t.Helper()
-	v := hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{
+	return hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{
 		Vault: vault(t), Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}},
 	})
-	return v
 }
 
 func TestAPairOfWhichOneIsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
@@ -827,9 +778,7 @@ func TestAPairOfWhichOneIsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 			g := abroad(t, v, parent, child, here)
 			lines := len(log(t, v, here.ID()))
 			made, err := graduate(t.Context(), v, g)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			reg, ok, err := v.Registry.Get(t.Context(), child.ID())
 			if err != nil || !ok || reg.Visibility != lifecycle.Public || reg.State != lifecycle.Active || reg.Closed || reg.Hosted != (here == child) {
 				t.Errorf("the child is registered: %t, %v, %+v", ok, err, reg)

@@ -22,9 +22,7 @@ import (
 
 func TestAnExportHoldsAllThatAVacantIsAndSaysThatItsKeyLeft(t *testing.T) {
 	v, key := fresh(t), newKey(t)
-	if err := prepare(t, v, "import", key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, prepare(t, v, "import", key))
 	b, r, err := v.Export(t.Context(), key.ID())
 	if err != nil || r.State != lifecycle.Active {
 		t.Fatalf("Export() = %s, %v", r.State, err)
@@ -40,9 +38,7 @@ func TestAnExportHoldsAllThatAVacantIsAndSaysThatItsKeyLeft(t *testing.T) {
 		t.Fatalf("%v in %s", err, b)
 	}
 	seed, err := identity.ParseHex(file.Seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if k, err := identity.KeyFromSeed(seed); err != nil || k.ID() != key.ID() || file.ID != key.ID().String() {
 		t.Errorf("the export's key is %v, %v, its id %s, want %s", k, err, file.ID, key.ID())
 	}
@@ -54,9 +50,8 @@ func TestAnExportHoldsAllThatAVacantIsAndSaysThatItsKeyLeft(t *testing.T) {
 	}
 	entries := make([]logbook.Entry, len(file.Logbook))
 	for i, line := range file.Logbook {
-		if entries[i], err = logbook.ParseLine(line); err != nil {
-			t.Fatal(err)
-		}
+		entries[i], err = logbook.ParseLine(line)
+		must(t, err)
 	}
 	if err := logbook.VerifyChain(key.ID(), entries); err != nil {
 		t.Errorf("logbook: %v", err)
@@ -179,9 +174,7 @@ func TestAHostWithoutAURLTakesVacantsOnceItIsSet(t *testing.T) {
 func TestACardSignedUnderAnOldURLIsSignedFresh(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	setter := host(t, s, va, newClock().now, "")
-	if _, err := setter.SetURL(t.Context(), "https://one.example"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(setter.SetURL(t.Context(), "https://one.example")))
 	moved := false
 	racing := &hooked{Store: s, before: func(writes []store.Write) {
 		if _, ok := writes[0].(store.Append); ok && !moved {

@@ -212,9 +212,7 @@ func TestANameStaysWithItsTenant(t *testing.T) {
 					}
 					t.Run(strings.Join([]string{what, who, how, name}, "/"), func(t *testing.T) {
 						n := newNames(t)
-						if err := giveUp(n); err != nil {
-							t.Fatal(err)
-						}
+						must(t, giveUp(n))
 						if got := strings.ToLower(n.reserved("acme")); !slices.Contains(strings.Fields(got), "shop") {
 							t.Errorf("reserved for acme: %q, want shop", got)
 						}
@@ -245,9 +243,7 @@ func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
 	n := newNames(t)
 	n.earlier().must("acme", "SHOP")
 	n.earlier().must("eve", "shop") // earlier programs allowed both
-	if err := n.upgrade(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.upgrade())
 	for _, name := range []string{"SHOP", "shop", "Shop", "shoP"} {
 		for _, by := range []vacants.Asker{vacants.Tenant("acme"), vacants.Tenant("eve"), vacants.Operator()} {
 			if _, err := n.make(by, "acme", name); !problem.Is(err, problem.Conflict) {
@@ -267,12 +263,8 @@ func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
 	// Both tenants give it up. From then on the name is the operator's to give away.
 	for name, to := range map[string]string{"SHOP": "x", "shop": "y"} {
 		r, err := n.ByName(t.Context(), vacants.Operator(), name)
-		if err == nil {
-			err = n.rename(r, to)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, n.rename(r, to))
 	}
 	for _, tenant := range []string{"acme", "eve"} {
 		if _, err := n.make(vacants.Tenant(tenant), tenant, "shop"); !problem.Is(err, problem.Conflict) {
@@ -329,9 +321,7 @@ func TestAVacantIsRenamedToAnotherCaseOfItsName(t *testing.T) {
 	n := newNames(t)
 	r := n.must("acme", "shop")
 	for _, name := range []string{"Shop", "SHOP", "shop"} {
-		if err := n.rename(r, name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.rename(r, name))
 		if got, err := n.ByName(t.Context(), vacants.Operator(), name); err != nil || got.ID != r.ID {
 			t.Errorf("ByName(%s) = %v, %v", name, got, err)
 		}
@@ -355,17 +345,13 @@ func TestAReleasedNameIsForEverybody(t *testing.T) {
 		"deleted by an earlier program": func(n *names) error {
 			n.earlier().must("acme", "Shop")
 			deleteNamed(n.t, n.earlier().Directory, "Shop")
-			if err := n.upgrade(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.upgrade())
 			return nil
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			n := newNames(t)
-			if err := prepare(n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, prepare(n))
 			all, _ := listed(t, n.Directory, vacants.Operator(), 2)
 			released, err := n.ReleaseName(t.Context(), "shop")
 			if err != nil || released.Name != "Shop" || released.Tenant != "acme" || released.Deleted.IsZero() != (what == "renamed") {
@@ -400,9 +386,7 @@ func TestCountNamesCountsVacantsAndReservedNames(t *testing.T) {
 		}
 	}
 	count(2)
-	if err := n.rename(r, "c"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.rename(r, "c"))
 	count(3)
 	deleteNamed(t, n.Directory, "c")
 	count(3)
@@ -410,9 +394,7 @@ func TestCountNamesCountsVacantsAndReservedNames(t *testing.T) {
 	n.must("acme", "c")
 	count(3)
 	deleteNamed(t, n.Directory, "b")
-	if _, err := n.ReleaseName(t.Context(), "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(n.ReleaseName(t.Context(), "b")))
 	count(2)
 	if got, err := n.CountNames(t.Context(), "acme", 1); got != 1 || err != nil {
 		t.Errorf("CountNames() up to 1 = %d, %v", got, err)
@@ -493,9 +475,7 @@ func TestAReleaseAndAUseAtTheSameTime(t *testing.T) {
 		n := newNames(t)
 		r := n.must("acme", "shop")
 		if round%2 == 0 {
-			if err := n.rename(r, "store"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.rename(r, "store"))
 		} else {
 			deleteNamed(t, n.Directory, "shop")
 		}
@@ -565,25 +545,17 @@ func TestANewNameDoesNotBeginWithAHyphenButAStoredOneWorks(t *testing.T) {
 func storeAs(t *testing.T, n *names, r vacants.Record, name string) {
 	t.Helper()
 	record, err := n.store.Doc(t.Context(), vacants.RecordKey(r.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	current, err := vacants.RecordDocs.Parse(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old, err := n.store.Doc(t.Context(), vacants.NameKey(current.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data := strings.Replace(string(record.Data), `"name":"`+current.Name+`"`, `"name":"`+name+`"`, 1)
 	err = n.store.Commit(t.Context(),
 		store.Put{Key: record.Key, If: record.Version, Data: []byte(data), Index: record.Index, WriteID: store.WriteID{1}},
 		store.Delete{Key: old.Key, If: old.Version},
 		store.Put{Key: vacants.NameKey(name), Data: old.Data, Index: vacants.NameDocs.Listed(name, r.Tenant), WriteID: store.WriteID{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestASlugStaysWithItsTenant(t *testing.T) {
@@ -631,9 +603,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 		for what, prepare := range givenUp {
 			t.Run(what+"/"+who, func(t *testing.T) {
 				n := newNames(t)
-				if err := prepare(n); err != nil {
-					t.Fatal(err)
-				}
+				must(t, prepare(n))
 				before, _ := n.ByName(t.Context(), vacants.Operator(), "a")
 				if g, ok, err := n.Registry.VenueOf(t.Context(), "shop"); err != nil || ok && g.ID != before.ID {
 					t.Errorf("VenueOf() = %v, %t, %v", g.ID, ok, err)
@@ -650,9 +620,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 		}
 		for what, prepare := range inUse {
 			n := newNames(t)
-			if err := prepare(n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, prepare(n))
 			other := n.must(taker.tenant, "b")
 			if _, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{By: taker.by, Venue: slug("shop")}); !problem.Is(err, problem.Conflict) {
 				t.Errorf("%s: Publish() by %s = %v, want a conflict", what, who, err)
@@ -667,9 +635,7 @@ func TestASlugThatIsGivenUpAndTakenAtTheSameTimeHasOneVacant(t *testing.T) {
 	}
 	for round := range 10 {
 		n := newNames(t)
-		if err := n.publish("acme", "a", slug("shop"), slug("")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.publish("acme", "a", slug("shop"), slug("")))
 		a, _ := n.ByName(t.Context(), vacants.Operator(), "a")
 		b, c := n.must("acme", "b"), n.must("eve", "c")
 		var do []func() error

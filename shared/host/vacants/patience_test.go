@@ -16,13 +16,9 @@ func TestAChangeWaitsForALogbookNoLongerThanItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := fresh(t)
 		r, err := v.Create(t.Context(), vacants.Spec{Name: "busy", Capability: "waits", Substrate: "echo"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		done, err := v.LockGraduation(t.Context(), r.ID, r.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer done()
 		began := time.Now()
 		if _, err := v.Pause(context.Background(), r.ID); err == nil || time.Since(began) != store.DefaultPatience {

@@ -2,14 +2,11 @@ package vacants_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
@@ -17,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
-	"github.com/vacancy-host/vacancy/shared/store/storetest"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -33,9 +29,8 @@ func spawned(t testing.TB, v *vacants.Directory, path ...string) (last vacants.R
 	}
 	for _, name := range path[1:] {
 		spec := vacants.SpawnSpec{Parent: last.ID, Path: "D2", Name: name, Substrate: "echo"}
-		if last, _, err = v.Spawn(t.Context(), spec); err != nil {
-			t.Fatal(err)
-		}
+		last, _, err = v.Spawn(t.Context(), spec)
+		must(t, err)
 	}
 	return last
 }
@@ -51,26 +46,17 @@ func asking(children ...string) plan.Plan {
 
 func setPlan(t testing.TB, v *vacants.Directory, name string, p plan.Plan) error {
 	t.Helper()
-	r, err := v.ByName(t.Context(), vacants.Operator(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = v.SetPlan(t.Context(), vacants.Operator(), r.ID, p)
-	return err
+	r := named(t, v, name)
+	return errorOf2(v.SetPlan(t.Context(), vacants.Operator(), r.ID, p))
 }
 
 func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	a, b := spawned(t, v, "demo", "a"), spawned(t, v, "demo", "b")
-	before, err := v.ByName(t.Context(), vacants.Operator(), "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := named(t, v, "demo")
 	r, set, err := v.SetPlan(t.Context(), vacants.Operator(), before.ID, asking("a", b.ID.String(), "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := asking(a.ID.String(), b.ID.String(), a.ID.String())
 	if diff := cmp.Diff(want, set); diff != "" {
 		t.Errorf("SetPlan() (-want +got):\n%s", diff)
@@ -92,12 +78,8 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	}
 	// A card that is signed again keeps its text.
 	moved := host(t, s, va, newClock().now, "https://vacancy.example")
-	if _, err := moved.Rebase(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r, err = moved.Get(t.Context(), vacants.Operator(), r.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(moved.Rebase(t.Context())))
+	r = get(t, moved, r.ID)
 	c, err := card.Parse(r.Card)
 	if diff := cmp.Diff([]string{"echo"}, c.AllowedSubstrates); err != nil || diff != "" || !strings.HasPrefix(c.Endpoint, "https://vacancy.example") {
 		t.Errorf("the card says endpoint %s, %v, and of its substrate (-want +got):\n%s", c.Endpoint, err, diff)
@@ -107,9 +89,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 func TestTheCardOfACompositeNamesNone(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "composite"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := card.Parse(r.Card)
 	if diff := cmp.Diff([]string{plan.CardWord}, c.AllowedSubstrates); err != nil || diff != "" {
 		t.Errorf("its card, %v, says of its substrate (-want +got):\n%s", err, diff)
@@ -121,15 +101,11 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 	spawned(t, v, "demo", "a")
 	spawned(t, v, "other", "theirs")
 	gone := spawned(t, v, "demo", "gone")
-	if _, err := v.Sink(t.Context(), gone.ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, gone.ID, "sink")
 	judged := asking("a")
 	judged.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "magic"}
 	closed := create(t, v, "closed")
-	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, closed.ID, "sink")
 	for name, c := range map[string]struct {
 		of   string
 		plan plan.Plan
@@ -161,30 +137,20 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	c := spawned(t, v, "a", "b", "c")
-	a, err := v.ByName(t.Context(), vacants.Operator(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := named(t, v, "a")
 	// Manifests can form a circle, if all have signed them.
-	m := composite.Manifest{ParentID: c.ID, ChildID: a.ID, BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	m := closing(c.ID, a.ID, composite.V2)
 	sign := func(id identity.ID, by func(context.Context, identity.Signer) error) {
 		t.Helper()
-		if err := v.Sign(t.Context(), id, func(s identity.Signer) error { return by(t.Context(), s) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, v.Sign(t.Context(), id, func(s identity.Signer) error { return by(t.Context(), s) }))
 	}
 	sign(c.ID, m.SignParent)
 	sign(a.ID, m.SignChild)
-	if err := v.StoreManifest(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v.StoreManifest(t.Context(), m))
 	for _, one := range [][2]string{{"a", "b"}, {"b", "c"}} {
-		if err := setPlan(t, v, one[0], asking(one[1])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, setPlan(t, v, one[0], asking(one[1])))
 	}
-	err = setPlan(t, v, "c", asking("a"))
+	err := setPlan(t, v, "c", asking("a"))
 	if text := problem.Of(err).Text(); !problem.Is(err, problem.Malformed) || text != "plan: it would ask itself: c -> a -> b -> c" {
 		t.Errorf("SetPlan() = %v, want a refusal with the path", err)
 	}
@@ -227,92 +193,6 @@ func TestPlansAreRefusedThatAreTooDeepOrAskTooMuchFromAnyOfThem(t *testing.T) {
 		if step.refused != problem.Is(err, problem.Malformed) || !step.refused && err != nil {
 			t.Errorf("SetPlan(%s) of %d = %v, want refused %t", step.of, len(step.plan.Delegate), err, step.refused)
 		}
-	}
-}
-
-// Each store call meets each fault: record, plan and logbook agree, and the
-// repeated command succeeds.
-func TestAPlanBrokenOffAnywhereIsSetOrNot(t *testing.T) {
-	va := vault(t)
-	ops := planBrokenOff(t, va, -1, storetest.Fine, false)
-	for at, op := range ops {
-		for _, fate := range storetest.FatesOf(op) {
-			for _, crash := range []bool{false, true} {
-				t.Run(fmt.Sprintf("store call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
-					planBrokenOff(t, va, at, fate, crash)
-				})
-			}
-		}
-	}
-}
-
-func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, crash bool) (ops []string) {
-	t.Helper()
-	s := memory.New()
-	clean := host(t, s, va, newClock().now, hostURL)
-	spawned(t, clean, "demo", "a")
-	var mu sync.Mutex
-	lossy := &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fate {
-		mu.Lock()
-		defer mu.Unlock()
-		ops = append(ops, op)
-		switch n := len(ops) - 1; {
-		case n == at:
-			return fate
-		case n > at && at >= 0 && crash:
-			return storetest.Lost
-		}
-		return storetest.Fine
-	}}
-	r, err := clean.ByName(t.Context(), vacants.Operator(), "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := host(t, lossy, va, newClock().now, hostURL).SetPlan(t.Context(), vacants.Operator(), r.ID, asking("a")); err != nil && !problem.Is(err, problem.Unavailable) {
-		t.Errorf("SetPlan() = %v, want nothing or unavailable", err)
-	}
-	lossy.AwaitPending(t.Context())
-	wantPlanWhole(t, host(t, s, va, newClock().now, hostURL), r.ID)
-	again := host(t, s, va, newClock().now, hostURL)
-	if _, _, err := again.SetPlan(t.Context(), vacants.Operator(), r.ID, asking("a")); err != nil {
-		t.Errorf("SetPlan() again = %v", err)
-	}
-	wantPlanWhole(t, again, r.ID)
-	n := 0
-	for _, e := range log(t, again, r.ID) {
-		if e.Kind == logbook.KindPlanChanged {
-			n++
-		}
-	}
-	if n != 1 {
-		t.Errorf("%d entries of plans, want one", n)
-	}
-	return ops
-}
-
-// wantPlanWhole compares record, plan and logbook.
-func wantPlanWhole(t *testing.T, v *vacants.Directory, id identity.ID) {
-	t.Helper()
-	r, err := v.Get(t.Context(), vacants.Operator(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, has, err := v.Plan(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stateInLogbook *identity.Hash
-	for _, e := range log(t, v, id) {
-		if e.Kind == logbook.KindPlanChanged {
-			h, err := logbook.ParsePlanChanged(e.Payload)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stateInLogbook = &h
-		}
-	}
-	if has != (r.Substrate == plan.Kind) || has != (stateInLogbook != nil) || has && p.Hash() != *stateInLogbook {
-		t.Errorf("it has a plan: %t; substrate %s; its logbook tells %v", has, r.Substrate, stateInLogbook)
 	}
 }
 

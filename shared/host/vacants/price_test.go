@@ -20,17 +20,13 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	set := func(p price.Price) vacants.Record {
 		t.Helper()
 		r, err := v.SetPrice(t.Context(), id, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	version := func(n uint64) price.Price {
 		t.Helper()
 		p, err := price.Get(t.Context(), v.Store, id, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return p
 	}
 	if r := set(price.Price{}); r.Price != nil {
@@ -47,9 +43,7 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 		t.Errorf("the logbook ends with %s", kinds[len(kinds)-1])
 	}
 	// A publication lists the price, and a change of it changes the listing in its commit.
-	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: []string{"t"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: []string{"t"}}})))
 	if l := registration(t, v, id).Listing; l == nil || l.Price != 2000 || !l.Verify() {
 		t.Errorf("listed: %+v", l)
 	}
@@ -95,9 +89,7 @@ func TestPricesSetAtOnceAreVersionsOfTheirOwn(t *testing.T) {
 func TestPricesThatAreRefused(t *testing.T) {
 	v := fresh(t)
 	id, sunk := create(t, v, "demo").ID, create(t, v, "sunk").ID
-	if _, err := v.Sink(t.Context(), sunk); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, sunk, "sink")
 	for _, tt := range []struct {
 		id   identity.ID
 		p    price.Price

@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
-	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -38,13 +37,9 @@ func TestAPublishSignsCardEventAndListingAndWakesTheVacant(t *testing.T) {
 	id := create(t, v, "demo").ID
 	w := vacants.ListingOptions{Tags: []string{"translation"}, Skills: []string{"German"}, Summary: "a summary", Family: "claude", Owner: "Example"}
 	r, receipt, err := v.Publish(t.Context(), id, vacants.PublishOptions{Listing: &w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := card.Parse(r.Card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(registry.Receipt{ID: id, Visibility: lifecycle.Public, Seq: 1, CardHash: c.Hash()}, receipt); diff != "" {
 		t.Errorf("Publish() (-want +got):\n%s", diff)
 	}
@@ -77,9 +72,7 @@ func TestTheSamePublishedAgainWritesNothing(t *testing.T) {
 	id := create(t, v, "demo").ID
 	w := vacants.PublishOptions{Capability: pointer("sings"), Visibility: pointer(lifecycle.Restricted), Listing: &vacants.ListingOptions{Tags: []string{"a"}}}
 	_, first, err := v.Publish(t.Context(), id, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for what, w := range map[string]vacants.PublishOptions{"the same": w, "nothing": {}} {
 		_, again, err := v.Publish(t.Context(), id, w)
 		want := first
@@ -101,9 +94,7 @@ func TestAnotherCapabilityIsAnotherCardThatSaysWhatItReplaces(t *testing.T) {
 	var known identity.Hash
 	for i, capability := range []string{"one", "two", "one", "two", "two"} {
 		r, receipt, err := v.Publish(t.Context(), id, vacants.PublishOptions{Capability: &capability})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		g := registration(t, v, id)
 		c, err := card.Parse(g.Card)
 		if err != nil || c.CapabilityText != capability || r.Capability != capability || g.CardHash != receipt.CardHash {
@@ -113,9 +104,7 @@ func TestAnotherCapabilityIsAnotherCardThatSaysWhatItReplaces(t *testing.T) {
 			t.Errorf("publish %d: replayed %t", i, receipt.Replayed)
 		}
 		events, err := v.Registry.Events(t.Context(), id, &id, g.LastSeq-1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if follows, says := event.Replaces(events[0].Key); i > 0 && i < 4 && (!says || follows != known) {
 			t.Errorf("publish %d has key %s, want one that replaces %s", i, events[0].Key, known)
 		}
@@ -158,9 +147,7 @@ func TestVisibilityIsKeptUntilItIsChanged(t *testing.T) {
 func TestEveryChangeOfStateReachesTheRegistry(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{})))
 	for _, step := range []struct {
 		command string
 		want    lifecycle.State
@@ -169,17 +156,13 @@ func TestEveryChangeOfStateReachesTheRegistry(t *testing.T) {
 		{"pause", lifecycle.Hibernating, false}, {"resume", lifecycle.Active, true},
 		{"sink", lifecycle.Sunk, false}, {"archive", lifecycle.Archived, false},
 	} {
-		if _, err := run(v, step.command)(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		do(t, v, id, step.command)
 		g := registration(t, v, id)
 		if g.State != step.want || g.Listed() != step.listed || g.ActorSeq != 1 {
 			t.Errorf("after %s it is registered as %s, listed %t, %d events; want %s, %t, 1", step.command, g.State, g.Listed(), g.ActorSeq, step.want, step.listed)
 		}
 	}
-	if _, err := v.Delete(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, id, "delete")
 	if g := registration(t, v, id); g.State != lifecycle.Archived {
 		t.Errorf("after its deletion it is registered as %s, want ARCHIVED", g.State)
 	}
@@ -188,32 +171,19 @@ func TestEveryChangeOfStateReachesTheRegistry(t *testing.T) {
 func TestANewURLIsPublishedWhereTheOldOneWas(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, "")
-	if _, err := v.SetURL(t.Context(), hostURL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(v.SetURL(t.Context(), hostURL)))
 	ids := map[string]identity.ID{}
 	for _, name := range []string{"public", "hidden", "unlisted", "asleep", "closed", "revoked", "deleted"} {
 		ids[name] = create(t, v, name).ID
 		if name == "unlisted" {
 			continue
 		}
-		if _, _, err := v.Publish(t.Context(), ids[name], vacants.PublishOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf2(v.Publish(t.Context(), ids[name], vacants.PublishOptions{})))
 	}
 	for name, command := range map[string]string{"hidden": "unpublish", "asleep": "pause", "closed": "sink", "revoked": "revoke"} {
-		if _, err := run(v, command)(t.Context(), ids[name]); err != nil {
-			t.Fatal(err)
-		}
+		do(t, v, ids[name], command)
 	}
-	for _, command := range []string{"sink", "archive"} {
-		if _, err := run(v, command)(t.Context(), ids["deleted"]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := v.Delete(t.Context(), ids["deleted"]); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, ids["deleted"], "sink", "archive", "delete")
 	const elsewhere = "https://vacancy.example"
 	for again, want := range []int{4, 0} {
 		if n, err := v.SetURL(t.Context(), elsewhere); err != nil || n != want {
@@ -241,45 +211,15 @@ func TestANewURLIsPublishedWhereTheOldOneWas(t *testing.T) {
 	wantWhole(t, s, v, identity.ID{})
 }
 
-func TestAClosedChildIsNotPublishedByItsHostEither(t *testing.T) {
-	s, va := memory.New(), vault(t)
-	v := host(t, s, va, newClock().now, hostURL)
-	parent, child := newKey(t), newKey(t)
-	if _, err := v.Create(t.Context(), vacants.Spec{Name: "child", Capability: "c", Substrate: "echo", Key: child}); err != nil {
-		t.Fatal(err)
-	}
-	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
-	for _, err := range []error{m.SignParent(t.Context(), parent), m.SignChild(t.Context(), child), v.AddManifest(t.Context(), m)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, _, err := v.Publish(t.Context(), child.ID(), vacants.PublishOptions{})
-	wantKind(t, "Publish() of a closed child", err, problem.Forbidden)
-	r, _, err := v.Publish(t.Context(), child.ID(), vacants.PublishOptions{Visibility: pointer(lifecycle.Hidden)})
-	if err != nil || r.State != lifecycle.Local {
-		t.Errorf("Publish() for nobody = %s, %v, want LOCAL", r.State, err)
-	}
-}
-
 func TestPublishRefusals(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
 	closed := create(t, v, "closed").ID
-	if _, err := v.Sink(t.Context(), closed); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, closed, "sink")
 	gone := create(t, v, "gone").ID
-	for _, command := range []string{"sink", "archive", "delete"} {
-		if _, err := run(v, command)(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-	}
+	do(t, v, gone, "sink", "archive", "delete")
 	revoked := create(t, v, "revoked").ID
-	if _, _, err := v.Revoke(t.Context(), revoked, "lost"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Revoke(t.Context(), revoked, "lost")))
 	for name, c := range map[string]struct {
 		id   identity.ID
 		w    vacants.PublishOptions
@@ -318,16 +258,10 @@ func TestAListingOfTheOperatorIsReplacedByASignedOne(t *testing.T) {
 	tagged := func(tag string) vacants.PublishOptions {
 		return vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: []string{tag}}}
 	}
-	if _, _, err := v.Publish(t.Context(), id, tagged("mine")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Registry.SetListing(t.Context(), id, listing.Listing{Tags: []string{"theirs"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Publish(t.Context(), id, tagged("mine"))))
+	must(t, errorOf(v.Registry.SetListing(t.Context(), id, listing.Listing{Tags: []string{"theirs"}})))
 	c.t = c.t.Add(-time.Hour) // a clock that was set back
-	if _, _, err := v.Publish(t.Context(), id, tagged("mine")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Publish(t.Context(), id, tagged("mine"))))
 	if g := registration(t, v, id); g.ListingSource != registry.SourceSigned || g.Listing.Tags[0] != "mine" {
 		t.Errorf("listing = %s %v, want the signed one", g.ListingSource, g.Listing.Tags)
 	}
@@ -337,9 +271,7 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	id := create(t, v, "demo").ID
-	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{})))
 	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err) // cached now
 	}
@@ -373,27 +305,19 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	v := host(t, memory.New(), vault(t), c.now, hostURL)
 	key := newKey(t)
 	id := key.ID()
-	if _, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)})))
 	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 1}
-	if err := e.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Sign(t.Context(), key))
 	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(v.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature})))
 	if got, _, err := answering(v).Vacant(t.Context(), id, false); err != nil || got.State != lifecycle.Sunk {
 		t.Errorf("Vacant() = %s, %v, want SUNK at once", got.State, err)
 	}
 	// The revoked key is refused for any other vacant.
 	other := host(t, memory.New(), vault(t), c.now, hostURL)
-	if _, err := other.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(other.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature})))
 	_, err := other.Create(t.Context(), vacants.Spec{Name: "back", Capability: "c", Substrate: "echo", Key: key})
 	wantKind(t, "Create() with a revoked key", err, problem.Revoked)
 }

@@ -15,25 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func spec(tenant, name string) vacants.Spec {
 	return vacants.Spec{By: vacants.Tenant(tenant), Tenant: tenant, Name: name, Capability: "says what it hears", Substrate: "echo"}
-}
-
-func deleteVacant(t *testing.T, v *vacants.Directory, id identity.ID) {
-	t.Helper()
-	for _, do := range []func() (vacants.Record, error){
-		func() (vacants.Record, error) { return v.Sink(t.Context(), id) },
-		func() (vacants.Record, error) { return v.Archive(t.Context(), id) },
-		func() (vacants.Record, error) { return v.Delete(t.Context(), id) },
-		func() (vacants.Record, error) { return v.Delete(t.Context(), id) }, // a repeated command
-	} {
-		if _, err := do(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func wantQuota(t *testing.T, what string, err error, n quota.Name, helps string) {
@@ -50,14 +35,10 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	v.Quotas = quota.Quotas{"vacants": 2, "big/vacants": 3}
 	make := func(tenant, name string) (vacants.Record, error) { return v.Create(t.Context(), spec(tenant, name)) }
 	first, err := make("acme", "one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	child := vacants.SpawnSpec{By: vacants.Tenant("acme"), Parent: first.ID, Path: "D3", Name: "child", Capability: "other"}
 	kid, _, err := v.Spawn(t.Context(), child)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = make("acme", "three")
 	wantQuota(t, "the third vacant", err, quota.Vacants, "delete vacants")
 	child.Name = "sister"
@@ -68,7 +49,7 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	}
 
 	// A deletion returns one, once, for the name that it reserves.
-	deleteVacant(t, v, kid.ID)
+	do(t, v, kid.ID, "sink", "archive", "delete", "delete")
 	_, err = make("acme", "three")
 	wantQuota(t, "a new name beside a reserved one", err, quota.Vacants, "use their names again")
 	if _, err := make("acme", "child"); err != nil {
@@ -83,14 +64,12 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 		t.Fatalf("the count is %d, %v, want 2", d.Number, err)
 	}
 	forget := func() {
-		if err := s.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version}))
 	}
 	forget()
 	_, err = make("acme", "four")
 	wantQuota(t, "one more of a tenant without a count", err, quota.Vacants, "delete vacants")
-	deleteVacant(t, v, first.ID)
+	do(t, v, first.ID, "sink", "archive", "delete", "delete")
 	if _, err := make("acme", "one"); err != nil {
 		t.Errorf("after a deletion without a count: %v", err)
 	}
@@ -158,17 +137,15 @@ func TestVersionsAndTheirBytesHaveQuotas(t *testing.T) {
 	}
 	_, err := v.Update(t.Context(), made[0].ID, vacants.Changes{By: vacants.Tenant("acme"), Agent: agent(2)})
 	wantQuota(t, "a version above the megabytes", err, quota.Megabytes, "delete vacants")
-	deleteVacant(t, v, made[1].ID)
+	do(t, v, made[1].ID, "sink", "archive", "delete", "delete")
 	if _, err = v.Update(t.Context(), made[0].ID, vacants.Changes{By: vacants.Tenant("acme"), Agent: agent(2)}); err != nil {
 		t.Errorf("a version after a deletion: %v", err)
 	}
-	deleteVacant(t, v, made[2].ID)
+	do(t, v, made[2].ID, "sink", "archive", "delete", "delete")
 	_, err = v.Update(t.Context(), made[0].ID, vacants.Changes{By: vacants.Tenant("acme"), Agent: agent(3)})
 	wantQuota(t, "the third version", err, quota.Versions, "another vacant")
 	for flat := money.Amount(1); flat <= 2; flat++ {
-		if _, err := v.SetPrice(t.Context(), made[0].ID, price.Price{Flat: flat}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(v.SetPrice(t.Context(), made[0].ID, price.Price{Flat: flat})))
 	}
 	_, err = v.SetPrice(t.Context(), made[0].ID, price.Price{Flat: 3})
 	wantQuota(t, "the third price", err, quota.Versions, "another vacant")

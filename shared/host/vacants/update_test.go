@@ -1,9 +1,7 @@
 package vacants_test
 
 import (
-	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,14 +18,10 @@ import (
 func TestAnUpdateChangesNameCardAndRegistrationTogether(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{})))
 	before := registration(t, v, id)
 	r, err := v.Update(t.Context(), id, vacants.Changes{Name: pointer("scribe"), Capability: pointer("sings")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := registration(t, v, id)
 	c, err := card.Parse(g.Card)
 	if err != nil || !c.Verify() || c.CapabilityText != "sings" || g.Name != "scribe" || g.ActorSeq != before.ActorSeq+1 {
@@ -72,9 +66,7 @@ func TestAnotherKindOfSubstrateSignsTheCard(t *testing.T) {
 		{"echo", "echo", logbook.KindCardSigned},
 	} {
 		r, err := v.Update(t.Context(), r.ID, vacants.Changes{Substrate: &tt.substrate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c, err := card.Parse(r.Card)
 		if err != nil || !c.Verify() || c.AllowedSubstrates[0] != tt.onCard || r.Substrate != tt.substrate {
 			t.Errorf("the card says %v, %v, the record %s; want %s", c.AllowedSubstrates, err, r.Substrate, tt.onCard)
@@ -91,9 +83,7 @@ func TestUpdatesAreRefused(t *testing.T) {
 	r := create(t, v, "demo")
 	create(t, v, "other")
 	sunk := create(t, v, "sunk")
-	if _, err := v.Sink(t.Context(), sunk.ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, sunk.ID, "sink")
 	for name, tt := range map[string]struct {
 		of      vacants.Record
 		changes vacants.Changes
@@ -124,39 +114,10 @@ func TestUpdatesAreRefused(t *testing.T) {
 	}
 }
 
-// Of updates that were decided on one view of a vacant, one is made.
-func TestOfTwoUpdatesAtOnceOneIsMade(t *testing.T) {
-	clock := newClock()
-	s, va := memory.New(), vault(t)
-	r := create(t, host(t, s, va, clock.now, hostURL), "demo")
-	clock.t = clock.t.Add(time.Second)
-	var mu sync.Mutex
-	made, all := 0, sync.WaitGroup{}
-	for _, text := range []string{"one", "two", "three"} {
-		v := host(t, s, va, clock.now, hostURL)
-		all.Go(func() {
-			_, err := v.Update(context.Background(), r.ID, vacants.Changes{Capability: &text, Seen: r.Changed})
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				made++
-			} else if !problem.Is(err, problem.Conflict) {
-				t.Errorf("Update() = %v, want nil or a conflict", err)
-			}
-		})
-	}
-	all.Wait()
-	if made != 1 {
-		t.Errorf("%d updates were made, want 1", made)
-	}
-}
-
 func TestTheNameOfADeletedVacantIsFree(t *testing.T) {
 	s, va, key := memory.New(), vault(t), newKey(t)
 	v := host(t, s, va, newClock().now, hostURL)
-	if _, err := v.Delete(t.Context(), archived(t, v, key).ID); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v, archived(t, v, key).ID, "delete")
 	if list, _, err := v.List(t.Context(), vacants.Operator(), "", 10); err != nil || len(list) != 0 {
 		t.Errorf("List() = %v, %v; want no tombstone", list, err)
 	}
@@ -181,9 +142,7 @@ func TestANameOfNobodyCostsAsMuchAsAnother(t *testing.T) {
 	create(t, v, "demo")
 	cost := func(name string) int64 {
 		before := reads.read.Load()
-		if _, _, err := v.ShowNamed(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf2(v.ShowNamed(t.Context(), name)))
 		return reads.read.Load() - before
 	}
 	there, nobody := cost("demo"), cost("nobody")

@@ -27,6 +27,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestURLsOfAgents(t *testing.T) {
 	for raw, want := range map[string]error{
 		"https://agents.example": nil, "HTTPS://agents.example/v/a?x=1": nil, "http://localhost:8080/": nil, "http://127.0.0.1": nil, "http://[::1]:9": nil,
@@ -94,27 +101,19 @@ func TestCardsOfEachVersionAndSpelling(t *testing.T) {
 
 func TestACardsSignatureByAKeySetIsChecked(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b64 := base64.RawURLEncoding.EncodeToString
 	set := fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","kid":"k1","x":%q,"y":%q}]}`, b64(point[1:33]), b64(point[33:]))
 	unsigned := `{"name":"a","version":"1","supportedInterfaces":[{"protocolBinding":"JSONRPC","protocolVersion":"1.0","url":"https://x.example/j"}],"description":""}`
 	parsed, err := ParseCard("https://x.example/c", []byte(unsigned))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sign := func(header string, payload []byte) string {
 		protected := b64([]byte(header))
 		sum := sha256.Sum256([]byte(protected + "." + b64(payload)))
 		r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sig := make([]byte, 64)
 		r.FillBytes(sig[:32])
 		s.FillBytes(sig[32:])
@@ -136,9 +135,7 @@ func TestACardsSignatureByAKeySetIsChecked(t *testing.T) {
 		"rubbish":         {`{"protected":"%","signature":"%"}`, false, "it does not decode"},
 	} {
 		c, err := ParseCard("https://x.example/c", []byte(strings.TrimSuffix(unsigned, "}")+`,"signatures":[`+tt.signature+`]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := c.Signatures(func(url string) ([]byte, error) {
 			if url != "https://x.example/keys" {
 				t.Errorf("%s: the key set at %s is asked for", name, url)
@@ -160,18 +157,12 @@ func TestSignaturesOfStockSDKsFit(t *testing.T) {
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		var signed struct{ Card, Keys json.RawMessage }
-		if err == nil {
-			err = json.Unmarshal(b, &signed)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, json.Unmarshal(b, &signed))
 		for n, want := range map[string]bool{"7": true, "8": false} {
 			changed := regexp.MustCompile(`"n": 7`).ReplaceAll(signed.Card, []byte(`"n": `+n))
 			c, err := ParseCard("https://x.example/c", changed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := c.Signatures(func(string) ([]byte, error) { return signed.Keys, nil })
 			if len(got) != 1 || got[0].Verified != want {
 				t.Errorf("%s with n of %s: %+v", file, n, got)
@@ -237,13 +228,9 @@ func agentOf(t *testing.T, version string, f http.HandlerFunc) *Agent {
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
 	c, err := ParseCard(s.URL+"/card", fmt.Appendf(nil, `{"name":"a","version":"1","supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":%q}]}`, s.URL, version))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := Open(dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: 5 * time.Second}), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -299,9 +286,7 @@ func TestRequestsKeepEscapesAndQueryOfAURL(t *testing.T) {
 	for _, given := range []string{"/arn%3Aa%2Fb/run/?q=%2F", "/arn%3Aa%2Fb/run/.well-known/agent-card.json?q=%2F"} {
 		asked = nil
 		c, err := FetchCard(t.Context(), web, s.URL+given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, err := Open(web, c)
 		if err == nil {
 			_, err = a.Get(t.Context(), "t")

@@ -53,9 +53,7 @@ func TestACardIsKeptWhileItIsFresh(t *testing.T) {
 			t.Errorf("%q: not asked again, %v", control, err)
 		}
 		for _, f := range files(t, dir) { // a file that is damaged is none
-			if err := os.WriteFile(f, []byte("{"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(f, []byte("{"), 0o600))
 		}
 		fetch(now)
 	}
@@ -64,9 +62,7 @@ func TestACardIsKeptWhileItIsFresh(t *testing.T) {
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

@@ -61,14 +61,10 @@ func TestSideDataNeverCostsAnAnswer(t *testing.T) {
 			a.dialect = a2awire.V03
 		}
 		var doc any
-		if err := json.Unmarshal([]byte(whole), &doc); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(whole), &doc))
 		read := func() (text string, err error) {
 			body, err := json.Marshal(doc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			result, err := a2awire.ReadResponse(body, "1")
 			var answer a2awire.Answer
 			if err == nil {
@@ -207,15 +203,11 @@ func TestACardThatChangesBetweenTwoRequests(t *testing.T) {
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	open := func() (*Agent, error) {
 		c, err := FetchCard(t.Context(), web, s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return Open(web, c)
 	}
 	first, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := first.Get(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}

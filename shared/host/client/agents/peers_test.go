@@ -31,9 +31,7 @@ func TestPeersAreResolvedByTrustSpeedAndFit(t *testing.T) {
 		Peer{URL: "https://other.example", Trust: 5, LatencyMS: 100, Skills: []string{"count"}, Tags: []string{"translate", "numbers"}},
 		Peer{URL: "https://none.example", Trust: 5, LatencyMS: 100, Skills: []string{"paint", ""}},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for capability, want := range map[string]string{
 		"":          "fast.example 105, none.example 35, other.example 35, slow.example 35",
 		"translate": "fast.example 105, slow.example 45, other.example 35",
@@ -56,9 +54,7 @@ func TestPeersAreResolvedByTrustSpeedAndFit(t *testing.T) {
 	}
 	// An unset latency counts as one millisecond; equal scores go by latency, then URL.
 	for _, one := range []Peer{{URL: "https://b.example", Trust: 2}, {URL: "https://a.example", Trust: 2, LatencyMS: 1}} {
-		if err := p.Add(one); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Add(one))
 	}
 	if got := resolved(t, p, "none at all"); got != "b.example 1010, a.example 1010" {
 		t.Errorf("equal scores: %s", got)
@@ -97,9 +93,7 @@ func TestMoreTrustIsNeverWorse(t *testing.T) {
 
 func TestPeersAtOnce(t *testing.T) {
 	p, err := NewPeers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {

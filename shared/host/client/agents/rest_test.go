@@ -101,9 +101,7 @@ func TestThePeerDecidesForHowLongItsCardIsFresh(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	peers, err := NewPeers(Peer{URL: s.URL + "/a", Trust: 1, CardSeconds: 90}, Peer{URL: s.URL + "/b", Trust: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now := time.Now()
 	c := &Cache{HTTP: dispatch.NewHTTP(dispatch.HTTPOptions{}), Dir: filepath.Join(t.TempDir(), "cards"), Now: func() time.Time { return now }, Lifetime: peers.CardLifetime}
 	fetch := func(path string) int32 {

@@ -17,9 +17,7 @@ import (
 
 func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 	b, err := os.ReadFile("testdata/ucb.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Cases []struct {
 			Name  string
@@ -34,9 +32,7 @@ func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &file))
 	n := 0
 	for _, c := range file.Cases {
 		var matches []discovery.Match

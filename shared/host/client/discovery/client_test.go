@@ -114,9 +114,7 @@ func TestARegistryOfTheReferenceIsAskedForWhatItCanFind(t *testing.T) {
 			m.add(t, 12, "c", "法律 review")
 			m.reg.rows[0].Score, m.reg.rows[1].Family = 0.8, "gpt"
 			found, err := m.Search(t.Context(), c.q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got []string
 			for _, x := range found.Matches {
 				got = append(got, strings.TrimSuffix(strings.TrimPrefix(x.URL, "https://"), ".test/a2a/message/send"))
@@ -160,9 +158,7 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 		}},
 		{"its listing is of", func(t *testing.T, r *registryclient.HaloMatch) {
 			l := listing.New(dispatchtest.Key(t, 99).ID(), 1)
-			if err := l.Sign(t.Context(), dispatchtest.Key(t, 99)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Sign(t.Context(), dispatchtest.Key(t, 99)))
 			r.Listing, r.Source = l.Blob(), "signed"
 		}},
 		{"sent twice", func(t *testing.T, r *registryclient.HaloMatch) {
@@ -598,9 +594,7 @@ func TestClientStateIsBounded(t *testing.T) {
 	var m discovery.Remembered
 	m.Cards = map[identity.ID]discovery.SeenCard{{1}: {Hash: identity.Hash{2}, At: dispatchtest.Start, Older: []identity.Hash{{3}}}}
 	m.Open = map[identity.Hash]discovery.OpenCall{{4}: {Registry: "https://r.test", Card: []byte("{}"), At: dispatchtest.Start}}
-	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool { *kept = m; return true }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool { *kept = m; return true }))
 	err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
 		if diff := cmp.Diff(m, *kept); diff != "" {
 			t.Errorf("Change() (-want +got):\n%s", diff)
@@ -608,9 +602,7 @@ func TestClientStateIsBounded(t *testing.T) {
 		kept.Open = nil
 		return false
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
 		if len(kept.Open) != 1 {
 			t.Error("what f did not want kept was")
@@ -630,9 +622,7 @@ func FuzzDecodeRemembered(f *testing.F) {
 			return
 		}
 		out, err := m.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := discovery.DecodeRemembered(out); err != nil {
 			t.Errorf("DecodeRemembered() of what Encode wrote = %v", err)
 		}

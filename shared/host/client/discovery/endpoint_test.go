@@ -88,9 +88,7 @@ func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "10.0.0.5", "192.168.1.1", "169.254.169.254", "::1", "fd00::1", "100.64.0.1"} {
 		client := outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr(addr)), Guard: anybody})
 		transport, err := discovery.Hosts(client, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "https://innocent.example/a2a/message/send"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, _, err = transport.Post(t.Context(), "https://innocent.example/a2a/message/send", nil)
 		dispatchtest.WantKind(t, err, problem.Unavailable, "innocent.example: no public address was found")
 	}
@@ -114,9 +112,7 @@ func TestGuardedTellsWhatWasNotSent(t *testing.T) {
 	plain, encrypted := dispatchtest.Server(t, handler.ServeHTTP), httptest.NewTLSServer(handler)
 	t.Cleanup(encrypted.Close)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nobody := "http://" + closed.Addr().String()
 	closed.Close()
 	for url, kind := range map[string]problem.Kind{

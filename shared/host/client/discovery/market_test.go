@@ -80,6 +80,13 @@ const (
 	reference = "/v1/query_capability"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newMarket(t testing.TB) *market {
 	c := dispatchtest.NewClock()
 	m := &market{clock: c, book: &memorybook.Book{}, hosts: map[string]*dispatchtest.Wire{}, reg: &registry{routes: []string{ours, sdk, reference}}}
@@ -118,16 +125,10 @@ func row(t testing.TB, n byte, capability, endpoint string) registryclient.HaloM
 	t.Helper()
 	k := dispatchtest.Key(t, n)
 	c, err := card.New(k.ID(), capability, []string{"mock"}, endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Sign(t.Context(), k); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Sign(t.Context(), k))
 	declared, err := json.Marshal([]string{capability})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return registryclient.HaloMatch{
 		ID: k.ID(), CardHash: c.Hash().String(), CardBlob: hex.EncodeToString(c.Blob()), Declared: string(declared),
 		Visibility: lifecycle.Public, State: lifecycle.Active, Status: "active",
@@ -140,9 +141,8 @@ func judged(t testing.TB, r *registryclient.HaloMatch, n, signal float64) {
 	s := reputation.NewState(dispatchtest.Start)
 	for _, d := range reputation.Searched() {
 		var err error
-		if s, err = s.Update(d, signal, n, dispatchtest.Start); err != nil {
-			t.Fatal(err)
-		}
+		s, err = s.Update(d, signal, n, dispatchtest.Start)
+		must(t, err)
 	}
 	r.Reputation, r.Score = &s, s.Score(reputation.Searched()...)
 }

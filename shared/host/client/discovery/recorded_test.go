@@ -42,9 +42,7 @@ type recording struct {
 func recordings(t *testing.T) []recording {
 	t.Helper()
 	b, err := os.ReadFile("testdata/registry_http.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct{ Cases []recording }
 	if err := json.Unmarshal(b, &file); err != nil || len(file.Cases) != 4 {
 		t.Fatalf("%d recordings, %v, want 4", len(file.Cases), err)
@@ -80,13 +78,10 @@ func recordedClient(t *testing.T, r *recording, at string) *discovery.Client {
 	hosts := map[string]*dispatchtest.Wire{}
 	for id, seed := range r.Input.Seeds {
 		s, err := hex.DecodeString(seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h := dispatchtest.NewHost(t, c.Now)
-		if h.Key, err = identity.KeyFromSeed(s); err != nil {
-			t.Fatal(err)
-		}
+		h.Key, err = identity.KeyFromSeed(s)
+		must(t, err)
 		h.Reference = true
 		hosts[id[:6]+".example"] = &dispatchtest.Wire{Host: h}
 	}
@@ -122,9 +117,7 @@ func TestARecordedRegistryOfTheReferenceIsSearchedAndDispatchedFrom(t *testing.T
 						Text string `json:"declared_capabilities_json"`
 					}
 				}
-				if err := json.Unmarshal(step.Body, &body); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal(step.Body, &body))
 				client := recordedClient(t, &r, s.URL)
 				found, err := client.Search(t.Context(), words(q))
 				if err != nil {

@@ -36,9 +36,7 @@ func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
 		}
 	}
 	answer = nil
-	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x"))))
 	asked, answer = 0, refused
 	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); !errors.Is(err, refused) || !res.Resumed || res.Fate != "" || asked != 1 || w.state(t).Job == "" {
 		t.Errorf("a kept call that was not accepted: %v, %+v, checked %d times", err, res, asked)
@@ -48,9 +46,7 @@ func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
 	if err == nil {
 		_, _, err = w.Transport.Post(t.Context(), w.host.Target().URL, body)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer = refused
 	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil || !res.Resumed || res.Fate != dispatch.Answered {
 		t.Errorf("a kept call that was accepted: %v, %+v", err, res)

@@ -17,8 +17,7 @@ import (
 var scenarios = map[string]func(t *testing.T, w *world){
 	"first call": func(*testing.T, *world) {},
 	"later call": func(t *testing.T, w *world) {
-		res, err := w.call("before")
-		dispatchtest.Want(t, res, err, "echo: before")
+		w.answers(t, "before")
 	},
 	"lost reply": func(_ *testing.T, w *world) { w.wire.Fault = once("reply lost", 1) },
 	"pending": func(_ *testing.T, w *world) {
@@ -37,30 +36,23 @@ var scenarios = map[string]func(t *testing.T, w *world){
 	},
 	"an earlier call was accepted": func(t *testing.T, w *world) {
 		w.wire.Fault = once("reply lost", dispatch.DefaultTries)
-		_, err := w.call("before")
-		dispatchtest.WantKind(t, err, problem.Pending)
+		w.fails(t, "before", problem.Pending)
 	},
 	"an earlier call was refused": func(t *testing.T, w *world) {
 		w.host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
-		_, err := w.call("before")
-		dispatchtest.WantKind(t, err, problem.NotAccepting)
+		w.fails(t, "before", problem.NotAccepting)
 		w.host.Refuse = nil
 	},
 	"moved by another device": func(t *testing.T, w *world) {
-		res, err := w.call("before")
-		dispatchtest.Want(t, res, err, "echo: before")
+		w.answers(t, "before")
 		other := w.device()
-		res, err = other.call("theirs")
-		dispatchtest.Want(t, res, err, "echo: theirs")
+		other.answers(t, "theirs")
 	},
 	"a new pair that was reset by another device": func(t *testing.T, w *world) {
 		other := w.device()
 		other.Now = func() time.Time { return w.clock.Now().Add(100 * time.Second) }
-		res, err := other.call("theirs")
-		dispatchtest.Want(t, res, err, "echo: theirs")
-		if _, err := other.Reset(t.Context(), w.host.Target()); err != nil {
-			t.Fatal(err)
-		}
+		other.answers(t, "theirs")
+		other.resets(t)
 	},
 }
 
@@ -204,8 +196,7 @@ func TestCrashWhileResetting(t *testing.T) {
 				reset, err := w.Reset(t.Context(), w.host.Target())
 				died := err != nil
 				w.book.die = nil
-				res, err := w.call("two")
-				dispatchtest.Want(t, res, err, "echo: two")
+				res := w.answers(t, "two")
 				if how == "after" && len(res.Late) == 0 {
 					res.Late = reset.Late // it died with the answer in the caller's hands
 				}
@@ -229,14 +220,12 @@ func TestDiskThatFails(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		w := newWorld(t)
 		w.book.die = func(k int) string { return map[bool]string{true: "before"}[k == n] }
-		_, err := w.call("hi")
-		dispatchtest.WantKind(t, err, problem.Unavailable, "could not be kept")
+		w.fails(t, "hi", problem.Unavailable, "could not be kept")
 		if n == 1 && len(w.wire.Log) > 0 {
 			t.Error("sent, though it could not be kept")
 		}
 		w.book.die = nil
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		w.answers(t, "hi")
 		if len(w.wire.Bodies(1)) != 1 {
 			t.Errorf("%d bodies, want 1", len(w.wire.Bodies(1)))
 		}

@@ -52,8 +52,7 @@ func TestAPendingCallIsStreamed(t *testing.T) {
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	web := &streaming{Wire: w.wire, stream: func() (int, error) { w.clock.Add(7 * time.Second); w.answer(); return 200, nil }}
 	w.Transport, w.MaxPrice = web, new(int64)
-	res, err := w.call("hi")
-	dispatchtest.Want(t, res, err, "echo: hi")
+	res := w.answers(t, "hi")
 	wantPaths(t, w, "send", "send", "send")
 	if want := 7*time.Second + 200*time.Millisecond; res.Took != want || res.Resumed { // the first reply is lost
 		t.Errorf("Call() took %v, resumed %v, want %v and a call of this run", res.Took, res.Resumed, want)
@@ -83,8 +82,7 @@ func TestAPendingCallWithoutAStreamIsSentAgain(t *testing.T) {
 			}
 			return ""
 		}
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		w.answers(t, "hi")
 		if len(web.asked) != tt.streams {
 			t.Errorf("%s: %d streams, want %d", name, len(web.asked), tt.streams)
 		}
@@ -99,8 +97,7 @@ func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w.Time, w.Patience, w.UntilDue = time.Minute, 5*time.Second, time.Hour
 	var due []time.Time
 	w.Waits = func(at time.Time) { due = append(due, at) }
-	res, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.BehaviourFailed)
+	res := w.fails(t, "hi", problem.BehaviourFailed)
 	if took := res.Took; res.Fate != dispatch.Unanswered || took < 5*time.Minute || took > 5*time.Minute+10*time.Second {
 		t.Errorf("Call() = %v after %v, want that the host voided the call after 5m", res.Fate, took)
 	}
@@ -111,8 +108,7 @@ func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	w.host.Due = 5 * time.Minute
 	w.Patience, w.UntilDue = 5*time.Second, time.Minute
-	res, err = w.call("hi")
-	dispatchtest.WantKind(t, err, problem.Pending)
+	res = w.fails(t, "hi", problem.Pending)
 	if res.Took > 70*time.Second {
 		t.Errorf("Call() took %v, want UntilDue", res.Took)
 	}

@@ -137,12 +137,8 @@ func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
 func newCard(t *testing.T, k *identity.Key, endpoint string) card.Card {
 	t.Helper()
 	c, err := card.New(k.ID(), "echo", []string{"mock"}, endpoint)
-	if err == nil {
-		err = c.Sign(t.Context(), k)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Sign(t.Context(), k))
 	return c
 }
 

@@ -29,19 +29,15 @@ func TestPrintedCallIsAcceptedByHand(t *testing.T) {
 	}
 	_, err = w.Accept(t.Context(), w.host.Target(), answer)
 	dispatchtest.WantKind(t, err, problem.NotFound, "no call to demo is under way")
-	res, err = w.call("next")
-	dispatchtest.Want(t, res, err, "echo: next")
+	w.answers(t, "next")
 }
 
 func TestPrintedCallIsResumedByCall(t *testing.T) {
 	w := newWorld(t)
 	body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.host.Serve("/a2a/message/send", body)
-	res, err := w.call("hi")
-	dispatchtest.Want(t, res, err, "echo: hi")
+	res := w.answers(t, "hi")
 	if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 || !res.Resumed {
 		t.Errorf("the call ran %d times, resumed %v", n, res.Resumed)
 	}
@@ -71,15 +67,11 @@ func TestAcceptOfRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, err = w.Accept(t.Context(), w.host.Target(), []byte(s.answer))
 			dispatchtest.WantKind(t, err, s.kind, s.text)
 			again, res, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			keeps := s.kind == problem.Untrusted || s.kind == problem.Pending || name == "moved" || name == "moved, by text"
 			if bytes.Equal(again, body) != keeps {
 				t.Errorf("Print() gives the same bytes: %v, want %v", !keeps, keeps)
@@ -94,14 +86,10 @@ func TestAcceptOfRefusals(t *testing.T) {
 func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 	w := newWorld(t)
 	one, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, answer := w.host.Serve("/a2a/message/send", one)
 	two, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("two")) // gives up the first
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, refused := w.host.Serve("/a2a/message/send", two)
 	_, err = w.Accept(t.Context(), w.host.Target(), refused)
 	dispatchtest.WantKind(t, err, problem.Conflict, "ask for its answer")
@@ -118,13 +106,9 @@ func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 
 func TestAcceptNeverTakesAForeignAnswer(t *testing.T) {
 	w := newWorld(t)
-	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf2(w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))))
 	e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 1, Time: dispatchtest.Start, Payload: dispatchtest.Say("forged"), IdempotencyKey: envelope.ReplyKey(identity.Hash{1})}
-	if _, err := e.Sign(t.Context(), w.host.Key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(e.Sign(t.Context(), w.host.Key)))
 	_, err := w.Accept(t.Context(), w.host.Target(), envelope.AppendResponse(nil, nil, &e))
 	dispatchtest.WantKind(t, err, problem.NotFound)
 	if st := w.state(t); len(st.Sent) != 1 || st.Request != (dispatch.Point{}) {
@@ -154,8 +138,7 @@ func TestAskTellsWhatIsOpen(t *testing.T) {
 	}
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	w.Patience = 1
-	_, err = w.call("hi")
-	dispatchtest.WantKind(t, err, problem.Pending)
+	w.fails(t, "hi", problem.Pending)
 	res, err = w.Ask(t.Context(), w.host.Target())
 	dispatchtest.WantKind(t, err, problem.Pending, "ask again later")
 	if len(res.Unknown) != 1 {

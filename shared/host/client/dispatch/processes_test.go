@@ -107,13 +107,9 @@ func TestKilledProcessLeavesTheLock(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s 1", childEnv, srv.URL, dir))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	<-posted
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 
 	c := &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &filebook.Book{Dir: dir}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{})}

@@ -23,8 +23,7 @@ func referenceWorld(t *testing.T) *world {
 func TestReferenceHostAnswers(t *testing.T) {
 	w := referenceWorld(t)
 	for n := int64(1); n <= 3; n++ {
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		res := w.answers(t, "hi")
 		if res.ReplyBound || res.ReplySeq != n {
 			t.Errorf("Call() = %+v", res)
 		}
@@ -45,13 +44,12 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 			} else {
 				w.wire.Fault = once(fault, 1)
 			}
-			res, err := w.call("one")
-			dispatchtest.WantKind(t, err, problem.BehaviourFailed, "its answer is lost")
+			res := w.fails(t, "one", problem.BehaviourFailed, "its answer is lost")
 			if res.Fate != dispatch.AnswerLost || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "cannot be learnt") {
 				t.Errorf("Call() = %+v", res)
 			}
 			wantPaths(t, w, "send", "send")
-			res, err = w.call("two") // follows a call whose answer was never received
+			res, err := w.call("two") // follows a call whose answer was never received
 			dispatchtest.Want(t, res, err, "echo: two")
 			if res.Request.Seq != 2 || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "may be one of them") {
 				t.Errorf("Call() = %+v", res)
@@ -62,8 +60,7 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 				t.Errorf("answer %d, want %d", st.Response.Seq, wantSeq)
 			}
 			w.host.Behave, w.wire.Fault = nil, nil
-			res, err = w.call("three")
-			dispatchtest.Want(t, res, err, "echo: three")
+			w.answers(t, "three")
 		})
 	}
 }
@@ -74,15 +71,12 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 	forge := func(seq int64) {
 		w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) {
 			e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: seq, Prev: identity.Hash{7}, Time: dispatchtest.Start, Payload: dispatchtest.Say("x"), IdempotencyKey: "u"}
-			if _, err := e.Sign(t.Context(), w.host.Key); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errorOf(e.Sign(t.Context(), w.host.Key)))
 			return 200, envelope.AppendResponse(nil, nil, &e), nil
 		})
 	}
 	forge(4)
-	_, err := w.call("one")
-	dispatchtest.WantKind(t, err, problem.Untrusted, "non-monotonic sequence_no: expected 1, got 4")
+	w.fails(t, "one", problem.Untrusted, "non-monotonic sequence_no: expected 1, got 4")
 	forge(3)
 	res, err := w.call("one")
 	dispatchtest.Want(t, res, err, "x")
@@ -95,8 +89,7 @@ func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 	w := referenceWorld(t)
 	w.wire.Fault = once("reply lost", 1)
 	w.Tries = 1
-	first, err := w.call("one")
-	dispatchtest.WantKind(t, err, problem.Pending)
+	first := w.fails(t, "one", problem.Pending)
 	res, err := w.call("two") // 409 seq 1 <= last_seen 1: it can only be the first
 	dispatchtest.Want(t, res, err, "echo: two")
 	if len(res.Late) != 1 || res.Late[0].Fate != dispatch.AnswerLost || res.Late[0].Request.Hash() != first.RequestHash || res.Request.Seq != 2 {
@@ -120,21 +113,17 @@ func TestReferenceHostThatForgotIsReset(t *testing.T) {
 	// The reference keeps its chains in memory: a restart loses them.
 	for _, auto := range []bool{true, false} {
 		w := referenceWorld(t)
-		res, err := w.call("one")
-		dispatchtest.Want(t, res, err, "echo: one")
+		w.answers(t, "one")
 		w.host.Pairs = map[identity.ID]*dispatchtest.Pair{}
 		w.AutoReset = auto
-		res, err = w.call("two")
+		res, err := w.call("two")
 		if auto {
 			dispatchtest.Want(t, res, err, "echo: two")
 			continue
 		}
 		dispatchtest.WantKind(t, err, problem.Conflict, "non-monotonic sequence_no: expected 1, got 2", "a reset starts it again")
-		if res, err = w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
-			t.Fatalf("Reset() = %+v, %v", res, err)
-		}
-		res, err = w.call("two")
-		dispatchtest.Want(t, res, err, "echo: two")
+		w.resets(t)
+		w.answers(t, "two")
 	}
 }
 
@@ -153,8 +142,7 @@ func TestHostWithoutResetOrAsk(t *testing.T) {
 	w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) { return 404, []byte(`{"detail":"Not Found"}`), nil })
 	_, err := w.Reset(t.Context(), w.host.Target())
 	dispatchtest.WantKind(t, err, problem.NotFound, "no chain reset at http://host.test/v/x/a2a/chain/reset")
-	_, err = w.call("x")
-	dispatchtest.WantKind(t, err, problem.NotFound)
+	w.fails(t, "x", problem.NotFound)
 }
 
 func TestImportOfTheReferencesState(t *testing.T) {
@@ -162,9 +150,7 @@ func TestImportOfTheReferencesState(t *testing.T) {
 	h := strings.Repeat("ab", 32)
 	got, err := dispatch.ParseReference(self, []byte(`{"`+b.String()+`":{"request":{"last_hash_hex":"`+h+`","last_seq":3},"response":{"last_hash_hex":"","last_seq":0}},
 		"`+a.String()+`":{"request":{"last_hash_hex":"`+strings.Repeat("0", 64)+`","last_seq":0},"x":1}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hash, _ := identity.ParseHash(h)
 	wantStates := []dispatch.State{{Self: self, Target: a}, {Self: self, Target: b, Request: dispatch.Point{Seq: 3, Hash: hash}}}
 	if wantStates[0].Target.String() > wantStates[1].Target.String() {
@@ -193,17 +179,13 @@ func TestImportOfTheReferencesState(t *testing.T) {
 // The next call follows the last envelope that the reference sent.
 func TestImportedChainIsContinued(t *testing.T) {
 	w := referenceWorld(t)
-	res, err := w.call("one")
-	dispatchtest.Want(t, res, err, "echo: one")
+	res := w.answers(t, "one")
 	file := `{"` + w.host.ID().String() + `":{"request":{"last_hash_hex":"` + res.RequestHash.String() + `","last_seq":1},"response":{"last_hash_hex":"` + res.ReplyHash.String() + `","last_seq":1}}}`
 	states, err := dispatch.ParseReference(w.Signer.ID(), []byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	moved := w.device()
 	moved.setState(t, func(st *dispatch.State) { *st = states[0] })
-	res, err = moved.call("two")
-	dispatchtest.Want(t, res, err, "echo: two")
+	res = moved.answers(t, "two")
 	if res.Request.Seq != 2 || res.ReplySeq != 2 {
 		t.Errorf("Call() = %d, %d, want 2, 2", res.Request.Seq, res.ReplySeq)
 	}

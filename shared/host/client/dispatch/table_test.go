@@ -22,9 +22,7 @@ import (
 // with its texts.
 func TestVectors(t *testing.T) {
 	raw, err := os.ReadFile("testdata/dispatch.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Cases []struct {
 			Name  string
@@ -40,32 +38,22 @@ func TestVectors(t *testing.T) {
 			Expect struct{ Accepted, Error, Message string }
 		}
 	}
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &file))
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			seed, err := identity.ParseHex(c.Input.RequesterSeed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			k, err := identity.KeyFromSeed(seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			cd, err := card.Parse([]byte(c.Input.CardBlob))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			w := newWorld(t)
 			w.Signer = k
 			posts := 0
 			w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) { posts++; return 200, c.Input.Response, nil })
 			if rc := c.Input.ResponseChain; rc != nil {
 				s, _ := w.Book.Open(t.Context(), k.ID(), cd.VacantID)
-				if err := s.Save(dispatch.State{Self: k.ID(), Target: cd.VacantID, Response: dispatch.Point{Seq: rc.LastSeq, Hash: rc.Tip}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Save(dispatch.State{Self: k.ID(), Target: cd.VacantID, Response: dispatch.Point{Seq: rc.LastSeq, Hash: rc.Tip}}))
 				s.Close()
 			}
 			res, err := w.Call(t.Context(), dispatch.FromCard(&cd), dispatchtest.Say("x"))
@@ -120,8 +108,7 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 	}
 	w.book.book = unlocked{w.book.book} // so that state() can read during a call
 	for n := int64(1); n <= 3; n++ {
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		res := w.answers(t, "hi")
 		if res.Request.Seq != n || res.ReplySeq != n || !res.ReplyBound || res.Posts != 1 || res.Status != 200 || res.Fate != dispatch.Answered || res.Resumed {
 			t.Errorf("Call() = %+v", res)
 		}
@@ -150,27 +137,23 @@ func TestLostReplyIsRecoveredByTheSameBytes(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			w := newWorld(t)
 			w.wire.Fault = once(fault, 2)
-			res, err := w.call("hi")
-			dispatchtest.Want(t, res, err, "echo: hi")
+			res := w.answers(t, "hi")
 			if got := len(w.wire.Bodies(1)); got != 1 {
 				t.Errorf("%d different bodies were posted, want 1", got)
 			}
 			if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 {
 				t.Errorf("executed %d times, want once", n)
 			}
-			res, err = w.call("next")
-			dispatchtest.Want(t, res, err, "echo: next")
+			w.answers(t, "next")
 		})
 	}
 }
 
 func TestUnansweredSettlesAndTheResponseChainStands(t *testing.T) {
 	w := newWorld(t)
-	res, err := w.call("one")
-	dispatchtest.Want(t, res, err, "echo: one")
+	w.answers(t, "one")
 	w.host.Behave = func(*envelope.Envelope) string { return "fail" }
-	res, err = w.call("two")
-	dispatchtest.WantKind(t, err, problem.BehaviourFailed, "failed: the vacant failed to answer")
+	res := w.fails(t, "two", problem.BehaviourFailed, "failed: the vacant failed to answer")
 	if res.Fate != dispatch.Unanswered || res.Status != 500 || res.Reply != nil {
 		t.Errorf("Call() = %+v", res)
 	}
@@ -178,8 +161,7 @@ func TestUnansweredSettlesAndTheResponseChainStands(t *testing.T) {
 		t.Errorf("state = %+v", st)
 	}
 	w.host.Behave = nil
-	res, err = w.call("two")
-	dispatchtest.Want(t, res, err, "echo: two")
+	res = w.answers(t, "two")
 	if res.Request.Seq != 3 || res.ReplySeq != 2 {
 		t.Errorf("Call() = request %d, answer %d, want 3, 2", res.Request.Seq, res.ReplySeq)
 	}
@@ -195,13 +177,12 @@ func TestAnswerWithoutItsTextSettles(t *testing.T) {
 		}
 		return once("reply lost", 1-len(w.wire.Log))("", nil)
 	}
-	res, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.BehaviourFailed, "no longer keeps the text")
+	res := w.fails(t, "hi", problem.BehaviourFailed, "no longer keeps the text")
 	if res.Fate != dispatch.TextGone || res.ReplySeq != 1 || res.ReplyHash.IsZero() {
 		t.Errorf("Call() = %+v", res)
 	}
 	w.wire.Fault = nil
-	res, err = w.call("next") // follows the answer that was never received
+	res, err := w.call("next") // follows the answer that was never received
 	dispatchtest.Want(t, res, err, "echo: next")
 	if res.ReplySeq != 2 {
 		t.Errorf("Call() = answer %d, want 2", res.ReplySeq)
@@ -219,8 +200,7 @@ func TestPendingIsWaitedFor(t *testing.T) {
 		}
 		return ""
 	}
-	res, err := w.call("hi")
-	dispatchtest.Want(t, res, err, "echo: hi")
+	w.answers(t, "hi")
 	wantPaths(t, w, "send", "send", "send", "send", "send")
 }
 
@@ -228,19 +208,16 @@ func TestPendingForLongIsResumedByTheSameCall(t *testing.T) {
 	w := newWorld(t)
 	w.Patience = 5 * time.Second
 	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
-	first, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.Pending, "demo has not answered yet", "same command again resumes it")
+	first := w.fails(t, "hi", problem.Pending, "demo has not answered yet", "same command again resumes it")
 	if first.Request.Seq != 1 {
 		t.Errorf("Call() = %+v", first)
 	}
-	again, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.Pending)
+	again := w.fails(t, "hi", problem.Pending)
 	if again.RequestHash != first.RequestHash || !again.Resumed {
 		t.Errorf("Call() = %v resumed %v, want %v", again.RequestHash, again.Resumed, first.RequestHash)
 	}
 	w.clock.Add(time.Minute) // past its due time: nobody will answer
-	res, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.BehaviourFailed)
+	res := w.fails(t, "hi", problem.BehaviourFailed)
 	if res.Fate != dispatch.Unanswered || len(w.wire.Bodies(1)) != 1 {
 		t.Errorf("Call() = %+v after %d bodies", res, len(w.wire.Bodies(1)))
 	}
@@ -251,13 +228,11 @@ func TestInconclusiveAnswersKeepTheCall(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			w := newWorld(t)
 			w.wire.Fault = once(fault, 6)
-			first, err := w.call("hi")
-			dispatchtest.WantKind(t, err, kind, "same command again")
+			first := w.fails(t, "hi", kind, "same command again")
 			if first.Posts != dispatch.DefaultTries {
 				t.Errorf("Call() posted %d times, want %d", first.Posts, dispatch.DefaultTries)
 			}
-			res, err := w.call("hi")
-			dispatchtest.Want(t, res, err, "echo: hi")
+			res := w.answers(t, "hi")
 			if res.RequestHash != first.RequestHash || len(w.wire.Bodies(1)) != 1 {
 				t.Errorf("another envelope was signed: %v, want %v", res.RequestHash, first.RequestHash)
 			}
@@ -272,8 +247,7 @@ func TestCanceledCallIsKept(t *testing.T) {
 	_, err := w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
 	dispatchtest.WantKind(t, err, problem.Canceled, "same command again resumes it")
 	w.wire.Fault = nil
-	res, err := w.call("hi")
-	dispatchtest.Want(t, res, err, "echo: hi")
+	res := w.answers(t, "hi")
 	if !res.Resumed || len(w.wire.Bodies(1)) != 1 {
 		t.Errorf("Call() = %+v, want it resumed", res)
 	}
@@ -297,16 +271,14 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 				t.Fatalf("state = %+v, want the envelope listed and nothing in hand", st)
 			}
 			w.host.Refuse = nil
-			res, err := w.call("hi")
-			dispatchtest.Want(t, res, err, "echo: hi")
+			res := w.answers(t, "hi")
 			if res.Request.Seq != 1 || res.RequestHash == first.RequestHash || res.Resumed {
 				t.Errorf("Call() = %+v, want another envelope for number 1", res)
 			}
 			if st := w.state(t); len(st.Old) != 1 {
 				t.Fatalf("state = %+v, want the refused envelope listed", st)
 			}
-			res, err = w.call("more")
-			dispatchtest.Want(t, res, err, "echo: more")
+			res = w.answers(t, "more")
 			wantPaths(t, w, "send", "send", "ask", "send")
 			if st := w.state(t); len(st.Old)+len(st.Live)+len(res.Late) != 0 {
 				t.Errorf("state = %+v, want nothing listed: the host knows no such envelope", st)
@@ -322,13 +294,11 @@ func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	w.host.Refuse = func(*envelope.Envelope) *problem.Error {
 		return problem.New(problem.NotAccepting, "vacant is HIBERNATING")
 	}
-	first, err := w.call("one")
-	dispatchtest.WantKind(t, err, problem.NotAccepting)
+	first := w.fails(t, "one", problem.NotAccepting)
 	w.host.Refuse = nil
 	w.host.Serve("/a2a/message/send", []byte(w.wire.Log[0].Raw)) // the other copy arrives
 
-	res, err := w.call("two")
-	dispatchtest.Want(t, res, err, "echo: two")
+	res := w.answers(t, "two")
 	if res.Request.Seq != 2 {
 		t.Errorf("Call() took number %d, want 2", res.Request.Seq)
 	}
@@ -348,8 +318,7 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	w.AutoReset = true
 	other := w.device()
 	other.Now = func() time.Time { return w.clock.Now().Add(-100 * time.Second) }
-	res, err := other.call("theirs")
-	dispatchtest.Want(t, res, err, "echo: theirs")
+	other.answers(t, "theirs")
 
 	// Ours meets 409 and dies before it can reset.
 	w.book.die = func(n int) string { return map[bool]string{true: "before"}[n == 2] }
@@ -360,12 +329,9 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	w.book.die = nil
 	// The other device resets. Its clock is slow, so the floor is below what
 	// was refused.
-	if _, err := other.Reset(t.Context(), w.host.Target()); err != nil {
-		t.Fatal(err)
-	}
+	other.resets(t)
 	w.setState(t, func(st *dispatch.State) { st.Old, st.Sent, st.Job = st.Sent, nil, "" })
-	res, err = w.call("new")
-	dispatchtest.Want(t, res, err, "echo: new")
+	w.answers(t, "new")
 	for _, s := range w.wire.Log[len(w.wire.Log)-2:] {
 		if s.Envelope.Hash() == refused.RequestHash && strings.HasSuffix(s.Path, "send") {
 			t.Error("the old envelope was sent again")
@@ -384,8 +350,7 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 func TestLostAnswerIsTheSameWhenAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.wire.Fault = once("reply lost", dispatch.DefaultTries)
-	_, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.Pending)
+	w.fails(t, "hi", problem.Pending)
 	stored := w.host.Pairs[w.Signer.ID()].Rows[0].Reply
 	res, err := w.Ask(t.Context(), w.host.Target())
 	if err != nil || len(res.Late) != 1 || res.Late[0].ReplyHash != stored.Hash() {
@@ -407,10 +372,8 @@ func TestGivenUpCallIsAskedForAndSettled(t *testing.T) {
 				return "answer"
 			}
 			w.wire.Fault = once("reply lost", dispatch.DefaultTries)
-			first, err := w.call("one")
-			dispatchtest.WantKind(t, err, problem.Pending)
-			res, err := w.call("two")
-			dispatchtest.Want(t, res, err, "echo: two")
+			first := w.fails(t, "one", problem.Pending)
+			res := w.answers(t, "two")
 			fate := map[string]dispatch.Fate{"answer": dispatch.Answered}[how]
 			if fate == "" {
 				fate = dispatch.Unanswered
@@ -425,10 +388,8 @@ func TestGivenUpCallIsAskedForAndSettled(t *testing.T) {
 func TestGivenUpCallThatNeverArrivedIsOvertaken(t *testing.T) {
 	w := newWorld(t)
 	w.wire.Fault = once("request lost", dispatch.DefaultTries)
-	_, err := w.call("one")
-	dispatchtest.WantKind(t, err, problem.Pending)
-	res, err := w.call("two")
-	dispatchtest.Want(t, res, err, "echo: two")
+	w.fails(t, "one", problem.Pending)
+	res := w.answers(t, "two")
 	if st := w.state(t); res.Request.Seq != 1 || len(st.Old) != 1 {
 		t.Errorf("Call() took %d, state %+v, want number 1 and the other listed", res.Request.Seq, st)
 	}
@@ -439,47 +400,37 @@ func TestAnswerOutsideTheChainIsKept(t *testing.T) {
 	// and the other continues after it.
 	w := newWorld(t)
 	w.wire.Fault = once("reply lost", dispatch.DefaultTries)
-	first, err := w.call("one")
-	dispatchtest.WantKind(t, err, problem.Pending)
+	first := w.fails(t, "one", problem.Pending)
 	other := w.device()
 	other.AutoReset = true
-	res, err := other.call("theirs")
-	dispatchtest.Want(t, res, err, "echo: theirs")
+	other.answers(t, "theirs")
 
-	res, err = w.call("one")
-	dispatchtest.Want(t, res, err, "echo: one")
+	res := w.answers(t, "one")
 	if st := w.state(t); st.Request.Seq != 0 || st.Response.Seq != 0 || len(st.Sent) != 0 || res.RequestHash != first.RequestHash {
 		t.Errorf("state = %+v, want the chain untouched", st)
 	}
 	if len(res.Unknown) == 0 || !strings.Contains(res.Unknown[0], "has moved the chain") {
 		t.Errorf("Unknown = %q", res.Unknown)
 	}
-	_, err = w.call("two")
-	dispatchtest.WantKind(t, err, problem.Replay, "a reset starts it again")
-	if _, err := w.Reset(t.Context(), w.host.Target()); err != nil {
-		t.Fatal(err)
-	}
-	res, err = w.call("two")
-	dispatchtest.Want(t, res, err, "echo: two")
+	w.fails(t, "two", problem.Replay, "a reset starts it again")
+	w.resets(t)
+	w.answers(t, "two")
 }
 
 func TestMovedChain(t *testing.T) {
 	setup := func(t *testing.T) *world {
 		w := newWorld(t)
-		res, err := w.call("one")
-		dispatchtest.Want(t, res, err, "echo: one")
+		w.answers(t, "one")
 		other := w.device()
 		other.AutoReset = true
-		res, err = other.call("theirs")
-		dispatchtest.Want(t, res, err, "echo: theirs")
+		other.answers(t, "theirs")
 		w.wire.Log = nil
 		return w
 	}
 	t.Run("is reset with AutoReset", func(t *testing.T) {
 		w := setup(t)
 		w.AutoReset = true
-		res, err := w.call("two")
-		dispatchtest.Want(t, res, err, "echo: two")
+		res := w.answers(t, "two")
 		wantPaths(t, w, "send", "reset", "ask", "send")
 		if !res.Reset || res.Request.Seq != 1 || res.ReplySeq != 1 {
 			t.Errorf("Call() = %+v, want a new chain", res)
@@ -487,14 +438,9 @@ func TestMovedChain(t *testing.T) {
 	})
 	t.Run("is for a person without", func(t *testing.T) {
 		w := setup(t)
-		_, err := w.call("two")
-		dispatchtest.WantKind(t, err, problem.Fork, "a reset starts it again", "same command again")
-		res, err := w.Reset(t.Context(), w.host.Target())
-		if err != nil || !res.Reset {
-			t.Fatalf("Reset() = %+v, %v", res, err)
-		}
-		res, err = w.call("two")
-		dispatchtest.Want(t, res, err, "echo: two")
+		w.fails(t, "two", problem.Fork, "a reset starts it again", "same command again")
+		w.resets(t)
+		w.answers(t, "two")
 	})
 }
 
@@ -504,14 +450,10 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 	w := newWorld(t)
 	other := w.device()
 	other.Now = func() time.Time { return w.clock.Now().Add(200 * time.Second) }
-	res, err := other.call("theirs")
-	dispatchtest.Want(t, res, err, "echo: theirs")
-	if _, err := other.Reset(t.Context(), w.host.Target()); err != nil {
-		t.Fatal(err)
-	}
+	other.answers(t, "theirs")
+	other.resets(t)
 	w.wire.Log = nil
-	res, err = w.call("ours")
-	dispatchtest.Want(t, res, err, "echo: ours")
+	res := w.answers(t, "ours")
 	wantPaths(t, w, "send", "ask", "send")
 	if res.Request.Seq != 1 || !res.Request.Time.After(w.clock.Now().Add(200*time.Second)) {
 		t.Errorf("Call() signed %v, want later than the floor", res.Request.Time)
@@ -520,9 +462,7 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 	// And a third device's reset passes the floor that is left.
 	third := w.device()
 	w.wire.Log = nil
-	if _, err := third.Reset(t.Context(), w.host.Target()); err != nil {
-		t.Errorf("Reset() = %v, want it to pass the floor", err)
-	}
+	third.resets(t)
 	wantPaths(t, w, "reset", "reset")
 }
 
@@ -531,8 +471,7 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 func TestARestoredHost(t *testing.T) {
 	restored := func(t *testing.T, lost ...string) *world {
 		w := newWorld(t)
-		res, err := w.call("one")
-		dispatchtest.Want(t, res, err, "echo: one")
+		w.answers(t, "one")
 		backup := *w.host.Pair(w.Signer.ID())
 		for _, text := range lost {
 			_, _ = w.call(text)
@@ -545,8 +484,7 @@ func TestARestoredHost(t *testing.T) {
 	t.Run("that lost no call gets the next one, signed later", func(t *testing.T) {
 		w := restored(t)
 		w.clock.Add(time.Second)
-		res, err := w.call("two")
-		dispatchtest.Want(t, res, err, "echo: two")
+		res := w.answers(t, "two")
 		wantPaths(t, w, "send", "ask", "send")
 		if floor := w.host.Restored.Add(300 * time.Second); res.Request.Seq != 2 || !res.Request.Time.After(floor) {
 			t.Errorf("Call() signed number %d at %v, want 2, later than the floor %v", res.Request.Seq, res.Request.Time, floor)
@@ -558,25 +496,19 @@ func TestARestoredHost(t *testing.T) {
 		dispatchtest.WantKind(t, err, problem.Gap, "demo was restored from a backup at 2026-05-06 12:01:00 UTC: it has the chain up to call 1, and refuses what was signed until 2026-05-06 12:06:00 UTC",
 			"a reset starts the chain again now, then run the same command again")
 		w.clock.Add(time.Second)
-		if res, err := w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
-			t.Fatalf("Reset() = %+v, %v", res, err)
-		}
-		res, err := w.call("four")
-		dispatchtest.Want(t, res, err, "echo: four")
+		w.resets(t)
+		w.answers(t, "four")
 	})
 	t.Run("that may have run the call before gets it again from a person only", func(t *testing.T) {
 		w := newWorld(t)
-		res, err := w.call("one")
-		dispatchtest.Want(t, res, err, "echo: one")
+		w.answers(t, "one")
 		backup := *w.host.Pair(w.Signer.ID())
 		w.wire.Fault = func(string, *envelope.Envelope) string { return "reply lost" }
-		_, err = w.call("pay")
-		dispatchtest.WantKind(t, err, problem.Pending)
+		w.fails(t, "pay", problem.Pending)
 		*w.host.Pair(w.Signer.ID()), w.host.Restored = backup, w.clock.Now()
 		w.wire.Log, w.wire.Fault = nil, nil
 		w.clock.Add(time.Second)
-		_, err = w.call("pay")
-		dispatchtest.WantKind(t, err, problem.Floor, "demo was restored from a backup")
+		w.fails(t, "pay", problem.Floor, "demo was restored from a backup")
 		if n := len(w.wire.Bodies(2)); n != 1 {
 			t.Errorf("%d calls with number 2 were sent, want only the one that may have run", n)
 		}
@@ -584,17 +516,11 @@ func TestARestoredHost(t *testing.T) {
 	t.Run("is not named by a host that is ahead of the caller", func(t *testing.T) {
 		w := restored(t)
 		other := w.device()
-		res, err := other.Reset(t.Context(), w.host.Target())
-		if err != nil || !res.Reset {
-			t.Fatalf("Reset() = %+v, %v", res, err)
-		}
+		other.resets(t)
 		for range 3 {
-			if _, err := other.call("theirs"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errorOf(other.call("theirs")))
 		}
-		_, err = w.call("two")
-		dispatchtest.WantKind(t, err, problem.Replay, "moved by another holder of this key")
+		w.fails(t, "two", problem.Replay, "moved by another holder of this key")
 	})
 }
 
@@ -602,22 +528,19 @@ func TestClock(t *testing.T) {
 	t.Run("fast: signs by the host's clock", func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		w.answers(t, "hi")
 		wantPaths(t, w, "send", "send")
 		if st := w.state(t); st.Ahead != -10*time.Minute || len(st.Old) != 1 {
 			t.Errorf("state = %+v, want the correction and the refused envelope listed", st)
 		}
-		res, err = w.call("more")
-		dispatchtest.Want(t, res, err, "echo: more")
+		w.answers(t, "more")
 		wantPaths(t, w, "send", "send", "ask", "send")
 		if st := w.state(t); len(st.Old) != 1 {
 			t.Errorf("state = %+v, want it still listed: its time has not come", st)
 		}
 		w.clock.Add(time.Hour)
 		for range 3 {
-			res, err = w.call("more")
-			dispatchtest.Want(t, res, err, "echo: more")
+			w.answers(t, "more")
 		}
 		if st := w.state(t); len(st.Old)+len(st.Live) != 0 {
 			t.Errorf("state = %+v, want it gone: the floor has passed it", st)
@@ -628,12 +551,9 @@ func TestClock(t *testing.T) {
 			w := newWorld(t)
 			w.Now = func() time.Time { return w.clock.Now().Add(off) }
 			for range 2 {
-				res, err := w.call("hi")
-				dispatchtest.Want(t, res, err, "echo: hi")
+				w.answers(t, "hi")
 			}
-			if _, err := w.Reset(t.Context(), w.host.Target()); err != nil {
-				t.Errorf("Reset() = %v", err)
-			}
+			w.resets(t)
 		})
 	}
 	t.Run("fast, and the refused envelope is accepted after all", func(t *testing.T) {
@@ -646,8 +566,7 @@ func TestClock(t *testing.T) {
 			}
 			return ""
 		}
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		res := w.answers(t, "hi")
 		if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 {
 			t.Errorf("the call ran %d times, want once", n)
 		}
@@ -658,30 +577,22 @@ func TestClockForAPerson(t *testing.T) {
 	t.Run("off by more than an hour", func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = func() time.Time { return w.clock.Now().Add(2 * time.Hour) }
-		_, err := w.call("hi")
-		dispatchtest.WantKind(t, err, problem.Clock, "2h0m0s", "set this machine's")
+		w.fails(t, "hi", problem.Clock, "2h0m0s", "set this machine's")
 	})
 	t.Run("slow: a reset is signed again", func(t *testing.T) {
 		w := newWorld(t)
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		w.answers(t, "hi")
 		w.Now = func() time.Time { return w.clock.Now().Add(-10 * time.Minute) }
-		if res, err = w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
-			t.Fatalf("Reset() = %v", err)
-		}
-		res, err = w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		w.resets(t)
+		w.answers(t, "hi")
 	})
 	t.Run("mended: the correction is the host's word, not a sum", func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
-		res, err := w.call("hi")
-		dispatchtest.Want(t, res, err, "echo: hi")
+		w.answers(t, "hi")
 		w.Now = w.clock.Now
 		w.clock.Add(time.Hour)
-		if _, err := w.Reset(t.Context(), w.host.Target()); err != nil {
-			t.Fatalf("Reset() = %v", err)
-		}
+		w.resets(t)
 		if st := w.state(t); st.Ahead != 0 {
 			t.Errorf("Ahead = %v, want 0", st.Ahead)
 		}
@@ -691,8 +602,7 @@ func TestClockForAPerson(t *testing.T) {
 		w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) {
 			return 409, []byte(`{"detail":"x","code":"floor","floor":"9999-12-31T00:00:00+00:00","expected_seq":1}`), nil
 		})
-		_, err := w.call("hi")
-		dispatchtest.WantKind(t, err, problem.Clock)
+		w.fails(t, "hi", problem.Clock)
 		if st := w.state(t); st.Signed.Year() == 9999 {
 			t.Error("the lie was taken over")
 		}
@@ -701,16 +611,13 @@ func TestClockForAPerson(t *testing.T) {
 
 func TestAnswersThatAreNotBelieved(t *testing.T) {
 	w := newWorld(t)
-	res, err := w.call("one")
-	dispatchtest.Want(t, res, err, "echo: one")
+	res := w.answers(t, "one")
 	old := *res.Reply
 
 	sign := func(change func(*envelope.Envelope)) []byte {
 		e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 2, Prev: old.Hash(), Time: dispatchtest.Start, Payload: dispatchtest.Say("forged")}
 		change(&e)
-		if _, err := e.Sign(t.Context(), w.host.Key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(e.Sign(t.Context(), w.host.Key)))
 		return envelope.AppendResponse(nil, nil, &e)
 	}
 	cases := map[string]func(req *envelope.Envelope) []byte{
@@ -747,8 +654,7 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 					_ = json.Unmarshal(b, &m)
 					return 409, dispatchtest.Marshal(dispatchtest.Body{"detail": "x", "state": "answered", "reply": m.Result.Message}), nil
 				})
-				_, err := w.call("two")
-				dispatchtest.WantKind(t, err, problem.Untrusted)
+				w.fails(t, "two", problem.Untrusted)
 				st := w.state(t)
 				if st.Request != before.Request || st.Response != before.Response || len(st.Sent) != 1 {
 					t.Errorf("state = %+v, want the call open", st)
@@ -757,26 +663,22 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 		})
 	}
 	w.Transport = w.wire // the true answer is still available
-	res, err = w.call("two")
-	dispatchtest.Want(t, res, err, "echo: two")
+	w.answers(t, "two")
 }
 
 func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 	for range dispatch.MaxListed {
-		_, err := w.call("hi")
-		dispatchtest.WantKind(t, err, problem.NotAccepting)
+		w.fails(t, "hi", problem.NotAccepting)
 	}
-	_, err := w.call("hi")
-	dispatchtest.WantKind(t, err, problem.Conflict, "ask for their outcomes", "by a reset")
-	if _, _, err = w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
+	w.fails(t, "hi", problem.Conflict, "ask for their outcomes", "by a reset")
+	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Print() = %v, want a conflict", err)
 	}
 	w.host.Refuse = nil
 	w.AutoReset = true
-	res, err := w.call("hi")
-	dispatchtest.Want(t, res, err, "echo: hi")
+	w.answers(t, "hi")
 	if st := w.state(t); len(st.Sent)+len(st.Old)+len(st.Live) != 0 {
 		t.Errorf("%d envelopes are listed after the reset", len(st.Sent)+len(st.Old)+len(st.Live))
 	}
@@ -821,9 +723,7 @@ func TestUsage(t *testing.T) {
 func TestBusyTarget(t *testing.T) {
 	w := newWorld(t)
 	s, err := w.Book.Open(t.Context(), w.Signer.ID(), w.host.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -859,9 +759,7 @@ func BenchmarkCall(b *testing.B) {
 	w := newWorld(b)
 	w.Now, w.host.Clock = time.Now, time.Now
 	for b.Loop() {
-		if _, err := w.call("hi"); err != nil {
-			b.Fatal(err)
-		}
+		must(b, errorOf(w.call("hi")))
 		p := w.host.Pair(w.Signer.ID())
 		p.Rows = p.Rows[len(p.Rows)-1:] // the test double is not what is measured
 		w.wire.Log = w.wire.Log[:0]

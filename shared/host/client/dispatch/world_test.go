@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -41,17 +42,26 @@ func (w *world) device() *world {
 	return &d
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errorOf returns the error of a call that returns a value, too.
+func errorOf[T any](_ T, err error) error { return err }
+
+// errorOf2 returns the error of a call that returns two values, too.
+func errorOf2[T, U any](_ T, _ U, err error) error { return err }
+
 func (w *world) state(t testing.TB) dispatch.State {
 	t.Helper()
 	s, err := w.book.book.Open(context.Background(), w.Signer.ID(), w.host.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	st, err := s.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st
 }
 
@@ -59,22 +69,40 @@ func (w *world) state(t testing.TB) dispatch.State {
 func (w *world) setState(t testing.TB, change func(*dispatch.State)) {
 	t.Helper()
 	s, err := w.book.book.Open(context.Background(), w.Signer.ID(), w.host.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	st, err := s.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(&st)
-	if err := s.Save(st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Save(st))
 }
 
 func (w *world) call(text string) (dispatch.Result, error) {
 	return w.Call(context.Background(), w.host.Target(), dispatchtest.Say(text))
+}
+
+// answers calls the host and requires its answer.
+func (w *world) answers(t testing.TB, text string) dispatch.Result {
+	t.Helper()
+	res, err := w.call(text)
+	dispatchtest.Want(t, res, err, "echo: "+text)
+	return res
+}
+
+// fails calls the host and requires a failure of a kind that says the texts.
+func (w *world) fails(t testing.TB, text string, kind problem.Kind, says ...string) dispatch.Result {
+	t.Helper()
+	res, err := w.call(text)
+	dispatchtest.WantKind(t, err, kind, says...)
+	return res
+}
+
+// resets resets the chain.
+func (w *world) resets(t testing.TB) {
+	t.Helper()
+	if res, err := w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
+		t.Fatalf("Reset() = %+v, %v", res, err)
+	}
 }
 
 // recorder is a Book whose sessions may die at a Save.

@@ -18,9 +18,7 @@ func (w *fixture) faults() []string {
 	_, err := translog.Check(w.Context(), w.Store, stream, leaf, func(f translog.Fault) {
 		all = append(all, f.Key.Sort+": want "+f.Want+", got "+f.Got)
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	return all
 }
 
@@ -36,9 +34,7 @@ func TestAWholeLogHasNoFaults(t *testing.T) {
 	w.events(1000)
 	w.seal(w.log(w.Store, 256))
 	l := w.log(w.Store, 0)
-	if _, err := l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))))
 	if got := w.faults(); got != nil {
 		t.Errorf("sealed in steps: Check() finds %q, want nothing", got)
 	}
@@ -86,9 +82,7 @@ func TestEveryDamageToALogIsFoundOnce(t *testing.T) {
 					return strings.Replace(s, e.Root.String(), one.Root.String(), 1)
 				case strings.HasPrefix(to, "@"):
 					d, err := w.Store.Doc(t.Context(), store.Key{Partition: translog.HeadDocs.Partition, Sort: to[1:]})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					return string(d.Data)
 				default:
 					return to
@@ -117,9 +111,7 @@ func TestADamagedCosignatureIsFound(t *testing.T) {
 	} {
 		w, l := sealedAt(t, 10)
 		p, err := l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		k := store.Key{Partition: translog.CosignedDocs.Partition, Sort: "000000000000000a"}
 		d, err := w.Store.Doc(t.Context(), k)
 		if err != nil || d.Version == 0 || p.Cosignatures != 1 {

@@ -21,9 +21,7 @@ import (
 func keyOf(t *testing.T, seed byte) *identity.Key {
 	t.Helper()
 	key, err := identity.KeyFromSeed([]byte(strings.Repeat(string(rune('a'+seed)), identity.Size)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 
@@ -32,18 +30,14 @@ func TestACheckpointIsWhatOtherToolsOfSignedNotesRead(t *testing.T) {
 	key := keyOf(t, 0)
 	want := translog.Checkpoint{Host: key.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
 	msg, err := translog.ForgedNote(want, t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	golden(t, "checkpoint.txt", string(msg))
 	v, err := note.NewVerifier(translog.VerifierKey(key.ID()))
 	if err != nil {
 		t.Fatalf("NewVerifier(%s) = %v", translog.VerifierKey(key.ID()), err)
 	}
 	n, err := note.Open(msg, note.VerifierList(v))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var c log.Checkpoint
 	if rest, err := c.Unmarshal([]byte(n.Text)); err != nil || len(rest) > 0 {
 		t.Fatalf("Unmarshal() = %q, %v", rest, err)
@@ -62,18 +56,14 @@ func TestACosignatureIsTheOneOfC2SP(t *testing.T) {
 	host, witness := keyOf(t, 0), keyOf(t, 1)
 	c := translog.Checkpoint{Host: host.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
 	msg, err := translog.Cosign(t.Context(), c, witness, time.Unix(1_800_000_000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	golden(t, "cosignature.txt", string(msg)+"\n"+translog.WitnessKey(witness.ID())+"\n")
 }
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	want, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
@@ -83,17 +73,11 @@ func TestACheckpointThatSomebodyChangedDoesNotVerify(t *testing.T) {
 	key, other := keyOf(t, 0), keyOf(t, 1)
 	c := translog.Checkpoint{Host: key.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
 	msg, err := translog.ForgedNote(c, t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	foreign, err := translog.ForgedNote(translog.Checkpoint{Host: c.Host, Size: 18, Root: c.Root}, t.Context(), other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cosigned, err := translog.Cosign(t.Context(), c, other, time.Unix(1_800_000_000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, signature, _ := strings.Cut(string(msg), "\n\n")
 	otherID := other.ID().String()
 	for name, msg := range map[string]string{
@@ -126,13 +110,9 @@ func TestACheckpointThatSomebodyChangedDoesNotVerify(t *testing.T) {
 func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 	weak := identity.ID{1}
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: weak, Size: 1}, t.Context(), anybody{weak})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v, err := note.NewVerifier(translog.VerifierKey(weak))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := note.Open(msg, note.VerifierList(v)); err != nil {
 		t.Fatalf("the forged note does not even pass note.Open: %v; this test proves nothing", err)
 	}
@@ -146,16 +126,12 @@ func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 func TestACheckpointByACertifiedKeyDoesNotVerify(t *testing.T) {
 	host, certified := keyOf(t, 0), keyOf(t, 1)
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: host.ID(), Size: 17}, t.Context(), certified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, _, err := translog.Open(msg); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Open() = %v, want a problem of kind untrusted", err)
 	}
 	msg, err = translog.ForgedNote(translog.Checkpoint{Host: certified.ID(), Size: 17}, t.Context(), certified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c, _, err := translog.Open(msg); err != nil || c.Host == host.ID() {
 		t.Errorf("Open() = %+v, %v, want a checkpoint of another host", c, err)
 	}
@@ -171,19 +147,13 @@ func (a anybody) Sign(context.Context, []byte) ([]byte, error) {
 
 func FuzzOpen(f *testing.F) {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: key.ID(), Size: 17}, context.Background(), key)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(msg)
 	for _, name := range []string{"checkpoint.txt", "cosignature.txt"} {
 		b, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {

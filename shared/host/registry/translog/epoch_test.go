@@ -15,9 +15,7 @@ import (
 // Epochs without leaves, with powers of two, and with padding.
 func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 	b, err := os.ReadFile("testdata/registry_events.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Cases []struct {
 			Name  string
@@ -31,9 +29,7 @@ func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &file))
 	seen := 0
 	for _, c := range file.Cases {
 		if !strings.HasPrefix(c.Name, "merkle") {
@@ -49,13 +45,9 @@ func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 				t.Errorf("Root() = %v, want %v", got, c.Expect.Root)
 			}
 			seed, err := hex.DecodeString(c.Input.OperatorSeed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			key, err := identity.KeyFromSeed(seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sig, err := key.Sign(context.Background(), translog.EpochBytes(tree.Root()))
 			if err != nil || hex.EncodeToString(sig) != c.Expect.Signature {
 				t.Errorf("signature = %x, %v, want %s", sig, err, c.Expect.Signature)

@@ -85,18 +85,14 @@ func TestSealingTenTimesTheEventsNeedsNoMoreMemory(t *testing.T) {
 
 func BenchmarkSeal100000(b *testing.B) {
 	key, err := identity.KeyFromSeed(make([]byte, 32))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for b.Loop() {
 		l, err := translog.New(translog.Config{
 			Store: endless{Store: memory.New(), events: 100_000}, Stream: stream, Leaf: leaf,
 			Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 			Now:      time.Now, Rand: rand.Reader,
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		if s, err := l.Seal(b.Context()); err != nil || s.Size != 100_000 {
 			b.Fatal(s, err)
 		}
@@ -105,23 +101,15 @@ func BenchmarkSeal100000(b *testing.B) {
 
 func BenchmarkInclusionAt100000(b *testing.B) {
 	key, err := identity.KeyFromSeed(make([]byte, 32))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	l, err := translog.New(translog.Config{
 		Store: keeping{endless{Store: memory.New(), events: 100_000}}, Stream: stream, Leaf: leaf,
 		Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 		Now:      time.Now, Rand: rand.Reader,
 	})
-	if err == nil {
-		_, err = l.Seal(b.Context())
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, errorOf(l.Seal(b.Context())))
 	for n := uint64(1); b.Loop(); n += 7919 {
-		if _, err := l.Inclusion(b.Context(), n%100_000+1, 0); err != nil {
-			b.Fatal(err)
-		}
+		must(b, errorOf(l.Inclusion(b.Context(), n%100_000+1, 0)))
 	}
 }

@@ -17,46 +17,32 @@ import (
 // that contradicts them.
 func FuzzStored(f *testing.F) {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
-	open := func(s store.Store) *translog.Log {
+	must(f, err)
+	open := func(t testing.TB, s store.Store) *translog.Log {
 		l, err := translog.New(translog.Config{
 			Store: s, Stream: stream, Leaf: leaf, Now: time.Now, Rand: rand.Reader,
 			Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 		})
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(t, err)
 		return l
 	}
 	seed := memory.New()
-	if _, err := open(seed).Seal(context.Background()); err != nil {
-		f.Fatal(err)
-	}
+	must(f, errorOf(open(f, seed).Seal(context.Background())))
 	sorts := []string{"head", "lease", "cp#0000000000000000", "epoch#00000001", "tile#00#00000000000000"}
 	for i, sort := range sorts {
 		d, err := seed.Doc(context.Background(), store.Key{Partition: translog.HeadDocs.Partition, Sort: sort})
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(uint8(i), d.Data)
 	}
 	f.Add(uint8(0), []byte(`{"format":1,"host":"`+key.ID().String()+`","size":9223372036854775808,"root":"","tails":[[]]}`))
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
 		s := memory.New()
-		l := open(s)
-		if _, err := l.Seal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		l := open(t, s)
+		must(t, errorOf(l.Seal(t.Context())))
 		k := store.Key{Partition: translog.HeadDocs.Partition, Sort: sorts[int(which)%len(sorts)]}
 		d, err := s.Doc(t.Context(), k)
-		if err == nil {
-			err = s.Commit(t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: data})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, s.Commit(t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: data}))
 		if sealed, err := l.Seal(t.Context()); err == nil && sealed.Size > 0 {
 			t.Errorf("Seal() = %d events, and there are none", sealed.Size)
 		}
@@ -71,9 +57,7 @@ func FuzzStored(f *testing.F) {
 
 func FuzzWitnessKey(f *testing.F) {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(translog.WitnessKey(key.ID()))
 	f.Add(translog.VerifierKey(key.ID()))
 	f.Fuzz(func(t *testing.T, key string) {

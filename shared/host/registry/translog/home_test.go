@@ -38,12 +38,20 @@ type fixture struct {
 func newWorld(t *testing.T) *fixture {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &fixture{T: t, Store: memory.New(), Key: key, Now: time.Unix(1_800_000_000, 0), May: map[identity.ID]bool{},
 		tree: testonly.New(rfc6962.DefaultHasher)}
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errorOf returns the error of a call that returns a value, too.
+func errorOf[T any](_ T, err error) error { return err }
 
 // leaf is a row of this world: its event's hash and the one before.
 func leaf(row store.Row) (event, prev identity.Hash, err error) {
@@ -66,9 +74,7 @@ func (w *fixture) config(s store.Store) translog.Config {
 func (w *fixture) log(s store.Store, batch uint64) *translog.Log {
 	w.Helper()
 	l, err := translog.New(w.config(s))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	if batch > 0 {
 		l.SetBatch(batch)
 	}
@@ -84,9 +90,7 @@ func (w *fixture) events(n int) {
 		event := identity.Sum(fmt.Appendf(nil, "%x %d", w.last, w.n))
 		data := append(bytes.Clone(event[:]), w.last[:]...)
 		row := store.Append{Stream: stream, Position: w.n + 1, WriteID: store.WriteID{1, byte(w.n)}, Data: data}
-		if err := w.Store.Commit(context.Background(), row); err != nil {
-			w.Fatal(err)
-		}
+		must(w, w.Store.Commit(context.Background(), row))
 		w.n, w.last = w.n+1, event
 		w.tree.AppendData(event[:])
 	}
@@ -116,9 +120,7 @@ func (w *fixture) seal(l *translog.Log) translog.Sealed {
 func (w *fixture) latest(l *translog.Log) translog.Published {
 	w.Helper()
 	p, err := l.Latest(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	c, _, err := translog.Open(p.Note)
 	if err != nil || c != p.Checkpoint || c.Host != w.Key.ID() || c.Root != w.root(c.Size) {
 		w.Fatalf("the newest checkpoint = %+v, %v", c, err)

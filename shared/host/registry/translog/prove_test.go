@@ -41,9 +41,7 @@ func TestEveryInclusionProofIsThatOfRFC6962(t *testing.T) {
 				t.Fatalf("Inclusion(%d, %d) = %v", seq, size, err)
 			}
 			want, err := w.tree.InclusionProof(seq-1, size)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(want, [][]byte(p.Proof), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("Inclusion(%d, %d) (-want +got):\n%s", seq, size, diff)
 			}
@@ -69,9 +67,7 @@ func TestEveryConsistencyProofIsThatOfRFC6962(t *testing.T) {
 				t.Fatalf("Consistency(%d, %d) = %v", from, to, err)
 			}
 			want, err := w.tree.ConsistencyProof(from, to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(want, [][]byte(c.Proof), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("Consistency(%d, %d) (-want +got):\n%s", from, to, diff)
 			}
@@ -85,13 +81,9 @@ func TestEveryConsistencyProofIsThatOfRFC6962(t *testing.T) {
 func TestAProofOfAnythingElseDoesNotVerify(t *testing.T) {
 	_, l := sealedAt(t, 700)
 	in, err := l.Inclusion(t.Context(), 300, 600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	con, err := l.Consistency(t.Context(), 300, 600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree := func(change func(*translog.Checkpoint)) translog.Checkpoint {
 		c := in.Tree
 		change(&c)

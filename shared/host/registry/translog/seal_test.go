@@ -75,9 +75,7 @@ func (w *fixture) wantEpoch(l *translog.Log, number uint64, want translog.Epoch)
 	}
 	var tree translog.EpochTree
 	rows, err := w.Store.Rows(w.Context(), stream, want.FirstSeq, int(want.TreeSize), store.Ascending)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	for _, row := range rows {
 		tree.Add(identity.Hash(row.Data[:identity.Size]))
 	}
@@ -97,9 +95,7 @@ func (w *fixture) documents() map[string]string {
 	all := map[string]string{}
 	for cursor := ""; ; {
 		docs, next, err := w.Store.Docs(w.Context(), store.Range{Partition: translog.HeadDocs.Partition}, store.MaxPage, cursor)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must(w, err)
 		for _, d := range docs {
 			if d.Key.Sort != "lease" {
 				all[d.Key.Sort] = string(d.Data)
@@ -295,9 +291,7 @@ func TestOneLeaseIsHeldAtATime(t *testing.T) {
 		}
 		return w.Key, nil
 	}
-	if _, err := held.Seal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(held.Seal(t.Context())))
 	w.events(1)
 	w.seal(w.log(w.Store, 0)) // the lease was returned
 }
@@ -386,21 +380,15 @@ func (c changed) Rows(ctx context.Context, s store.Stream, from uint64, n int, d
 func (w *fixture) put(k store.Key, data string) {
 	w.Helper()
 	d, err := w.Store.Doc(w.Context(), k)
-	if err == nil {
-		err = w.Store.Commit(w.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: []byte(data)})
-	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
+	must(w, w.Store.Commit(w.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: []byte(data)}))
 }
 
 func (w *fixture) rewrite(sort string, change func(string) string) {
 	w.Helper()
 	k := store.Key{Partition: translog.HeadDocs.Partition, Sort: sort}
 	d, err := w.Store.Doc(w.Context(), k)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	data := change(string(d.Data))
 	if data == string(d.Data) {
 		w.Fatalf("%s is not changed by it: %s", sort, data)
@@ -414,9 +402,7 @@ func TestASealedTimeNeverGoesBack(t *testing.T) {
 	w.events(1)
 	w.seal(l)
 	one, err := l.Epoch(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	two, err := l.Epoch(t.Context(), 2)
 	if err != nil || two.SealedAt < one.SealedAt {
 		t.Errorf("Epoch(2) was sealed at %d, %v, want %d or later", two.SealedAt, err, one.SealedAt)

@@ -21,9 +21,7 @@ import (
 func (w *fixture) witness() *identity.Key {
 	w.Helper()
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	w.May[key.ID()] = true
 	return key
 }
@@ -31,9 +29,7 @@ func (w *fixture) witness() *identity.Key {
 func (w *fixture) cosigned(c translog.Checkpoint, by identity.Signer) []byte {
 	w.Helper()
 	msg, err := translog.Cosign(w.Context(), c, by, w.Now)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	return msg
 }
 
@@ -85,16 +81,12 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 	key, stranger := w.witness(), keyOf(t, 3)
 	good := w.cosigned(c, key)
 	ahead, err := translog.Cosign(t.Context(), c, key, w.Now.Add(301*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	forked := c
 	forked.Root[0]++
 	between := translog.Checkpoint{Host: c.Host, Size: 15, Root: w.root(15)}
 	own, err := translog.ForgedNote(c, t.Context(), w.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	foreign := translog.Checkpoint{Host: stranger.ID(), Size: c.Size, Root: c.Root}
 	for _, tt := range []struct {
 		name string
@@ -138,9 +130,7 @@ func TestStrangersDoNotCrowdOutConfiguredWitnesses(t *testing.T) {
 	c := w.config(w.Store)
 	c.Witnesses = []string{translog.WitnessKey(trusted.ID())}
 	l, err := translog.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.events(4)
 	w.seal(l)
 	checkpoint := w.latest(l).Checkpoint

@@ -23,6 +23,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errorOf returns the error of a call that returns a value, too.
+func errorOf[T any](_ T, err error) error { return err }
+
 const (
 	dollar = money.Dollar
 	cent   = dollar / 100
@@ -56,9 +66,7 @@ func (b *bench) spent(t testing.TB, day string) (vacant, host money.Amount) {
 	t.Helper()
 	for key, to := range map[store.Key]*money.Amount{spend.VacantKey(identity.ID{1}, day): &vacant, {Partition: "spend#host", Sort: day}: &host} {
 		d, err := b.store.Doc(context.Background(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		*to = money.Amount(d.Number)
 	}
 	return vacant, host
@@ -86,14 +94,10 @@ func TestATurnIsReservedAndSettled(t *testing.T) {
 		t.Errorf("Cost() = %d, want 500 + 40 + 1000", c.Cost())
 	}
 	b.wantSpent(t, 6000) // not told to the store yet
-	if _, err := c.Reserve(ctx, true, 100, 10); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(c.Reserve(ctx, true, 100, 10)))
 	b.wantSpent(t, 1540+400) // by the fallback's price
 	c.Release()
-	if err := errors.Join(c.End(ctx), c.End(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.End(ctx), c.End(ctx)))
 	b.wantSpent(t, 1540)
 	if c.Cost() != 1540 {
 		t.Errorf("Cost() = %d in the end, want 1540", c.Cost())
@@ -113,9 +117,7 @@ func TestWhatIsNotSettledIsSpent(t *testing.T) {
 	} {
 		b := newBench(memory.New(), 5*dollar)
 		c := b.begin(dollar, -1)
-		if _, err := c.Reserve(t.Context(), false, 1000, 500); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(c.Reserve(t.Context(), false, 1000, 500)))
 		if err := then(c); err != nil || c.Cost() != 6000 {
 			t.Errorf("%s: %v, cost %d, want 6000", name, err, c.Cost())
 		}
@@ -253,9 +255,7 @@ func TestReserveAfterAReservationOfUnknownOutcome(t *testing.T) {
 		return storetest.Fine
 	}}, 5*dollar)
 	c := b.begin(dollar, -1)
-	if _, err := c.Reserve(t.Context(), false, 1000, 100); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(c.Reserve(t.Context(), false, 1000, 100)))
 	c.Settle(substrate.Usage{In: 500})
 	unheard = true
 	if _, err := c.Reserve(t.Context(), false, 100, 20); !problem.Is(err, problem.SubstrateUnavailable) {
@@ -266,9 +266,7 @@ func TestReserveAfterAReservationOfUnknownOutcome(t *testing.T) {
 		t.Errorf("Reserve() again = %d, %v; want 30", out, err)
 	}
 	c.Settle(substrate.Usage{In: 10})
-	if err := c.End(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.End(t.Context()))
 	b.wantSpent(t, 500+300+10)
 	if c.Cost() != 510 {
 		t.Errorf("Cost() = %d, want 510", c.Cost())
@@ -279,18 +277,12 @@ func TestATurnOverMidnightIsSettledOnItsDay(t *testing.T) {
 	b := newBench(memory.New(), 5*dollar)
 	b.at(time.Date(2026, 5, 6, 23, 59, 59, 0, time.UTC))
 	c := b.begin(dollar, -1)
-	if _, err := c.Reserve(t.Context(), false, 1000, 500); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(c.Reserve(t.Context(), false, 1000, 500)))
 	c.Settle(substrate.Usage{In: 1000})
 	b.at(time.Date(2026, 5, 7, 0, 0, 1, 0, time.UTC))
-	if _, err := c.Reserve(t.Context(), false, 2000, 500); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(c.Reserve(t.Context(), false, 2000, 500)))
 	c.Settle(substrate.Usage{In: 2000})
-	if err := c.End(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.End(t.Context()))
 	b.wantSpent(t, 1000)
 	if vacant, host := b.spent(t, "2026-05-07"); vacant != 2000 || host != 2000 || c.Cost() != 3000 {
 		t.Errorf("the next day %d and %d are spent, the call cost %d; want 2000, 2000, 3000", vacant, host, c.Cost())
@@ -304,9 +296,7 @@ func TestATenantPaysForItself(t *testing.T) {
 		_, err := b.Begin(payer, spend.Prices{Model: simple}).Reserve(ctx, false, in, 16)
 		return err
 	}
-	if err := reserve(int(4 * dollar)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reserve(int(4*dollar)))
 	if err := reserve(int(dollar)); !problem.Is(err, problem.BudgetExceeded) || !strings.Contains(err.Error(), "tenant acme: $0.99984 of $5 is left") {
 		t.Errorf("Reserve() above the tenant's budget = %v", err)
 	}
@@ -320,9 +310,7 @@ func TestATenantPaysForItself(t *testing.T) {
 	if err := b.Ready(ctx, payer, simple); err != nil {
 		t.Errorf("Ready() = %v", err)
 	}
-	if _, err := b.SetBudget(ctx, "acme", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(b.SetBudget(ctx, "acme", 0)))
 	if err := b.Ready(ctx, payer, simple); !problem.Is(err, problem.BudgetSpent) || !strings.Contains(err.Error(), "tenant acme: $5.00032 of $0 is spent") {
 		t.Errorf("Ready() without a budget = %v", err)
 	}
@@ -365,9 +353,7 @@ func TestTurnsCostFewWrites(t *testing.T) {
 		writes = 0
 		c := newBench(s, 5*dollar).begin(dollar, -1)
 		for range turns {
-			if _, err := c.Reserve(t.Context(), false, 100, 16); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errorOf(c.Reserve(t.Context(), false, 100, 16)))
 			c.Settle(substrate.Usage{In: 10, Out: 10})
 		}
 		if err := c.End(t.Context()); err != nil || writes != want {
@@ -379,9 +365,7 @@ func TestTurnsCostFewWrites(t *testing.T) {
 func TestDamagedOrUnreadableTotalsPayForNothing(t *testing.T) {
 	for _, key := range []store.Key{spend.VacantKey(identity.ID{1}, today), {Partition: "budget", Sort: "tenant#acme"}} {
 		s := memory.New()
-		if err := s.Commit(t.Context(), store.Put{Key: key, Data: []byte("{"), WriteID: store.WriteID{1}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Commit(t.Context(), store.Put{Key: key, Data: []byte("{"), WriteID: store.WriteID{1}}))
 		c := newBench(s, dollar).Begin(spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", Daily: dollar, Call: -1}, spend.Prices{Model: simple})
 		if _, err := c.Reserve(t.Context(), false, 10, 16); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Reserve() over a damaged %s = %v", key, err)
@@ -406,22 +390,16 @@ func TestDamagedOrUnreadableTotalsPayForNothing(t *testing.T) {
 func TestReservationsOfCrashedCallsAreBounded(t *testing.T) {
 	b := newBench(memory.New(), 1000*dollar)
 	for range 700 {
-		if _, err := b.begin(1000*dollar, -1).Reserve(t.Context(), false, 100, 16); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(b.begin(1000*dollar, -1).Reserve(t.Context(), false, 100, 16)))
 	}
 	d, err := b.store.Doc(t.Context(), spend.VacantKey(identity.ID{1}, today))
 	if err != nil || len(d.Data) > 40<<10 || d.Number != 700*260 {
 		t.Errorf("the document has %d bytes and %d, %v; want less than 40 KiB and %d", len(d.Data), d.Number, err, 700*260)
 	}
 	c := b.begin(1000*dollar, -1) // and the newest is among them
-	if _, err := c.Reserve(t.Context(), false, 100, 16); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(c.Reserve(t.Context(), false, 100, 16)))
 	c.Release()
-	if err := c.End(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.End(t.Context()))
 	b.wantSpent(t, 700*260)
 }
 

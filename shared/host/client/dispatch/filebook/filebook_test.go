@@ -24,12 +24,17 @@ func TestContract(t *testing.T) {
 	booktest.Run(t, func() dispatch.Book { return &filebook.Book{Dir: dir} })
 }
 
-func open(t *testing.T, dir string) dispatch.Session {
+func must(t testing.TB, err error) {
 	t.Helper()
-	s, err := (&filebook.Book{Dir: dir}).Open(t.Context(), self, target)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func open(t *testing.T, dir string) dispatch.Session {
+	t.Helper()
+	s, err := (&filebook.Book{Dir: dir}).Open(t.Context(), self, target)
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -40,17 +45,13 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "chains")
 	s := open(t, dir)
-	if err := s.Save(dispatch.State{Self: self, Target: target}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Save(dispatch.State{Self: self, Target: target}))
 	modes := map[string]os.FileMode{}
 	err := filepath.Walk(dir, func(p string, st os.FileInfo, err error) error {
 		modes[strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"+target.String())] = st.Mode().Perm()
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := cmp.Diff(map[string]os.FileMode{"": 0o700, ".json": 0o600, ".lock": 0o600}, modes); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
 	}
@@ -61,20 +62,14 @@ func TestCrashBetweenWriteAndRename(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	want := dispatch.State{Self: self, Target: target, Lost: 1}
-	if err := s.Save(want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Save(want))
 	left := filepath.Join(dir, target.String()+".json.next")
-	if err := os.WriteFile(left, []byte(`{"format": 1, half`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(left, []byte(`{"format": 1, half`), 0o600))
 	if got, err := s.Load(); err != nil || got.Lost != 1 {
 		t.Errorf("Load() = %+v, %v, want the state before", got, err)
 	}
 	want.Lost = 2
-	if err := s.Save(want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Save(want))
 	if got, err := s.Load(); err != nil || got.Lost != 2 {
 		t.Errorf("Load() = %+v, %v, want the new state", got, err)
 	}
@@ -89,16 +84,12 @@ func TestFileThatDoesNotReadIsLeftAlone(t *testing.T) {
 	foreign := dispatch.State{Self: identity.ID{9}, Target: target}
 	newer := strings.Replace(string(foreign.AppendJSON(nil)), `"format": 1`, `"format": 2`, 1)
 	for name, data := range map[string]string{"damaged": "{", "empty": "", "of another identity": string(foreign.AppendJSON(nil)), "newer": newer} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(data), 0o600))
 		s := open(t, dir)
 		if _, err := s.Load(); !problem.Is(err, problem.Damaged) || !strings.Contains(problem.Of(err).Text(), path) {
 			t.Errorf("%s: Load() = %v, want damaged, naming the file", name, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		if got, _ := os.ReadFile(path); string(got) != data {
 			t.Errorf("%s: the file was changed", name)
 		}
@@ -107,9 +98,7 @@ func TestFileThatDoesNotReadIsLeftAlone(t *testing.T) {
 
 func TestFolderThatCannotBeUsed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := (&filebook.Book{Dir: filepath.Join(file, "chains")}).Open(context.Background(), self, target); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Open() = %v, want unavailable", err)
 	}
@@ -118,9 +107,7 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 func TestAnOpenThatWaitsSaysWhatFor(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if err := s.Save(dispatch.State{Self: self, Target: target, Lost: 7}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Save(dispatch.State{Self: self, Target: target, Lost: 7}))
 	told := 0
 	b := &filebook.Book{Dir: dir, Waiting: func(st *dispatch.State) {
 		if told++; st.Lost != 7 {
@@ -136,9 +123,7 @@ func TestAnOpenThatWaitsSaysWhatFor(t *testing.T) {
 	}
 	for range 2 { // the second does not wait
 		other, err := b.Open(t.Context(), self, target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := other.Close(); err != nil || told != 1 {
 			t.Errorf("Close() = %v after Waiting was called %d times, want once", err, told)
 		}
@@ -154,18 +139,12 @@ func TestTargets(t *testing.T) {
 	for n := range byte(3) {
 		id := identity.ID{n + 1}
 		s, err := b.Open(t.Context(), identity.ID{9}, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Save(dispatch.State{Self: identity.ID{9}, Target: id}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, s.Save(dispatch.State{Self: identity.ID{9}, Target: id}))
 		s.Close()
 		want = append(want, id)
 	}
-	if err := os.WriteFile(filepath.Join(b.Dir, "notes.json"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(b.Dir, "notes.json"), nil, 0o600))
 	got, err := b.Targets()
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("Targets() = %v (-want +got):\n%s", err, d)

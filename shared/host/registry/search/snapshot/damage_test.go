@@ -79,9 +79,7 @@ func TestAMissingArchiveIsDamageAndNotAnEmptyIndex(t *testing.T) {
 	h := newFixture(t)
 	s, _ := h.process()
 	v := h.publish(s, text("index"), snapshot.Version{})
-	if err := h.blobs.Blobs.Delete(t.Context(), v.Manifest.Archive); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.blobs.Blobs.Delete(t.Context(), v.Manifest.Archive))
 	got, _, err := s.Load(t.Context())
 	if !problem.Is(err, problem.Damaged) {
 		t.Fatalf("Load() = %v, want damaged", err)
@@ -127,9 +125,7 @@ func TestADamagedManifestIsReplacedByTheNextPublication(t *testing.T) {
 func manifestOf(t testing.TB, m snapshot.Manifest) string {
 	t.Helper()
 	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -149,16 +145,12 @@ func tarOf(t testing.TB, files ...file) []byte {
 	w := tar.NewWriter(&b)
 	for _, f := range files {
 		h := &tar.Header{Name: f.name, Linkname: f.link, Typeflag: f.kind, Mode: 0o600, Size: int64(len(f.body))}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(h))
 		if _, err := io.WriteString(w, f.body); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -224,9 +216,7 @@ func FuzzAnArchiveStaysInItsFolder(f *testing.F) {
 		sum := sha256.Sum256(archive)
 		m := snapshot.Manifest{Format: 1, Archive: snapshot.Prefix + "a.tar", SHA256: hex.EncodeToString(sum[:]), Size: int64(len(archive))}
 		dir := filepath.Join(t.TempDir(), "own")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 		s := snapshot.New(snapshot.Config{Blobs: fixed{manifest: []byte(manifestOf(t, m)), archive: archive}, Now: time.Now, Rand: random{}, Dir: dir})
 		_, folder, err := s.Load(t.Context())
 		left, wrong := os.ReadDir(dir)

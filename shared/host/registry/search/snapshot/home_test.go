@@ -46,9 +46,8 @@ func read(t *testing.T, dir string) string {
 	}
 	first, err := os.ReadFile(filepath.Join(dir, "store", "first"))
 	second, wrong := os.ReadFile(filepath.Join(dir, "store", "deep", "second"))
-	if err = errors.Join(err, wrong); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, wrong)
+	must(t, err)
 	if !bytes.Equal(first, second) {
 		t.Fatalf("the folder holds %q and %q, want the same", first, second)
 	}
@@ -62,12 +61,17 @@ type fixture struct {
 	now   time.Time
 }
 
-func newFixture(t *testing.T) *fixture {
+func must(t testing.TB, err error) {
 	t.Helper()
-	f, err := files.Open(t.TempDir(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f, err := files.Open(t.TempDir(), time.Now())
+	must(t, err)
 	return &fixture{t: t, blobs: &faulty{Blobs: f, at: -1}, now: time.Now()}
 }
 

@@ -63,9 +63,7 @@ func TestOfTwoIndexersOneWinsAndTheOtherBeginsFresh(t *testing.T) {
 		t.Errorf("archives = %v, want none of the loser's", got)
 	}
 	v, _, err := two.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.publish(two, text("two"), v)
 	if _, got := h.loaded(); got != "two" {
 		t.Errorf("Load() = %q, want %q", got, "two")
@@ -195,9 +193,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 	first := h.publish(s, text("first"), snapshot.Version{})
 	reader, _ := h.process()
 	held, _, err := reader.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	newer := func(want bool, asked int) {
 		t.Helper()
 		h.blobs.calls = nil
@@ -213,9 +209,8 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 	h.now = h.now.Add(time.Second)
 	newer(true, 1)
 	newer(true, 0)
-	if held, _, err = reader.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	held, _, err = reader.Load(t.Context())
+	must(t, err)
 	newer(false, 0)
 	h.now = h.now.Add(10 * time.Second)
 	newer(false, 1)
