@@ -31,10 +31,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
-	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -77,6 +79,15 @@ var at = flag.String("at", "", "base URL of a host with the vacants echo, slow, 
 // unary are the scenarios without a stream.
 var unary = []string{"send", "get", "get unknown", "cancel ended", "send to ended", "fail", "immediately", "list", "no text"}
 
+// needsLocalHost skips a test on a stage, because a stage holds streams back and sends
+// notifications only to https.
+func needsLocalHost(t *testing.T) {
+	t.Helper()
+	if *at != "" {
+		t.Skip("needs a host of this machine")
+	}
+}
+
 // host serves the vacants echo, slow, slower, failing and conformance, and returns the base
 // URL.
 func host(t *testing.T) string {
@@ -103,9 +114,7 @@ func hostIn(t *testing.T, dir string, more map[string]string, prepare ...func(*s
 func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]string, prepare ...func(*standalone.Host)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	url := "http://" + listener.Addr().String()
 	open := func(s substrate.Substrate) func(string) (substrate.Substrate, error) {
 		return func(string) (substrate.Substrate, error) { return s, nil }
@@ -114,25 +123,43 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 		Dir: dir, URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"slow": open(slow{wait: 500 * time.Millisecond}), "slower": open(slow{wait: 20 * time.Second}), "failing": open(failing{})},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	viewer := definition.Agent{Provider: substrate.KindHTTP, BaseURL: viewing(t), Input: []string{"image/png", "application/json"}}
-	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Looks", Agent: &viewer}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: "viewer", Capability: "Looks", Agent: &viewer})))
 	all := map[string]string{"echo": "echo", "slow": "slow", "slower": "slower", "failing": "failing", "conformance": "conformance"}
 	maps.Copy(all, more)
 	for name, agent := range all {
-		if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent})))
 	}
 	for _, f := range prepare {
 		f(h)
 	}
 	standalonetest.Run(t, h, standalone.Running{Public: listener})
 	return url
+}
+
+// openAcme opens the account acme with a credit, and returns it with a key.
+func openAcme(t *testing.T, h *standalone.Host, credit money.Amount) (a billing.Account, key string) {
+	t.Helper()
+	a, err := h.Billing.OpenAccount(t.Context(), "acme", 1)
+	must(t, err)
+	if credit > 0 {
+		_, _, err = h.Billing.Credit(t.Context(), a.ID, credit, "first", "")
+		must(t, err)
+	}
+	_, key, err = h.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
+	must(t, err)
+	return a, key
+}
+
+// priced gives a vacant a price per call.
+func priced(t *testing.T, h *standalone.Host, name string, flat money.Amount) vacants.Record {
+	t.Helper()
+	r, err := h.Vacants.ByName(t.Context(), vacants.Operator(), name)
+	must(t, err)
+	r, err = h.Vacants.SetPrice(t.Context(), r.ID, price.Price{Flat: flat})
+	must(t, err)
+	return r
 }
 
 // viewing is a program that tells the files that it gets.
@@ -218,17 +245,6 @@ func TestGoClients(t *testing.T) {
 	}
 }
 
-// Our own client is one of the clients, in each dialect.
-func TestOwnClient(t *testing.T) {
-	url := host(t)
-	for name, o := range ownDialects {
-		t.Run(name, func(t *testing.T) {
-			o.url = url
-			check(t, o.run(t), "list", "immediately", "files")
-		})
-	}
-}
-
 type ownClient struct{ url, version, binding string }
 
 // open makes an agent whose card names no other version and binding.
@@ -236,9 +252,7 @@ func (o ownClient) open(t *testing.T, name string) *agents.Agent {
 	t.Helper()
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	card, err := agents.FetchCard(t.Context(), web, o.url+"/v/"+name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range card.Signatures(agents.FetchKeys(t.Context(), web)) {
 		if !s.Verified || !s.Vacant {
 			t.Errorf("a signature of the card of %s: %+v", name, s)
@@ -246,116 +260,8 @@ func (o ownClient) open(t *testing.T, name string) *agents.Agent {
 	}
 	card.Interfaces = slices.DeleteFunc(card.Interfaces, func(i agents.Interface) bool { return i.Version != o.version || i.Binding != o.binding })
 	agent, err := agents.Open(web, card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return agent
-}
-
-func (o ownClient) run(t *testing.T) map[string]string {
-	ctx := t.Context()
-	echo, slow, slower, failing := o.open(t, "echo"), o.open(t, "slow"), o.open(t, "slower"), o.open(t, "failing")
-	say := func(text string) a2awire.SendRequest {
-		return a2awire.SendRequest{Message: task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}}}
-	}
-	status := func(s task.Status, err error) string {
-		if err != nil {
-			return err.Error()
-		}
-		if s.Message == nil {
-			return string(s.State)
-		}
-		return strings.TrimSpace(string(s.State) + " " + ownText(s.Message.Parts))
-	}
-	code := func(err error) string {
-		var fault *a2awire.RPCError
-		if !errors.As(err, &fault) {
-			return fmt.Sprint(err)
-		}
-		return map[int64]string{-32001: "task not found", -32002: "task not cancelable", -32004: "unsupported operation", -32005: "content type not supported"}[fault.Code]
-	}
-	got := map[string]string{}
-	sent, err := echo.Send(ctx, say("hi"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got["send"] = status(sent.Task.Status, nil)
-	read, err := echo.Get(ctx, sent.Task.ID)
-	got["get"] = status(read.Status, err)
-	_, err = echo.Get(ctx, "none")
-	got["get unknown"] = code(err)
-	_, err = echo.Cancel(ctx, sent.Task.ID)
-	got["cancel ended"] = code(err)
-	more := say("more")
-	more.Message.Task = sent.Task.ID
-	_, err = echo.Send(ctx, more)
-	got["send to ended"] = code(err)
-	failed, err := failing.Send(ctx, say("hi"))
-	got["fail"] = status(failed.Task.Status, err)
-	data := say("")
-	data.Message.Parts = []task.Part{{Kind: task.Data, Data: []byte(`{"a":1}`)}}
-	_, err = echo.Send(ctx, data)
-	got["no text"] = code(err)
-	seen := func(follow func(func(a2awire.Answer) bool) error) string {
-		var all []string
-		err := follow(func(a a2awire.Answer) bool {
-			switch {
-			case a.Task != nil:
-				all = append(all, status(a.Task.Status, nil))
-			case a.Status != nil:
-				all = append(all, status(*a.Status, nil))
-			default:
-				all = append(all, "artifact "+ownText(a.Artifact.Artifact.Parts))
-			}
-			return true
-		})
-		if err != nil {
-			all = append(all, err.Error())
-		}
-		return strings.Join(all, "; ")
-	}
-	if *at != "" {
-		return got
-	}
-	got["stream"] = seen(func(take func(a2awire.Answer) bool) error { return slow.Stream(ctx, say("hi"), take) })
-	got["stream of echo"] = seen(func(take func(a2awire.Answer) bool) error { return echo.Stream(ctx, say("hi"), take) })
-	if err := slower.Stream(ctx, say("hi"), func(a a2awire.Answer) bool {
-		ended, err := slower.Cancel(ctx, a.Task.ID)
-		got["cancel"] = string(a.Task.Status.State) + ", then " + status(task.Status{State: ended.Status.State}, err)
-		return false
-	}); err != nil {
-		t.Error(err)
-	}
-	if err := slow.Stream(ctx, say("hi"), func(a a2awire.Answer) bool {
-		if a.Artifact == nil {
-			return true
-		}
-		got["subscribe"] = seen(func(take func(a2awire.Answer) bool) error { return slow.Subscribe(ctx, a.TaskID, take) })
-		return false
-	}); err != nil {
-		t.Error(err)
-	}
-	got["follow unknown"] = code(echo.Subscribe(ctx, "none", func(a2awire.Answer) bool { return true }))
-	conformance, first := o.open(t, "conformance"), say("one")
-	first.Message.ID = "tck-input-required-own"
-	asked, err := conformance.Send(ctx, first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, told := say("two"), false
-	second.Message.Task = asked.Task.ID
-	got["waiting"] = seen(func(take func(a2awire.Answer) bool) error {
-		return conformance.Subscribe(ctx, asked.Task.ID, func(a a2awire.Answer) bool {
-			if !told {
-				told = true
-				if _, err := conformance.Send(ctx, second); err != nil {
-					t.Error(err)
-				}
-			}
-			return take(a)
-		})
-	})
-	return got
 }
 
 func ownText(parts []task.Part) string {
@@ -380,17 +286,13 @@ func (g goClient) open(t *testing.T, name string) *a2aclient.Client {
 		resolver.CardParser = a2av0.NewAgentCardParser()
 	}
 	card, err := resolver.Resolve(t.Context(), g.url+"/v/"+name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if g.old {
 		card.SupportedInterfaces = card.SupportedInterfaces[:0:0]
 		card.SupportedInterfaces = append(card.SupportedInterfaces, &a2a.AgentInterface{URL: g.url + "/v/" + name, ProtocolBinding: a2a.TransportProtocolJSONRPC, ProtocolVersion: a2av0.Version})
 	}
 	c, err := a2aclient.NewFromCard(t.Context(), card, g.options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 

@@ -17,28 +17,18 @@ const javascript = "../../shared/front/web/assets"
 func TestTenLinesOfJavaScriptCallAVacant(t *testing.T) {
 	needsLocalHost(t)
 	readme, err := os.ReadFile(filepath.Join(javascript, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	program := regexp.MustCompile("(?s)```js\n(.*?)```").FindSubmatch(readme)
 	if program == nil || strings.Count(string(program[1]), "\n") > 10 {
 		t.Fatal("the README has no program of at most ten lines")
 	}
 	folder, err := filepath.Abs(javascript)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	scope := filepath.Join(dir, "node_modules", "@vacancy-host")
-	if err := os.MkdirAll(scope, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(folder, filepath.Join(scope, "vacant")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "call.mjs"), program[1], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(scope, 0o700))
+	must(t, os.Symlink(folder, filepath.Join(scope, "vacant")))
+	must(t, os.WriteFile(filepath.Join(dir, "call.mjs"), program[1], 0o600))
 	url := host(t)
 	run := func(vacant string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "node", "call.mjs", url+"/v/"+vacant, `it's "me" & $HOME, 🦊`)

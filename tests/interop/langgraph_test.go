@@ -26,13 +26,9 @@ func TestTemplateOfLangGraph(t *testing.T) {
 	}
 	python := filepath.Join(installed.Python(t, files, "langgraph"), "env", "bin", "python")
 	agent, err := scaffold.Choose("fox", "langgraph", "python", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := filepath.Join(t.TempDir(), "fox")
-	if err := agent.Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, agent.Write(dir))
 	pinned, _ := files.ReadFile("testdata/langgraph/requirements.txt")
 	named, err := os.ReadFile(filepath.Join(dir, "requirements.txt"))
 	if err != nil || !slices.Contains(strings.Split(string(pinned), "\n"), strings.TrimSpace(string(named))) {
@@ -50,12 +46,8 @@ func TestTemplateOfLangGraph(t *testing.T) {
 	problems := new(await.Output)
 	program.Stderr = problems
 	lines, err := program.StdoutPipe()
-	if err == nil {
-		err = program.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, program.Start())
 	t.Cleanup(func() {
 		_ = program.Process.Kill()
 		_ = program.Wait() // it was killed
@@ -74,9 +66,7 @@ func TestTemplateOfLangGraph(t *testing.T) {
 		}
 		body, _ := json.Marshal(map[string]any{"message": message}) // of texts: it cannot fail
 		reply, err := http.Post(host+"/v/fox/message:send", "application/json", strings.NewReader(string(body)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer reply.Body.Close()
 		var sent a2a.Sent
 		if err := json.NewDecoder(reply.Body).Decode(&sent); err != nil || sent.Task == nil || len(sent.Task.Artifacts) != 1 {

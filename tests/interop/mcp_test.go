@@ -22,9 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/front/standalone/standalonetest"
-	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/installed"
@@ -47,31 +45,24 @@ func mcpHost(t *testing.T) (url, key string) {
 	})
 	must(t, err)
 	for name, agent := range map[string]string{"echo": "echo", "slow": "slow", "late": "late", "failing": "failing", "priced": "echo"} {
-		r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent})
-		must(t, err)
-		if name == "priced" {
-			_, err = h.Vacants.SetPrice(t.Context(), r.ID, price.Price{Flat: 2000})
-			must(t, err)
-			_, _, err = h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
-			must(t, err)
-		}
+		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent})))
 	}
-	a, err := h.Billing.OpenAccount(t.Context(), "acme", 1)
+	_, _, err = h.Vacants.Publish(t.Context(), priced(t, h, "priced", 2000).ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
 	must(t, err)
-	_, _, err = h.Billing.Credit(t.Context(), a.ID, money.Dollar, "first", "")
-	must(t, err)
-	_, key, err = h.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
-	must(t, err)
+	_, key = openAcme(t, h, money.Dollar)
 	standalonetest.Run(t, h, standalone.Running{Public: listener})
 	return url, key
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
+
+// errorOf returns the error of a call that returns a value, too.
+func errorOf[T any](_ T, err error) error { return err }
 
 // seenByMCP are the scenarios, and what each client sees.
 var seenByMCP = map[string]string{

@@ -21,9 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
-	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
@@ -169,37 +167,21 @@ func cutting(t *testing.T) *proxy {
 	p := &proxy{}
 	to, err := url.Parse(hostIn(t, filepath.Join(t.TempDir(), "host"), map[string]string{"paid": "echo", "pausing": "slow"}, func(h *standalone.Host) {
 		ctx := t.Context()
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		a, err := h.Billing.OpenAccount(ctx, "acme", 1)
-		must(err)
-		_, _, err = h.Billing.Credit(ctx, a.ID, 10*callPrice, "first", "")
-		must(err)
-		_, p.secret, err = h.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{})
-		must(err)
-		for _, name := range []string{"paid", "pausing"} {
-			paid, err := h.Vacants.ByName(ctx, vacants.Operator(), name)
-			must(err)
-			_, err = h.Vacants.SetPrice(ctx, paid.ID, price.Price{Flat: callPrice})
-			must(err)
-		}
+		a, key := openAcme(t, h, 10*callPrice)
+		p.secret = key
+		priced(t, h, "paid", callPrice)
+		priced(t, h, "pausing", callPrice)
 		echo, err := h.Vacants.ByName(ctx, vacants.Operator(), "echo")
-		must(err)
+		must(t, err)
 		_, _, err = h.Vacants.Publish(ctx, echo.ID, vacants.PublishOptions{})
-		must(err)
+		must(t, err)
 		p.balance = func() money.Amount {
 			left, err := h.Billing.Balance(ctx, &a)
-			must(err)
+			must(t, err)
 			return left
 		}
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next := httputil.NewSingleHostReverseProxy(to)
 	next.ErrorLog = log.New(io.Discard, "", 0)
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -33,15 +33,11 @@ func endedTask(t *testing.T, public, secret string) string {
 	post := func(path, body string, into any) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, public+"/v/echo/"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Authorization", "Bearer "+secret)
 		r.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		if err := json.NewDecoder(resp.Body).Decode(into); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s, %v", path, resp.Status, err)
@@ -62,9 +58,7 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 	}
 	python := filepath.Join(installed.Python(t, files, "openapi"), "env", "bin", "python")
 	document := filepath.Join(t.TempDir(), "openapi.json")
-	if err := os.WriteFile(document, openapi.JSON, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(document, openapi.JSON, 0o600))
 	run := func(t *testing.T, program string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), python, append([]string{"-m", program}, args...)...)
@@ -77,22 +71,14 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "host")
 	public := hostIn(t, data, nil)
 	client, base, err := serve.DialAdmin(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := admin.Client{HTTP: client, URL: base}
-	if _, err := account.OpenAccount.Call(t.Context(), c, op.Of(account.Opening{Tenant: "acme", Shards: 1})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(account.OpenAccount.Call(t.Context(), c, op.Of(account.Opening{Tenant: "acme", Shards: 1}))))
 	scopes := []billing.Scope{billing.ScopeRead, billing.ScopeManage, billing.ScopeVacants, billing.ScopeCall, billing.ScopeAGP}
 	key, err := account.MakeKey.Call(t.Context(), c, account.About(account.One{Account: "acme"}, billing.KeyOptions{Tier: billing.Enterprise, Scopes: scopes}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	socket, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: client.Transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(socket) }})
 	defer proxy.Close()
 	const operators = "^/v1/admin/"

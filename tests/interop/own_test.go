@@ -16,9 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
-	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -35,14 +33,9 @@ func TestOwnClientCallsEachMethod(t *testing.T) {
 	needsLocalHost(t)
 	key := ""
 	url := hostIn(t, filepath.Join(t.TempDir(), "host"), nil, func(h *standalone.Host) {
-		r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "priced", Capability: "counts", Substrate: "echo"})
-		must(t, err)
-		_, err = h.Vacants.SetPrice(t.Context(), r.ID, price.Price{Flat: 2000})
-		must(t, err)
-		a, err := h.Billing.OpenAccount(t.Context(), "acme", 1)
-		must(t, err)
-		_, key, err = h.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
-		must(t, err)
+		must(t, errorOf(h.Vacants.Create(t.Context(), vacants.Spec{Name: "priced", Capability: "counts", Substrate: "echo"})))
+		priced(t, h, "priced", 2000)
+		_, key = openAcme(t, h, 0)
 	})
 	for name, o := range ownDialects {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
@@ -161,15 +160,8 @@ func hostOfAcme(t *testing.T, dir string, now func() time.Time, issuers map[stri
 	t.Helper()
 	url = hostAt(t, dir, now, map[string]string{"paid": "echo"}, func(h *standalone.Host) {
 		ctx := t.Context()
-		a, err := h.Billing.OpenAccount(ctx, "acme", 1)
-		must(t, err)
-		_, _, err = h.Billing.Credit(ctx, a.ID, money.Dollar, "first", "")
-		must(t, err)
-		paid, err := h.Vacants.ByName(ctx, vacants.Operator(), "paid")
-		must(t, err)
-		_, err = h.Vacants.SetPrice(ctx, paid.ID, price.Price{Flat: perCall})
-		must(t, err)
-		_, _, err = h.Vacants.Publish(ctx, paid.ID, vacants.PublishOptions{})
+		a, _ := openAcme(t, h, money.Dollar)
+		_, _, err := h.Vacants.Publish(ctx, priced(t, h, "paid", perCall).ID, vacants.PublishOptions{})
 		must(t, err)
 		for issuer, o := range issuers {
 			o.Cap, o.Most = money.Dollar, money.Dollar

@@ -31,9 +31,7 @@ func vacancyOf(t *testing.T, dir string, args ...string) string {
 func pinned(t *testing.T, file, pattern string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := regexp.MustCompile(pattern).FindSubmatch(b)
 	if found == nil {
 		t.Fatalf("%s has no %s", file, pattern)
@@ -69,9 +67,7 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 		}},
 		{"js", "call.mjs", "npm install @a2a-js/sdk@" + pinned(t, "testdata/node1/package.json", `"@a2a-js/sdk": "([^"]+)"`), func(t *testing.T, folder string) (string, []string) {
 			modules := filepath.Join(installed.Node(t, files, "node1", "@a2a-js", "sdk"), "node_modules")
-			if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(modules, filepath.Join(folder, "node_modules")))
 			return folder, []string{"node", "call.mjs"}
 		}},
 		{"openai", "call.py", "pip install openai==" + pinned(t, "testdata/pythonopenai/requirements.txt", `(?m)^openai==(\S+)$`), func(t *testing.T, folder string) (string, []string) {
@@ -89,9 +85,7 @@ func TestSnippetsRunAsPrinted(t *testing.T) {
 				if first, _, _ := strings.Cut(program, "\n"); !strings.Contains(first, lang.install) {
 					t.Errorf("the first line is %q, want it to name %q", first, lang.install)
 				}
-				if err := os.WriteFile(filepath.Join(folder, lang.file), []byte(program), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(folder, lang.file), []byte(program), 0o600))
 				at, command := lang.command(t, folder)
 				cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], `it's "me" & $HOME`)...)
 				cmd.Dir = at

@@ -74,9 +74,7 @@ func deliver(t *testing.T, worker *Function, host *awshost.Host, queue string, t
 		event = object{"Records": append(records, sqslocal.Record(queue, m))}
 	}
 	b, err := json.Marshal(event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again := map[string]bool{}
 	for range times {
 		reply, err := worker.Invoke(t.Context(), b)
@@ -103,9 +101,7 @@ func TestAgentAndWorkerAnswerTheSampleEvents(t *testing.T) {
 	host := awshost.New(t)
 	early := func() time.Time { return signedAt.Add(-time.Hour) }
 	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
-	if _, err := host.Open(t, host.Store(host.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), early, nil).Vacants.Create(t.Context(), spec)))
 	f := run(t, "agent", host)
 	echo := "echo from " + sampleVacant.ID().Short() + ": hello"
 	replay(t, f, []step{
@@ -300,18 +296,12 @@ func TestNoLineOfA2AIsLonger(t *testing.T) {
 			long := strings.Repeat(odd, 300)
 			for _, event := range []Event{NewEvent("/v/"+long, nil), NewEvent("/v/"+id.String()+"/tasks/"+long, nil), NewEvent("/v/"+id.String(), []byte(long)),
 				NewEvent("/v/"+id.String(), fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":%s}`, saying(long, `"returnImmediately":true`)))} {
-				if _, err := agent.Send(t.Context(), event.Encode()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errorOf(agent.Send(t.Context(), event.Encode())))
 			}
 			for _, queue := range []string{"tasks", "pushes", long} {
 				b, err := json.Marshal(object{"Records": []any{sqslocal.Record(queue, sqslocal.Message{ID: "1", Body: long, Sent: time.Now(), Count: 1})}})
-				if err == nil {
-					_, err = worker.Invoke(t.Context(), b)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
+				must(t, errorOf(worker.Invoke(t.Context(), b)))
 			}
 		}
 		deliver(t, worker, host, "tasks", 1)

@@ -33,9 +33,7 @@ func buildEarlier(t *testing.T, name string) string {
 	if text, err := archive.CombinedOutput(); err != nil {
 		t.Fatalf("git archive: %v\n%s", err, text)
 	}
-	if err := bundle.Programs(t.Context(), source, runtime.GOARCH, out, os.Environ(), "./functions/"+name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, bundle.Programs(t.Context(), source, runtime.GOARCH, out, os.Environ(), "./functions/"+name))
 	return out
 }
 
@@ -48,29 +46,21 @@ func TestEarlierFunctionsBreakUpgradedDocuments(t *testing.T) {
 	key := host.OperatorKey(t, rand.Reader)
 	s := host.Store(host.Endpoint)
 	today := run(t, "admin", host)
-	if _, err := today.Invoke(t.Context(), []byte(functions.UpgradeEvent)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(today.Invoke(t.Context(), []byte(functions.UpgradeEvent))))
 	_, err := host.Open(t, s, time.Now, nil).Vacants.Create(t.Context(), vacants.Spec{Name: "shop", Capability: "sells words", Substrate: "echo", Tenant: "acme"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	create := func(f *Function) int {
 		t.Helper()
 		e := NewEvent("/v1/admin/vacants", []byte(`{"name":"SHOP","capability":"takes the name","substrate":"echo"}`))
 		e.Headers["authorization"] = "Bearer " + key
 		event, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer, err := f.Invoke(t.Context(), event)
 		if err != nil {
 			t.Fatalf("Invoke() = %v\n%s", err, f.Log())
 		}
 		var r struct{ StatusCode int }
-		if err := json.Unmarshal(answer, &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(answer, &r))
 		return r.StatusCode
 	}
 	if status := create(today); status != 409 {

@@ -365,9 +365,7 @@ func samples() map[string]any {
 func sample(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(samplesDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -378,13 +376,9 @@ func TestSampleEventsAreThoseOfTheFixedSeeds(t *testing.T) {
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(event); err != nil {
-			t.Fatal(err)
-		}
+		must(t, enc.Encode(event))
 		if *update {
-			if err := os.WriteFile(filepath.Join(samplesDir, name), b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(samplesDir, name), b.Bytes(), 0o644))
 		}
 		if diff := cmp.Diff(b.String(), string(sample(t, name))); diff != "" {
 			t.Errorf("%s (-made +there); -update writes it:\n%s", name, diff)

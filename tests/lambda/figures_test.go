@@ -35,9 +35,7 @@ func TestZipsAreSmall(t *testing.T) {
 			most += 768 << 10
 		}
 		b, err := Zip(bootstrap(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Logf("functions/%s as a zip: %d bytes", name, len(b))
 		if len(b) > most {
 			t.Errorf("the zip of %s has %d bytes, want at most %d", name, len(b), most)
@@ -54,9 +52,7 @@ func BenchmarkColdStart(b *testing.B) {
 	// A start reads both tables. DynamoDB Local is slow at its first hundred
 	// answers, DynamoDB is not.
 	for range 100 {
-		if err := host.Store(host.Endpoint).Warm(b.Context(), store.Key{Partition: "warm", Sort: "warm"}); err != nil {
-			b.Fatal(err)
-		}
+		must(b, host.Store(host.Endpoint).Warm(b.Context(), store.Key{Partition: "warm", Sort: "warm"}))
 	}
 	_, blobs := bucket(b)
 	for _, name := range functions.Names() {
@@ -74,9 +70,7 @@ func BenchmarkColdStart(b *testing.B) {
 				for range 25 {
 					f := Start(b, program, Options{Env: env})
 					d, err := f.Ready(b.Context())
-					if err != nil {
-						b.Fatal(err)
-					}
+					must(b, err)
 					times = append(times, d)
 					f.Kill()
 				}

@@ -52,11 +52,19 @@ func TestMain(m *testing.M) {
 func bootstrap(tb testing.TB, name string) string {
 	tb.Helper()
 	b, err := built[name]()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return b
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errorOf returns the error of a call that returns a value, too.
+func errorOf[T any](_ T, err error) error { return err }
 
 // run starts a function over a host's tables, with additional environment variables.
 func run(tb testing.TB, name string, host *awshost.Host, more ...string) *Function {
@@ -108,10 +116,16 @@ func send(t *testing.T, f *Function, path string, e *envelope.Envelope) caller.A
 		t.Fatalf("Post(%s) = %v\n%s", path, err, f.Log())
 	}
 	a, err := caller.Read(e, r.Status, []byte(r.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
+}
+
+// invoke invokes f with a sample event of another kind than requests.
+func invoke(t *testing.T, f *Function, file string) {
+	t.Helper()
+	if _, err := f.Invoke(t.Context(), sample(t, file)); err != nil {
+		t.Fatalf("%s: %v\n%s", file, err, f.Log())
+	}
 }
 
 // sound requires the rows of a pair to obey their rules.
@@ -129,13 +143,14 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 	// it was imported before the samples were signed.
 	early := func() time.Time { return signedAt.Add(-time.Hour) }
 	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
-	if _, err := host.Open(t, host.Store(host.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), early, nil).Vacants.Create(t.Context(), spec)))
 	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
 	first, second, reset := signedSamples()
 	id := sampleVacant.ID()
 	short := id.Short()
+	cased := NewEvent(caller.AskPath, caller.Body(first)) // other senders of such events than function URLs
+	delete(cased.Headers, "content-type")
+	cased.Headers["CoNTeNT-tYPe"] = "Application/JSON; charset=utf-8"
 	fresh := (&caller.Caller{Key: sampleCaller, To: id}).Reset(time.Now())
 
 	for _, tt := range []struct {
@@ -155,6 +170,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 		{"message-send.json", nil, 409, first, "echo from " + short + ": hello", "answered", `"code":"replay"`},
 		{"message-send-browser.json", nil, 200, second, "echo from " + short + ": grüß dich", "", ""},
 		{"message-ask.json", nil, 200, first, "echo from " + short + ": hello", "answered", ""},
+		{"headers of any case", cased.Encode(), 200, first, "echo from " + short + ": hello", "answered", ""},
 		{"message-reset.json", nil, 400, reset, "", "", "stale_reset_request"},
 		{"a reset of now", NewEvent(caller.ResetPath, caller.Body(fresh)).Encode(), 200, fresh, "", "", `"ok":true`},
 		{"message-admin.json", nil, 404, nil, "", "", "no such path"},
@@ -228,9 +244,7 @@ func TestLargestAnswerIsFarBelowLambdasLimit(t *testing.T) {
 	}
 	event := NewEvent(caller.SendPath, caller.Body(e)).Encode()
 	b, err := f.Invoke(t.Context(), event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var r Response
 	if err := json.Unmarshal(b, &r); err != nil || r.Status != 200 {
 		t.Fatalf("answer = %d %.200s, %v, want 200", r.Status, r.Body, err)

@@ -4,7 +4,6 @@ package lambda
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -100,21 +99,6 @@ func TestExportAnswersTheSampleEventsAndWritesNothing(t *testing.T) {
 	}
 }
 
-func TestBehindAnEdgeTheRawURLIsShut(t *testing.T) {
-	host := awshost.New(t)
-	host.Create(t, "sole", sampleVacant)
-	f := run(t, "message", host, "VACANCY_EDGE_SECRET="+sampleEdge+"-the-new-one", "VACANCY_EDGE_SECRET_BEFORE="+sampleEdge)
-	replay(t, f, []step{
-		{"message-edge.json", 200, `"capability_text":"echoes"`},
-		{"message-card.json", 403, `"code":"forbidden"`},
-		{"message-send.json", 403, `"code":"forbidden"`},
-		{"message-wrong-path.json", 403, `"code":"forbidden"`},
-	})
-	if strings.Contains(f.Log(), sampleEdge) {
-		t.Errorf("the edge's secret is in the log:\n%s", f.Log())
-	}
-}
-
 func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
 	host := awshost.New(t)
 	id := host.Create(t, "busy", nil)
@@ -123,9 +107,7 @@ func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
 		t.Helper()
 		event.RequestContext.HTTP.SourceIP = address
 		r, err := f.Send(t.Context(), event.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	var got []string
@@ -149,28 +131,5 @@ func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
 	want := []string{"200 false", "200 false", "429 true", "200 false", "429 true"}
 	if diff := cmp.Diff(want, got); diff != "" || others == 0 {
 		t.Errorf("%d others answered; status, Retry-After (-want +got):\n%s", others, diff)
-	}
-}
-
-// Function URLs write header names in lower case; other senders of such events
-// may not.
-func TestHeadersOfAnyCaseAreUnderstood(t *testing.T) {
-	host := awshost.New(t)
-	c := caller.New(t, host.Create(t, "cased", nil))
-	f := run(t, "message", host)
-	e := c.Call("hi", time.Now())
-	event := NewEvent("/v/"+c.To.String()+caller.SendPath+"?a=1&a=2&a=3", caller.Body(e))
-	delete(event.Headers, "content-type")
-	event.Headers["CoNTeNT-tYPe"] = "Application/JSON; charset=utf-8"
-	event.Cookies = []string{"a=1", "b=2; Secure", "__Host-c=\"3\""}
-	r, err := f.Send(t.Context(), event.Base64().Encode())
-	if err != nil || r.Status != 200 {
-		t.Fatalf("answer = %d %s, %v, want 200", r.Status, r.Body, err)
-	}
-	if _, err := caller.Read(e, r.Status, []byte(r.Body)); err != nil {
-		t.Error(err)
-	}
-	if !json.Valid([]byte(r.Body)) {
-		t.Errorf("the body is no JSON: %s", r.Body)
 	}
 }

@@ -37,9 +37,7 @@ func newKin(t *testing.T) *kin {
 func (k *kin) child(t *testing.T, name string) identity.ID {
 	t.Helper()
 	r, _, err := k.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: k.parent, Path: "D2", Name: name, Substrate: "http:https://child.example/answer"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r.ID
 }
 
@@ -51,14 +49,10 @@ func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
 		k.parent: func(s identity.Signer) error { return r.SignParent(t.Context(), s) },
 		child:    func(s identity.Signer) error { return r.SignChild(t.Context(), s) },
 	} {
-		if err := k.server.Vacants.Sign(t.Context(), id, sign); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.server.Vacants.Sign(t.Context(), id, sign))
 	}
 	b, err := (&graduation.Submission{Request: r}).Blob()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -127,9 +121,7 @@ func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v gradua
 	if err != nil || r.Status != 200 {
 		t.Fatalf("graduation = %d %s, %v", r.Status, r.Body, err)
 	}
-	if err := json.Unmarshal([]byte(r.Body), &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(r.Body), &v))
 	return v
 }
 

@@ -31,9 +31,7 @@ func TestEachRoleThatAppendsMayReadTheRowBelow(t *testing.T) {
 		row := func(position uint64) store.Append {
 			return store.Append{Stream: stream, Position: position, WriteID: store.WriteID{byte(position)}, Data: []byte("row")}
 		}
-		if err := host.Store(host.Endpoint).Commit(t.Context(), row(1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, host.Store(host.Endpoint).Commit(t.Context(), row(1)))
 		if err := storeOf(t, function, host).Commit(t.Context(), row(2)); err != nil {
 			t.Errorf("%s: Commit() = %v", function, err)
 		}
@@ -66,9 +64,7 @@ func TestTheIndexerRemovesOldArchives(t *testing.T) {
 	const old, recent = "search/old.tar", "search/recent.tar"
 	store.kept[old], store.kept[recent] = object3{at: time.Now().Add(-2 * time.Hour)}, object3{at: time.Now()}
 	indexer := run(t, "indexer", host, blobs...)
-	if _, err := indexer.Invoke(t.Context(), sample(t, "indexer-changed.json")); err != nil {
-		t.Fatalf("indexer: %v\n%s", err, indexer.Log())
-	}
+	invoke(t, indexer, "indexer-changed.json")
 	if keys := store.keys(); slices.Contains(keys, old) || !slices.Contains(keys, recent) || len(keys) != 3 {
 		t.Errorf("the bucket holds %v, want %s, a manifest and its archive", keys, recent)
 	}

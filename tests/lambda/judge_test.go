@@ -40,13 +40,9 @@ func unusedGrants() (left []string) {
 func judge(tb testing.TB, function string, host *awshost.Host, env []string) []string {
 	tb.Helper()
 	doc, err := policies.Document(function)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	role, err := policy.Parse(doc)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	j := &judged{tb: tb, function: function, host: host, role: role}
 	env = slices.Clone(env)
 	for i, variable := range env {

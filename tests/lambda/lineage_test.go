@@ -22,17 +22,13 @@ import (
 func isRecursive(tb testing.TB, function string) bool {
 	tb.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "infra", "testdata", "functions.json"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	var template struct {
 		Resources map[string]struct {
 			Properties struct{ RecursiveLoop string }
 		}
 	}
-	if err := json.Unmarshal(b, &template); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, json.Unmarshal(b, &template))
 	return template.Resources[strings.ToUpper(function[:1])+function[1:]].Properties.RecursiveLoop == "Allow"
 }
 
@@ -46,9 +42,7 @@ func invoked(t *testing.T, f *Function, host *awshost.Host, queue string) (count
 		t.Fatalf("the queue %s is empty\n%s", queue, f.Log())
 	}
 	b, err := json.Marshal(object{"Records": []any{sqslocal.Record(queue, got[0])}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, count = traceOf(f.name, b)
 	reply, err := f.Invoke(t.Context(), b)
 	if err == nil && !strings.Contains(string(reply), got[0].ID) {
@@ -71,9 +65,7 @@ func TestNoticesOfALongTurnAreNotStopped(t *testing.T) {
 	ran := make(chan error, 1)
 	m := host.Queues.Receive("tasks", 1, limit)
 	b, err := json.Marshal(object{"Records": []any{sqslocal.Record("tasks", m[0])}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() {
 		_, err := turns.Invoke(context.WithoutCancel(t.Context()), b)
 		ran <- err

@@ -39,9 +39,7 @@ func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 	first.Kill()
 
 	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(proxy.URL)})
-	if _, err := f.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(f.Ready(t.Context())))
 	call(f)
 	call(f)
 	call(f)
@@ -68,9 +66,7 @@ func TestOneInvocationIsOneLineOfMetrics(t *testing.T) {
 		NewEvent("/v/"+id.String()+"/card", nil).Encode(), NewEvent("/nowhere", nil).Encode(), []byte(`[]`),
 		NewEvent("/v1/admin/vacants", []byte(`{}`)).Encode(), NewEvent(caller.SendPath, []byte(`{}`)).Encode(),
 	} {
-		if _, err := f.Send(t.Context(), event); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(f.Send(t.Context(), event)))
 	}
 	all := lines(t, f)
 	var got [][]any

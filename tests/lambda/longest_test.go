@@ -30,9 +30,7 @@ func TestLogLinesFitTheWorstDay(t *testing.T) {
 	get := func(path string) []byte { return NewEvent(path, nil).Encode() }
 	ask := func(event []byte) {
 		t.Helper()
-		if _, err := f.Send(t.Context(), event); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(f.Send(t.Context(), event)))
 	}
 	ask(post())
 	for _, fault := range []faultproxy.Fault{faultproxy.Throttle, faultproxy.Exceed} {
@@ -85,14 +83,10 @@ func TestNoLineOfTheGateIsLonger(t *testing.T) {
 		}
 		machine.say("", fault == faultproxy.Pass)
 		for _, odd := range []string{"", "a", "\x01", "\"", "\u2028", "%01"} {
-			if _, err := f.Send(t.Context(), NewEvent("/v1/graduations/"+strings.Repeat(odd, 300), nil).Encode()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errorOf(f.Send(t.Context(), NewEvent("/v1/graduations/"+strings.Repeat(odd, 300), nil).Encode())))
 		}
 		for _, body := range [][]byte{sound, unknown, []byte(strings.Repeat("[", 1000)), bytes.Repeat([]byte("\"\x01"), 500)} {
-			if _, err := f.Post(t.Context(), "/v1/graduations", body); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errorOf(f.Post(t.Context(), "/v1/graduations", body)))
 		}
 	}
 	within(t, f)
@@ -114,19 +108,13 @@ func TestNoLineOfTheRegistryOrOfSearchIsLonger(t *testing.T) {
 			}
 			for _, path := range paths {
 				for _, odd := range []string{"", "a", "\x01", "\"", "\u2028", "%01"} {
-					if _, err := f.Send(t.Context(), NewEvent(path+strings.Repeat(odd, 300), nil).Encode()); err != nil {
-						t.Fatal(err)
-					}
+					must(t, errorOf(f.Send(t.Context(), NewEvent(path+strings.Repeat(odd, 300), nil).Encode())))
 				}
 			}
 			halo, err := json.Marshal(sampleHalo(time.Now()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, body := range [][]byte{halo, []byte(strings.Repeat("[", 1000)), bytes.Repeat([]byte("\"\x01"), 500)} {
-				if _, err := f.Post(t.Context(), "/v1/halo", body); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errorOf(f.Post(t.Context(), "/v1/halo", body)))
 			}
 		}
 		within(t, f)

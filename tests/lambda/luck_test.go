@@ -162,13 +162,9 @@ func TestAFunctionAnswersOnceItsTablesAreThere(t *testing.T) {
 func listen(t *testing.T, address, endpoint string) {
 	t.Helper()
 	target, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
 	s.Listener.Close()
 	s.Listener = l

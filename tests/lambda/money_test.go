@@ -84,9 +84,7 @@ func newShop(t *testing.T, more ...string) *shop {
 	s.caller = caller.New(t, s.vacant)
 	self := identityOf(t, s.must(s.gateway, "GET", "/v1/account/host", "", "")["host_id"])
 	one := claim.Claim{Host: self, Account: s.account}
-	if err := one.Sign(t.Context(), s.caller.Key, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, one.Sign(t.Context(), s.caller.Key, time.Now()))
 	s.must(s.gateway, "POST", "/v1/account/links", s.key, fmt.Sprintf(`{"claim":%q}`, one.String()))
 	return s
 }
@@ -94,9 +92,7 @@ func newShop(t *testing.T, more ...string) *shop {
 func identityOf(t *testing.T, text any) identity.ID {
 	t.Helper()
 	id, err := identity.ParseID(fmt.Sprint(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return id
 }
 
@@ -109,9 +105,7 @@ func (s *shop) balance() float64 {
 // invoke starts a job as its schedule does.
 func (s *shop) invoke(f *Function) {
 	s.t.Helper()
-	if _, err := f.Invoke(s.t.Context(), sample(s.t, "meter-schedule.json")); err != nil {
-		s.t.Fatalf("Invoke() = %v\n%s", err, f.Log())
-	}
+	invoke(s.t, f, "meter-schedule.json")
 }
 
 func TestTheGatewayAnswersTheSampleEvents(t *testing.T) {
@@ -182,9 +176,7 @@ func TestTheMeterTellsOfRowsThatAreGone(t *testing.T) {
 	s := newShop(t)
 	_, blobs := bucket(t)
 	meter := run(t, "meter", s.Host, append(blobs, "VACANCY_ROWS_STREAM="+s.Stream(t))...)
-	if err := s.Store(s.Endpoint).Commit(t.Context(), store.Put{Key: store.Key{Partition: "meter", Sort: "shardId-gone"}, WriteID: store.WriteID{1}, Data: []byte("7")}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store(s.Endpoint).Commit(t.Context(), store.Put{Key: store.Key{Partition: "meter", Sort: "shardId-gone"}, WriteID: store.WriteID{1}, Data: []byte("7")}))
 	e := s.caller.Call("hello", time.Now())
 	if a := send(t, s.message, caller.SendPath, e); a.Status != 200 {
 		t.Fatalf("call = %+v", a)
@@ -237,13 +229,9 @@ func TestTheSweeperSendsWhatNobodyDispatched(t *testing.T) {
 	host := s.Open(t, s.Store(s.Endpoint), then, nil)
 	s.must(s.admin, "POST", "/v1/admin/vacants/seller/publish", sampleOperator, `{"venue":{"slug":"seller"}}`)
 	k, err := host.Billing.Authenticate(t.Context(), s.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made, err := host.OpenBookings(lost{}, nil).Confirm(t.Context(), &k, booking.Request{From: "a:b", Agent: "b", Venue: "seller", Party: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.invoke(sweeper)
 	if n := len(s.Queues.Waiting("tasks")); n != 1 {
 		t.Fatalf("%d messages after the sweep, want one\n%s", n, sweeper.Log())

@@ -22,9 +22,7 @@ func registered(t *testing.T) *awshost.Host {
 	t.Helper()
 	host := operated(t)
 	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
-	if _, err := host.Open(t, host.Store(host.Endpoint), time.Now, nil).Vacants.Create(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), time.Now, nil).Vacants.Create(t.Context(), spec)))
 	return host
 }
 
@@ -32,9 +30,7 @@ func registered(t *testing.T) *awshost.Host {
 func publish(t *testing.T, registry *Function, halo registryclient.Halo, status int, says string) {
 	t.Helper()
 	body, err := json.Marshal(halo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := registry.Post(t.Context(), "/v1/halo", body)
 	if err != nil || r.Status != status || !strings.Contains(r.Body, says) {
 		t.Fatalf("publishing = %d %s, %v; want %d with %q\n%s", r.Status, r.Body, err, status, says, registry.Log())
@@ -71,9 +67,7 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 
 	checkpointer := run(t, "checkpointer", host)
 	for range 2 {
-		if _, err := checkpointer.Invoke(t.Context(), sample(t, "checkpointer-schedule.json")); err != nil {
-			t.Fatalf("checkpointer: %v\n%s", err, checkpointer.Log())
-		}
+		invoke(t, checkpointer, "checkpointer-schedule.json")
 	}
 	if diff := cmp.Diff([][]any{{"ok", 1., 1.}, {"ok", 1., 0.}}, pick(lines(t, checkpointer), "done", "verdict", "size", "added")); diff != "" {
 		t.Errorf("what the checkpointer sealed (-want +got):\n%s", diff)
@@ -82,9 +76,7 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 
 	indexer := run(t, "indexer", host, blobs...)
 	for _, name := range []string{"indexer-changed.json", "indexer-changed.json", "indexer-reindex.json"} {
-		if _, err := indexer.Invoke(t.Context(), sample(t, name)); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, indexer.Log())
-		}
+		invoke(t, indexer, name)
 	}
 	want := [][]any{{"ok", true, 1.}, {"ok", false, nil}, {"ok", true, 1.}}
 	if diff := cmp.Diff(want, pick(lines(t, indexer), "done", "verdict", "published", "entries")); diff != "" {
@@ -138,9 +130,7 @@ func TestASearchIsAnsweredWithoutAnIndexInTheBucket(t *testing.T) {
 	replay(t, broken, []step{{"search-words.json", 200, id}})
 
 	indexer := run(t, "indexer", host, blobs...)
-	if _, err := indexer.Invoke(t.Context(), sample(t, "indexer-changed.json")); err != nil {
-		t.Fatalf("indexer over a broken index: %v\n%s", err, indexer.Log())
-	}
+	invoke(t, indexer, "indexer-changed.json")
 	if keys := store.keys(); len(keys) != 2 {
 		t.Errorf("the bucket holds %v, want a manifest and an archive", keys)
 	}

@@ -318,9 +318,7 @@ func TestThinkAnswersTheSampleEvents(t *testing.T) {
 	host := operated(t)
 	c := newCloud(t, host, host.Endpoint, Options{})
 	spec := vacants.Spec{Name: "sample", Capability: "knows", Agent: &definition.Agent{Provider: "mock"}, Key: sampleVacant}
-	if _, err := host.Open(t, host.Store(host.Endpoint), time.Now, mock.Kinds()).Vacants.Create(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(host.Open(t, host.Store(host.Endpoint), time.Now, mock.Kinds()).Vacants.Create(t.Context(), spec)))
 	for file, want := range map[string]string{
 		"think-turn.json":  `{"text":"hello"}` + "\n" + `{"done":"stop"}` + "\n",
 		"think-tools.json": `{"tools":[]}` + "\n" + `{"done":"stop"}` + "\n",

@@ -81,6 +81,11 @@ func TestPagesOfAStageShowWhatItsFunctionsTell(t *testing.T) {
 	host := registered(t)
 	id := sampleVacant.ID().String()
 	all, env := stageOf(t, host)
+	for name, f := range all {
+		if r := get(t, f, NewEvent("/", nil)); r.Status != 403 {
+			t.Errorf("%s without the edge's secret = %d, want 403", name, r.Status)
+		}
+	}
 	pages := run(t, "web", host, env...)
 	const reader = "198.51.100.7"
 	open := get(t, pages, throughEdge(webpath.VacantPath("sample"), reader))
@@ -90,9 +95,7 @@ func TestPagesOfAStageShowWhatItsFunctionsTell(t *testing.T) {
 	published := run(t, "registry", host)
 	publish(t, published, sampleHalo(time.Now()), 200, "")
 	checkpointer := run(t, "checkpointer", host)
-	if _, err := checkpointer.Invoke(t.Context(), sample(t, "checkpointer-schedule.json")); err != nil {
-		t.Fatal(err)
-	}
+	invoke(t, checkpointer, "checkpointer-schedule.json")
 	for _, tt := range []struct {
 		path   string
 		status int
@@ -120,20 +123,6 @@ func TestPagesOfAStageShowWhatItsFunctionsTell(t *testing.T) {
 	}
 	if strings.Contains(pages.Log(), edgeSecret) {
 		t.Error("the log of web has the secret of the edge")
-	}
-}
-
-// The rate limits of the functions count the reader of a page, not web.
-func TestReadersOfPagesAreCountedByTheirAddresses(t *testing.T) {
-	host := registered(t)
-	_, env := stageOf(t, host, "VACANCY_RATE=0.001:2")
-	pages := run(t, "web", host, env...)
-	var got []int
-	for _, reader := range []string{"198.51.100.7", "198.51.100.7", "198.51.100.7", "198.51.100.8"} {
-		got = append(got, get(t, pages, throughEdge("/web/search?q=echoes", reader)).Status)
-	}
-	if !slices.Equal(got, []int{200, 200, 429, 200}) {
-		t.Errorf("statuses = %v", got)
 	}
 }
 

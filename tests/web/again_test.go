@@ -55,9 +55,7 @@ func TestAMessageRunsOnceWhoeverTriesAgain(t *testing.T) {
 		p.heard(2)
 		p.click(".refused button")
 		p.until(quiet)
-		if got := c.questions(); !slices.Equal(got, []string{"buy", "status?"}) {
-			t.Errorf("the agent was asked %q", got)
-		}
+		c.wasAsked("buy", "status?")
 	})
 	t.Run("two tabs", func(t *testing.T) {
 		t.Parallel()
@@ -73,9 +71,7 @@ func TestAMessageRunsOnceWhoeverTriesAgain(t *testing.T) {
 		a.click(".refused button")
 		a.until(quiet)
 		a.heard(1)
-		if got := c.questions(); !slices.Equal(got, []string{"buy"}) {
-			t.Errorf("the agent was asked %q", got)
-		}
+		c.wasAsked("buy")
 	})
 	t.Run("given up", func(t *testing.T) {
 		t.Parallel()
@@ -103,21 +99,8 @@ func TestAMessageRunsOnceWhoeverTriesAgain(t *testing.T) {
 // A call that is finished later costs no more than the person allowed when it was sent.
 func TestTheBoundOfThePriceStaysWithTheCall(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
-	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000}); err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var asked []string
-	down := true
-	c.intercept(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		asked = append(asked, r.URL.RawQuery)
-		if down {
-			panic(http.ErrAbortHandler)
-		}
-		return false
-	})
+	c.setPrice(price.Price{Flat: 2000})
+	c.intercept(func(http.ResponseWriter, *http.Request, []byte) bool { panic(http.ErrAbortHandler) })
 	p := c.tab()
 	p.settings()
 	p.fill("#most", "0.001")
@@ -125,41 +108,26 @@ func TestTheBoundOfThePriceStaysWithTheCall(t *testing.T) {
 	p.until(`document.querySelector("#talk-state").textContent.includes("Sending the same bytes again")`)
 	p.click("#stop")
 	p.refused()
-	mu.Lock()
-	down, asked = false, nil
-	mu.Unlock()
+	c.intercept(nil)
+	before := len(c.requests())
 	p.visit(c.url + "/web/vacants/demo")
 	p.refused()
-	mu.Lock()
-	defer mu.Unlock()
-	if !slices.Contains(asked, "max_price=1000") || slices.ContainsFunc(asked, func(q string) bool { return q != "max_price=1000" }) {
-		t.Errorf("after the page was loaded again, the host was asked with %q", asked)
+	again := c.requests()[before:]
+	if len(again) == 0 || slices.ContainsFunc(again, func(q string) bool { return !strings.HasSuffix(q, "?max_price=1000") }) {
+		t.Errorf("after the page was loaded again, the host got %q", again)
 	}
 }
 
 // A price that came after the page is not paid unasked.
 func TestAPriceThatThePageDoesNotShowIsNotPaid(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
-	var mu sync.Mutex
-	var asked []string
-	c.intercept(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		asked = append(asked, r.URL.RawQuery)
-		return false
-	})
 	p := c.tab()
-	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000}); err != nil {
-		t.Fatal(err)
-	}
+	c.setPrice(price.Price{Flat: 2000})
 	p.say("hello")
-	if got := p.refused(); !strings.Contains(got, "The price is not the one on this page any more") {
-		t.Errorf("the page shows %q", got)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if diff := cmp.Diff([]string{"max_price=0", "max_price=0"}, asked); diff != "" {
-		t.Errorf("the host was asked with (-want +got):\n%s", diff)
+	p.refuses("The price is not the one on this page any more")
+	address := "/v/" + c.id.String() + "/"
+	if diff := cmp.Diff([]string{address + "?max_price=0", address + "a2a/message/send?max_price=0"}, c.requests()); diff != "" {
+		t.Errorf("the host got (-want +got):\n%s", diff)
 	}
 }
 
@@ -184,9 +152,7 @@ func TestAChainOfAFalseAnswerIsReset(t *testing.T) {
 	p.say("one")
 	p.until(`document.querySelector(".theirs") !== null && document.querySelector("#stop").hidden`)
 	p.say("two")
-	if got := p.refused(); !strings.Contains(got, "does not follow answer") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.refuses("does not follow answer")
 	p.eval(`[...document.querySelectorAll(".refused button")].find((b) => b.textContent.startsWith("Reset the chain")).click()`, nil)
 	p.until(`document.querySelectorAll(".refused").length === 0 && document.querySelector("#stop").hidden`)
 	p.say("three")
@@ -245,9 +211,7 @@ func TestAStreamThatNeverBeginsIsLeft(t *testing.T) {
 	p := c.prepared(`{ const real = setTimeout; globalThis.setTimeout = (f, ms, ...more) => real(f, ms === 60_000 ? 100 : ms, ...more); }`)
 	p.until(`document.querySelector("#message") !== null`)
 	p.say("hello")
-	if got := p.heard(1); got != "You said: hello" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "You said: hello")
 }
 
 // A page goes on with the key whose message has no outcome yet.
@@ -268,9 +232,7 @@ func TestTheMessageInHandIsFoundAgain(t *testing.T) {
 	p.visit(c.url + "/web/vacants/demo")
 	p.until(`document.querySelector("#talk-state")?.textContent.length > 0`)
 	close(gate)
-	if got := p.heard(1); got != "You said: two" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "You said: two")
 	if got := c.questions(); len(got) != 2 {
 		t.Errorf("the agent was asked %q", got)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/storage"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -84,32 +85,16 @@ func TestTwoTabsCallOneAfterTheOther(t *testing.T) {
 		reply(w, "done "+question)
 	})
 	a.say("one")
-	waitFor(t, "the agent is asked", func() bool { return len(c.questions()) == 2 })
+	await.Until(t, "the agent is asked", func() bool { return len(c.questions()) == 2 })
 	b.say("two")
 	b.until(`document.querySelector("#talk-state").textContent.startsWith("Another tab")`)
 	close(release)
-	if got := a.heard(2); got != "done one" {
-		t.Errorf("the first tab shows %q", got)
-	}
+	a.hears(2, "done one")
 	// The second tab also shows what the first one said meanwhile.
-	if got := b.heard(3); got != "done two" {
-		t.Errorf("the second tab shows %q", got)
-	}
-	if got := c.questions(); !slices.Equal(got, []string{"zero", "one", "two"}) {
-		t.Errorf("the agent was asked %q", got)
-	}
+	b.hears(3, "done two")
+	c.wasAsked("zero", "one", "two")
 	a.verified()
 	b.verified()
-}
-
-// waitFor waits until a condition holds.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hang); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it never holds:", what)
-		}
-	}
 }
 
 // A killed tab leaves the signed bytes. The next tab sends the same bytes, and the agent is asked once.
@@ -133,13 +118,11 @@ func TestTheNextTabFinishesTheCallOfAKilledTab(t *testing.T) {
 			var kept string
 			p.eval(`new Promise((done) => { indexedDB.open("vacancy").onsuccess = (e) => { e.target.result.transaction("pairs").objectStore("pairs").getAll().onsuccess = (r) => done(r.target.result[0].sent[0].signature); }; })`, &kept)
 			if name == "after sending" {
-				waitFor(t, "the agent is asked", func() bool { return len(c.questions()) == 1 })
+				await.Until(t, "the agent is asked", func() bool { return len(c.questions()) == 1 })
 			}
 			p.close()
 			next := c.tab()
-			if got := next.heard(1); got != "You said: once" {
-				t.Errorf("the next tab shows %q", got)
-			}
+			next.hears(1, "You said: once")
 			next.verified()
 			for i, signature := range c.posts() {
 				if signature != kept {
@@ -157,9 +140,6 @@ func TestALostAnswerIsAskedForWithTheSameBytes(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
 	lost := 0
 	c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
-		if r.Header.Get(passed) != "" {
-			return false
-		}
 		if noStream(w, r) {
 			return true
 		}
@@ -171,9 +151,7 @@ func TestALostAnswerIsAskedForWithTheSameBytes(t *testing.T) {
 	})
 	p := c.tab()
 	p.say("hello")
-	if got := p.heard(1); got != "You said: hello" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "You said: hello")
 	p.verified()
 	posts := slices.Compact(c.posts())
 	if len(posts) != 1 || len(c.questions()) != 1 {
@@ -192,20 +170,14 @@ func TestNothingIsSentThatIsNotStored(t *testing.T) {
 	call(p, storage.OverrideQuotaForOrigin, storage.OverrideQuotaForOriginParams{Origin: c.url, QuotaSize: &none})
 	p.until(`document.querySelector("#message") !== null`)
 	p.say("first")
-	if got := p.refused(); !strings.Contains(got, "key could not be stored") || !strings.Contains(got, "Free some space") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.refused(), "key could not be stored", "Free some space")
 	call(p, storage.OverrideQuotaForOrigin, storage.OverrideQuotaForOriginParams{Origin: c.url})
 	p.click(".refused button")
-	if got := p.heard(1); got != "You said: first" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "You said: first")
 	before := len(c.posts())
 	p.eval("window.full = true", nil)
 	p.say("never")
-	if got := p.refused(); !strings.Contains(got, "is full") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.refuses("is full")
 	if n := len(c.posts()); n != before {
 		t.Errorf("%d posts were sent with a full storage", n-before)
 	}
@@ -214,35 +186,23 @@ func TestNothingIsSentThatIsNotStored(t *testing.T) {
 	// An answer that cannot be stored does not move the chain, and comes again.
 	p.eval(`{ const real = window.fetch; window.fetch = async (...a) => { const r = await real(...a); window.full = a[1]?.method === "POST"; return r; }; }`, nil)
 	p.say("second")
-	if got := p.refused(); !strings.Contains(got, "is full") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.refuses("is full")
 	p.visit(c.url + "/web/vacants/demo")
-	if got := p.heard(2); got != "You said: second" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(2, "You said: second")
 	p.verified()
-	if got := c.questions(); !slices.Equal(got, []string{"first", "second"}) {
-		t.Errorf("the agent was asked %q", got)
-	}
+	c.wasAsked("first", "second")
 
 	denied := newChat(t, vacants.Spec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open() { throw new DOMException("access is denied", "SecurityError"); } } });`)
 	denied.until(`document.querySelector("#talk .copy") !== null`)
-	if got := denied.text("#talk"); !strings.Contains(got, "access is denied") || !strings.Contains(got, "vacancy call http") || strings.Contains(got, "Your message") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", denied.text("#talk"), "access is denied", "vacancy call http", "not Your message")
 }
 
 // An answer that does not verify is refused, the chain does not move, and the true answer counts later.
 func TestDamagedAnswersAreRefused(t *testing.T) {
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stranger, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := newChat(t, vacants.Spec{Key: key})
 	p := c.tab()
 	p.say("first")
@@ -263,9 +223,6 @@ func TestDamagedAnswersAreRefused(t *testing.T) {
 		{"fork", "does not follow answer", func(e *envelope.Envelope) identity.Signer { e.Prev = identity.Hash{2}; return key }},
 	} {
 		c.intercept(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
-			if r.Header.Get(passed) != "" {
-				return false
-			}
 			if noStream(w, r) {
 				return true
 			}
@@ -291,9 +248,7 @@ func TestDamagedAnswersAreRefused(t *testing.T) {
 		c.intercept(nil)
 		p.click(".refused button")
 		heard++
-		if got := p.heard(heard); got != "You said: "+d.name {
-			t.Errorf("%s: the page shows %q after the refusal", d.name, got)
-		}
+		p.hears(heard, "You said: "+d.name)
 	}
 	p.verified()
 }
@@ -306,9 +261,7 @@ func TestClocksThatDiffer(t *testing.T) {
 			for i := range 2 {
 				p.until(`document.querySelector("#message") !== null`)
 				p.say("what time is it")
-				if got := p.heard(i + 1); got != "You said: what time is it" {
-					t.Errorf("the page shows %q", got)
-				}
+				p.hears(i+1, "You said: what time is it")
 			}
 			p.verified()
 		})
@@ -317,9 +270,7 @@ func TestClocksThatDiffer(t *testing.T) {
 	p := c.prepared(`{ const real = Date.now; Date.now = () => real() + 7200_000; }`)
 	p.until(`document.querySelector("#message") !== null`)
 	p.say("hello")
-	if got := p.refused(); !strings.Contains(got, "differ by 7200 seconds") || !strings.Contains(got, "Set the clock") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.refused(), "differ by 7200 seconds", "Set the clock")
 }
 
 // A page corrects its clock once in a turn. A host that names another time again cannot make it
@@ -386,31 +337,14 @@ func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.say("third")
-	if got := p.refused(); !strings.Contains(got, "moved by another holder of this key") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.refuses("moved by another holder of this key")
 	if slices.Contains(c.questions(), "third") {
 		t.Error("the agent was asked before the reset")
 	}
 	p.click(".refused button")
-	if got := p.heard(3); got != "You said: third" {
-		t.Errorf("the page shows %q", got)
-	}
-	if got := p.text(".note"); !strings.Contains(got, "reset") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(3, "You said: third")
+	expect(t, "the page", p.text(".note"), "reset")
 	p.verified()
-}
-
-func TestPaidCallsShowReceipts(t *testing.T) {
-	c := newChat(t, vacants.Spec{})
-	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100}); err != nil {
-		t.Fatal(err)
-	}
-	p := c.tab()
-	p.say("free")
-	p.heard(1)
-	p.receipt()
 }
 
 func TestASlowVacantIsWaitedFor(t *testing.T) {
@@ -427,15 +361,11 @@ func TestASlowVacantIsWaitedFor(t *testing.T) {
 	p.until(`/^\d+ s, up to 5 min$/.test(document.querySelector("#elapsed").textContent)`)
 	p.accessible("talk-waiting")
 	p.click("#stop")
-	if got := p.refused(); !strings.Contains(got, "You stopped waiting") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.refuses("You stopped waiting")
 	p.click(".refused button")
 	p.until(`document.querySelector("#talk-state").textContent.includes("needs more time")`)
 	close(release)
-	if got := p.heard(1); got != "I thought about life" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "I thought about life")
 	p.verified()
 	if n := len(slices.Compact(c.posts())); n != 1 || len(c.questions()) != 1 {
 		t.Errorf("%d different posts, questions %q", n, c.questions())
@@ -454,9 +384,7 @@ func TestAStreamIsWaitedForWithALimit(t *testing.T) {
 	p.say("life")
 	p.until(`/^\d+ s, up to 2 min$/.test(document.querySelector("#elapsed").textContent)`)
 	close(release)
-	if got := p.heard(1); got != "I thought about life" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "I thought about life")
 	p.verified()
 	p.eval(`document.querySelector("#elapsed").textContent === "" || Promise.reject("a time")`, nil)
 }
@@ -468,23 +396,17 @@ func TestAFailedCall(t *testing.T) {
 	p := c.tab()
 	p.say("fail")
 	p.until(`document.querySelector(".theirs .bad") !== null && document.querySelector("#stop").hidden`)
-	if got := p.text(".theirs:last-child"); !strings.Contains(got, "The message has no answer") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.text(".theirs:last-child"), "The message has no answer")
 	c.play(nil)
 	p.say("again")
-	if got := p.heard(1); got != "You said: again" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "You said: again")
 	p.verified()
 }
 
 // Also an answer with a price comes in pieces. At its end it names its receipt.
 func TestAStreamIsProvisionalUntilTheSignedAnswer(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
-	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100}); err != nil {
-		t.Fatal(err)
-	}
+	c.setPrice(price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100})
 	release := make(chan bool)
 	c.play(func(_ string, w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -500,9 +422,7 @@ func TestAStreamIsProvisionalUntilTheSignedAnswer(t *testing.T) {
 		t.Errorf("the page shows %q", got)
 	}
 	close(release)
-	if got := p.heard(1); got != "one two" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "one two")
 	p.verified()
 	var left int
 	p.eval(`document.querySelectorAll(".provisional").length`, &left)
@@ -517,17 +437,13 @@ func (p *page) receipt() {
 	p.t.Helper()
 	p.click(".receipt button")
 	p.until(`document.querySelector(".receipt .ok, .receipt .bad") !== null || document.querySelector(".receipt").textContent.includes("could not")`)
-	if got := p.text(".receipt"); !strings.Contains(got, "names this message and this answer, and is signed by the host") || !strings.Contains(got, `"payment": "free"`) {
-		p.t.Errorf("the receipt is %q", got)
-	}
+	expect(p.t, "the page", p.text(".receipt"), "names this message and this answer, and is signed by the host", `"payment": "free"`)
 }
 
 // A receipt that the host did not sign for this call is shown as such.
 func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
-	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 100}); err != nil {
-		t.Fatal(err)
-	}
+	c.setPrice(price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 100})
 	var mu sync.Mutex
 	var first string // the first receipt
 	damage := func(s string) string { return s }
@@ -606,9 +522,7 @@ func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 	p.heard(n)
 	p.click(".receipt button")
 	p.until(`document.querySelector(".receipt .ok, .receipt .bad") !== null`)
-	if got := p.text(".receipt"); !strings.Contains(got, "The log at this address was signed by "+keyOf(t, 1).ID().Short()) {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.text(".receipt"), "The log at this address was signed by "+keyOf(t, 1).ID().Short())
 }
 
 // Texts of vacants are texts, whatever they contain.
@@ -632,9 +546,7 @@ func TestHostileAnswers(t *testing.T) {
 	for _, name := range []string{"script", "link", "turned", "long", "nul"} {
 		p.say(name)
 		n++
-		if got := p.heard(n); got != shown[name] {
-			t.Errorf("%s is shown as %.200q", name, got)
-		}
+		p.hears(n, shown[name])
 	}
 	var state struct {
 		Title   string
@@ -657,9 +569,7 @@ func TestPagesThatCannotCallShowTheCommand(t *testing.T) {
 	}
 	without := c.prepared(`SubtleCrypto.prototype.importKey = () => Promise.reject(new DOMException("no Ed25519", "NotSupportedError"));`)
 	without.until(`document.querySelector("#talk .copy") !== null`)
-	if got := without.text("#talk"); !strings.Contains(got, "cannot sign with Ed25519") || !strings.Contains(got, "vacancy call "+c.url) {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", without.text("#talk"), "cannot sign with Ed25519", "vacancy call "+c.url)
 }
 
 // exported exports the only key of the page of keys.
@@ -674,17 +584,11 @@ func (p *page) exported() *identity.Key {
 		p.t.Fatalf("saved %q, %v", files, err)
 	}
 	text, err := os.ReadFile(files[0])
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	key, err := identity.KeyFromSeed(seed)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return key
 }
 
@@ -717,9 +621,7 @@ func TestThePageOfKeys(t *testing.T) {
 	}
 	keys.click("#keys article:last-child .row button")
 	keys.until(`document.querySelector("#keys [role=alert]") !== null`)
-	if got := keys.text("#keys article:last-child"); !strings.Contains(got, "Its chains with 1 vacant end") || !strings.Contains(got, "there is no copy") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", keys.text("#keys article:last-child"), "Its chains with 1 vacant end", "there is no copy")
 	keys.click("#keys article:last-child button.danger")
 	keys.until(`document.querySelectorAll("#keys article").length === 1`)
 	// The tab that still has the deleted key makes no call with it.
@@ -735,37 +637,15 @@ func TestThePageOfKeys(t *testing.T) {
 func TestTheBoundOfThePriceGoesWithEachRequest(t *testing.T) {
 	for most, want := range map[string]string{"": "max_price=2000", "0.001": "max_price=1000", "0": "max_price=0"} {
 		c := newChat(t, vacants.Spec{})
-		if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000}); err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		var asked []string
-		c.intercept(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			asked = append(asked, r.URL.Path+"?"+r.URL.RawQuery)
-			return false
-		})
+		c.setPrice(price.Price{Flat: 2000})
 		p := c.tab()
 		p.settings()
 		p.fill("#most", most)
 		p.say("paid")
 		p.refused()
-		mu.Lock()
 		address := "/v/" + c.id.String() + "/"
-		if diff := cmp.Diff([]string{address + "?" + want, address + "a2a/message/send?" + want}, asked); diff != "" {
+		if diff := cmp.Diff([]string{address + "?" + want, address + "a2a/message/send?" + want}, c.requests()); diff != "" {
 			t.Errorf("at most %q (-want +got):\n%s", most, diff)
 		}
-		mu.Unlock()
-	}
-}
-
-// receive waits for a value of a channel.
-func receive(t *testing.T, from <-chan bool, what string) {
-	t.Helper()
-	select {
-	case <-from:
-	case <-time.After(hang):
-		t.Fatal("it never happens:", what)
 	}
 }

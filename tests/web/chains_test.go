@@ -41,9 +41,7 @@ func drops(t *testing.T, texts ...[]byte) (verdicts []string) {
 	h := newHost(t)
 	tab, path := newPage(t, h.url+"/web/chains"), filepath.Join(t.TempDir(), "file.json")
 	for _, text := range texts {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, text, 0o600))
 		tab.eval(`document.getElementById("verdict").setAttribute("aria-busy", "true")`, nil)
 		tab.drop("#file", path)
 		tab.until(`document.getElementById("verdict").getAttribute("aria-busy") === "false"`)
@@ -62,14 +60,10 @@ func exported(t *testing.T, entries int) []byte {
 	t.Helper()
 	key, parent, at := keyOf(t, 1), keyOf(t, 2), time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	b := datadir.Bundle{Key: key, Agent: []byte(`{"model": "m"}`)}
-	if err := b.MakeCard(t.Context(), "translate ZH↔EN"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.MakeCard(t.Context(), "translate ZH↔EN"))
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true, Added: []string{"\uffee", "😀", "a"},
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
-	if err := errors.Join(m.SignParent(t.Context(), parent), m.SignChild(t.Context(), key)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(m.SignParent(t.Context(), parent), m.SignChild(t.Context(), key)))
 	b.Manifest = &m
 	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("alice", key.ID()))
 	for i := range entries {
@@ -168,21 +162,7 @@ func TestExportsAreJudgedAsByGo(t *testing.T) {
 func historyLines(t *testing.T) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "host")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	vault, err := local.Open(filepath.Join(dir, standalone.SealFile), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := hosttest.NewSealed(t, file, vault).Story()
-	_, err = upgrade.New(t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
-	a.Must(err)
-	a.Must(file.Close())
+	a := story(t, dir)
 	var out, errs bytes.Buffer
 	args := []string{"chain", a.Pair().Caller.String(), a.Pair().Vacant.String(), "--json", "--data", dir}
 	if code := cli.Run(context.Background(), cli.Seams{Now: a.Now}, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + t.TempDir()}); code != 0 {
@@ -210,9 +190,7 @@ func TestHistoriesAreVerified(t *testing.T) {
 		Hash     string
 		Decision struct{ Answer struct{ Hash string } }
 	}
-	if err := json.Unmarshal([]byte("["+strings.Join(lines, ",")+"]"), &read); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte("["+strings.Join(lines, ",")+"]"), &read))
 	// signed is an entry of one message of line 6: its call, or its answer.
 	type part struct {
 		Hash, Prev, Time, Text string
@@ -223,9 +201,7 @@ func TestHistoriesAreVerified(t *testing.T) {
 		part
 		Decision struct{ Answer part }
 	}
-	if err := json.Unmarshal([]byte(lines[5]), &sixth); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(lines[5]), &sixth))
 	call := func(p part, fate string) string {
 		return fmt.Sprintf(`{"position":1,"kind":"call","epoch":0,"seq":%d,"time":%q,"hash":%q,"text":%q,"prev":%q,"message":%s,%s}`+"\n", p.Seq, p.Time, p.Hash, p.Text, p.Prev, p.Message, fate)
 	}
@@ -297,9 +273,7 @@ func lateAnswers(t *testing.T) string {
 	signed := func(from, to *identity.Key, seq int64, prev identity.Hash, ahead time.Duration, role envelope.Role, text, key string) (identity.Hash, string) {
 		e := envelope.Envelope{From: from.ID(), To: to.ID(), Seq: seq, Prev: prev, Time: at.Add(ahead), IdempotencyKey: key, Payload: envelope.Message{Role: role, Parts: []string{text}}}
 		hash, err := e.Sign(t.Context(), from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return hash, fmt.Sprintf(`"seq":%d,"time":%q,"hash":%q,"text":%q,"prev":%q,"message":%s`, seq, canon.FormatTime(e.Time), hash, text, prev, envelope.AppendMessage(nil, &e))
 	}
 	call := func(seq int64, prev identity.Hash, ahead time.Duration, text string) (identity.Hash, string) {
@@ -334,9 +308,7 @@ func lateAnswers(t *testing.T) string {
 func sameVerdict(t *testing.T, name, file, page string) {
 	t.Helper()
 	h, err := history.Check(strings.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lines []string
 	for _, f := range h.Parts {
 		lines = append(lines, fmt.Sprintf("%s: %s — %s", f.Part, map[bool]string{true: "verified", false: "failed"}[f.OK], f.Detail))
@@ -360,9 +332,7 @@ func TestFilesOf200MBAreVerified(t *testing.T) {
 	for n := 1; long.Len() < size; n++ {
 		e.Seq++
 		hash, err := e.Sign(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(&long, `{"position":%d,"kind":"call","epoch":0,"seq":%d,"time":"2026-05-06T00:00:00+00:00","hash":%q,"prev":%q,"text":%q,"message":%s,"fate":"pending"}`+"\n", n, n, hash, e.Prev, filler, envelope.AppendMessage(nil, &e))
 		e.Prev = hash
 	}
@@ -454,4 +424,20 @@ func TestOwnCallsAreVerified(t *testing.T) {
 		change(`c = ` + kept)
 	}
 	expect(t, "repaired", own(), "calls: verified — calls: 5", "not failed")
+}
+
+// story writes a history with every kind of row to the data directory of a host.
+func story(t testing.TB, dir string) *hosttest.Caller {
+	t.Helper()
+	err := os.MkdirAll(dir, 0o700)
+	vault, vaultErr := local.Open(filepath.Join(dir, standalone.SealFile), rand.Reader)
+	file, fileErr := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
+	if err := errors.Join(err, vaultErr, fileErr); err != nil {
+		t.Fatal(err)
+	}
+	a := hosttest.NewSealed(t, file, vault).Story()
+	_, err = upgrade.New(t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
+	a.Must(err)
+	a.Must(file.Close())
+	return a
 }

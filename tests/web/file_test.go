@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/await"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
@@ -20,20 +18,13 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	plain := newProfile(t, c.url).open(c.url + "/web/vacants/demo")
 	plain.until(`document.querySelector("#message") !== null`)
 	plain.eval(`document.querySelector("#file") === null || Promise.reject("a file button")`, nil)
-	record, err := c.Vacants.Get(t.Context(), vacants.Operator(), c.id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent := definition.Agent{Provider: substrate.KindHTTP, BaseURL: strings.TrimPrefix(record.Substrate, "http:"), Input: []string{"image/png", "application/json"}}
-	if _, err := c.Vacants.Update(t.Context(), c.id, vacants.Changes{Agent: &agent}); err != nil {
-		t.Fatal(err)
-	}
+	agent := c.definition()
+	agent.Input = []string{"image/png", "application/json"}
+	c.update(agent)
 	file := func(name string, size int) string {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(strings.Repeat("x", size)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(strings.Repeat("x", size)), 0o600))
 		return path
 	}
 	p := c.tab()
@@ -53,13 +44,9 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	if len(files) != 1 || files[0].Name != "cat.png" || files[0].MediaType != "image/png" {
 		t.Errorf("the agent got the files %+v", files)
 	}
-	if got := p.text(".theirs"); !strings.Contains(got, "✓ signed by") || !strings.Contains(got, "without your key") {
-		t.Errorf("the answer shows %q", got)
-	}
-	if got := p.text(".mine"); !strings.Contains(got, "With the file cat.png.") {
-		t.Errorf("the message shows %q", got)
-	}
-	for name, tt := range map[string]struct {
+	expect(t, "the page", p.text(".theirs"), "✓ signed by", "without your key")
+	expect(t, "the page", p.text(".mine"), "With the file cat.png.")
+	for _, tt := range map[string]struct {
 		path, want string
 	}{
 		"too large":  {file("big.png", 256<<10), "has 262149 bytes. At most 262144 are allowed"},
@@ -67,9 +54,7 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	} {
 		p.drop("#file", tt.path)
 		p.say("hello")
-		if got := p.refused(); !strings.Contains(got, tt.want) {
-			t.Errorf("%s: the page shows %q, want %q", name, got, tt.want)
-		}
+		expect(t, "the page", p.refused(), tt.want)
 		p.click(".refused:last-child button")
 		p.until(`document.querySelector("#message").value === "hello"`)
 		p.eval(`document.querySelector("#message").value = ""; document.querySelectorAll(".refused").forEach((e) => e.remove())`, nil)
@@ -82,9 +67,7 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	})
 	p.drop("#file", file("cat.png", 100))
 	p.say("what is this?")
-	if got := p.refused(); !strings.Contains(got, "the vacant did not sign it") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.refuses("the vacant did not sign it")
 	c.intercept(nil)
 	asked, release := make(chan bool, 1), make(chan bool)
 	c.play(func(question string, w http.ResponseWriter) {
@@ -97,9 +80,7 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	await.Receive(t, "the agent is asked", asked)
 	p.click("#stop")
 	// The page cannot send the file again, so it does not offer to try again.
-	if got := p.refused(); !strings.Contains(got, "may have been sent") || strings.Contains(got, "Try again") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.refused(), "may have been sent", "not Try again")
 	close(release)
 	c.play(nil)
 	// A message without a file is signed as before.

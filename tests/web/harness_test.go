@@ -101,9 +101,7 @@ func newProfile(t *testing.T, urls ...string) *profile {
 	p := &profile{t: t, ctx: ctx}
 	for _, raw := range urls {
 		u, err := url.Parse(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p.hosts = append(p.hosts, u.Host)
 	}
 	limited(t, "Chromium makes a profile", func() error { return chromedp.Do(ctx) })
@@ -233,9 +231,7 @@ func uncaught(d *runtime.ExceptionDetails) string {
 // run runs actions in the tab.
 func (p *page) run(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	if err := p.try(actions...); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.try(actions...))
 }
 
 func (p *page) try(actions ...chromedp.Action[chromedp.Void]) error {
@@ -345,16 +341,12 @@ func (p *page) view(width int64, scheme string) {
 func (p *page) screenshot(name string) {
 	p.t.Helper()
 	dir, err := cache.Dir(os.Getenv)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	folder := filepath.Join(dir, "screenshots")
 	ctx, end := context.WithTimeout(p.ctx, hang)
 	defer end()
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err := errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600)); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600)))
 }
 
 // save clicks a link that saves a file, and waits until a folder has the file.
@@ -369,9 +361,7 @@ func (p *page) save(selector, folder string) {
 	progress := chromedp.BrowserEvents(ctx, browser.DownloadProgress)
 	p.click(selector)
 	for e, err := range progress {
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, err)
 		if e.State == browser.DownloadProgressStateCompleted {
 			return
 		}
@@ -404,9 +394,7 @@ func (p *page) accessible(name string) {
 func (p *page) violations(scheme string, width int64) []string {
 	p.t.Helper()
 	axe, err := os.ReadFile(filepath.Join(tools(p.t), "axe-core", "axe.min.js"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	p.view(width, scheme)
 	p.eval(string(axe)+"; true", nil)
 	var found struct {
@@ -426,4 +414,12 @@ func (p *page) violations(scheme string, width int64) []string {
 		found.Violations = append(found.Violations, "scrolls horizontally")
 	}
 	return found.Violations
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

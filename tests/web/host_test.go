@@ -32,9 +32,7 @@ type hosted struct {
 func newHost(t *testing.T) *hosted {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := &hosted{t: t, url: "http://" + listener.Addr().String()}
 	h.serve(listener, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,13 +51,9 @@ func newHTTPSHost(t *testing.T) *hosted {
 	server := httptest.NewTLSServer(nil)
 	server.Close()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: server.TLS.Certificates})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := &hosted{t: t, url: "https://localhost:" + port}
 	base, ok := standalone.ParseBase(h.url)
 	if !ok {
@@ -78,9 +72,7 @@ func (h *hosted) serve(listener net.Listener, wrap func(http.Handler) http.Handl
 	h.Host, err = standalone.Open(standalone.Config{
 		Dir: filepath.Join(h.t.TempDir(), "host"), URL: h.url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	standalonetest.Run(h.t, h.Host, standalone.Running{Public: listener, Wrap: wrap})
 }
 
@@ -91,8 +83,6 @@ func (h *hosted) publish(name string) identity.ID {
 	if err == nil {
 		_, _, err = h.Vacants.Publish(h.t.Context(), made.ID, vacants.PublishOptions{})
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return made.ID
 }

@@ -22,9 +22,7 @@ import (
 func (h *hosted) seal(size uint64) {
 	h.t.Helper()
 	log, err := h.OpenLog(nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	for {
 		sealed, err := log.Seal(h.t.Context())
 		switch {
@@ -43,9 +41,7 @@ func (h *hosted) seal(size uint64) {
 func (h *hosted) get(path string) string {
 	h.t.Helper()
 	r, err := http.Get(h.url + path)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != http.StatusOK {
@@ -119,9 +115,7 @@ func TestALogIsVerifiedFromVisitToVisit(t *testing.T) {
 	h.seal(4)
 	note := h.get("/v1/checkpoint")
 	c, _, err := translog.Open([]byte(note))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	witness := keyOf(t, 5)
 	h.answers(map[string]string{"/v1/checkpoint": note + signatureLine("vacant/"+witness.ID().String(), 4, witness.ID(), timed(t, witness, c.Text()))})
 	expect(t, "a cosigned checkpoint", someone.open(h.url+"/web/log").checks(), "continues the log of 3 events", "Cosignature: verified — by "+witness.ID().Short()+", at 1970-01-01T00:00:05Z")
@@ -153,19 +147,13 @@ func TestALogThatContradictsItselfIsAnAlarm(t *testing.T) {
 	h.seal(4)
 	four, proof := h.get("/v1/checkpoint"), h.get("/v1/proof/consistency?from=3&to=4")
 	var damagedProof translog.ConsistencyShape
-	if err := json.Unmarshal([]byte(proof), &damagedProof); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(proof), &damagedProof))
 	damagedProof.Proof[0] = strings.Repeat("0", 64)
 	damaged, err := json.Marshal(damagedProof)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw := strings.TrimSpace(four[strings.LastIndex(four, " ")+1:])
 	signature, err := base64.StdEncoding.DecodeString(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	signature[20] ^= 1
 	const consistency = "/v1/proof/consistency"
 	for _, c := range []struct {
@@ -228,14 +216,10 @@ func TestALogThatCannotBeComparedIsNotAnAlarm(t *testing.T) {
 
 	// An event that is not what the log has, and a proof that is damaged.
 	var event map[string]any
-	if err := json.Unmarshal([]byte(h.get("/v1/event/2")), &event); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(h.get("/v1/event/2")), &event))
 	event["payload_json"] = strings.Replace(event["payload_json"].(string), "PUBLIC", "NONE", 1)
 	changed, err := json.Marshal(event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.answers(map[string]string{"/v1/event/2": string(changed)})
 	expect(t, "a changed event", someone.open(h.url+"/web/log/2").checks(), "Event 2: failed — event 2 is not proved to be in the log of 2")
 	h.answers(map[string]string{"/v1/proof/inclusion": `{"proof": []}`})

@@ -13,11 +13,7 @@ import (
 // markdown returns the HTML that the page of a vacant shows for an answer in Markdown.
 func (p *page) markdown(source string) (html string) {
 	p.t.Helper()
-	text, err := json.Marshal(source)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.eval(fmt.Sprintf(`import(document.querySelector("script[type=module]").src.replace("page.js", "markdown.js")).then((m) => m.markdown(%s).innerHTML)`, text), &html)
+	p.eval(fmt.Sprintf(`import(document.querySelector("script[type=module]").src.replace("page.js", "markdown.js")).then((m) => m.markdown(%s).innerHTML)`, encode(p.t, source)), &html)
 	return strings.ReplaceAll(html, ` dir="auto"`, "")
 }
 
@@ -129,9 +125,7 @@ func TestLargeMarkdownIsShownWhole(t *testing.T) {
 func encode(t *testing.T, text string) string {
 	t.Helper()
 	b, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 

@@ -34,9 +34,7 @@ func noteOf(t *testing.T, text string, host *identity.Key) string {
 	t.Helper()
 	name := translog.Origin(host.ID())
 	sig, err := host.Sign(t.Context(), []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text + "\n" + signatureLine(name, 1, host.ID(), sig)
 }
 
@@ -49,9 +47,7 @@ func signatureLine(name string, kind byte, id identity.ID, sig []byte) string {
 func keyOf(t *testing.T, n byte) *identity.Key {
 	t.Helper()
 	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{n}, identity.Size))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 
@@ -61,9 +57,7 @@ func TestNotesOpenAsByGo(t *testing.T) {
 	c := translog.Checkpoint{Host: host.ID(), Size: 7, Root: sha256.Sum256([]byte("root"))}
 	good := noteOf(t, c.Text(), host)
 	cosigned, err := translog.Cosign(t.Context(), c, witness, time.Unix(1_800_000_000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, line, _ := strings.Cut(string(cosigned), "\n\n")
 	resize := func(size string) string { return strings.Replace(c.Text(), "\n7\n", "\n"+size+"\n", 1) }
 	wrong := strings.Replace(line, "AAAAAGtJ", "AAAAAGtK", 1)
@@ -124,9 +118,7 @@ func TestNotesOpenAsByGo(t *testing.T) {
 func timed(t *testing.T, key *identity.Key, text string) []byte {
 	t.Helper()
 	sig, err := key.Sign(t.Context(), []byte("cosignature/v1\ntime 5\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return append(binary.BigEndian.AppendUint64(nil, 5), sig...)
 }
 

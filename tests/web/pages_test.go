@@ -30,9 +30,7 @@ func directory(t *testing.T) *hosted {
 		if err == nil && name == "hostile" {
 			_, _, err = h.Vacants.Publish(t.Context(), made.ID, vacants.PublishOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	h.seal(22)
 	// The index follows the registry.
@@ -71,25 +69,14 @@ func TestVacantsAreVerifiedInPlace(t *testing.T) {
 	}
 }
 
-// A page of 20 results is small, and so is the page of a vacant with all that it loads.
-func TestPagesAreSmall(t *testing.T) {
+// A page of 20 results is small. TestThePageOfAVacantIsSmall bounds the page of a vacant.
+func TestAPageOfResultsIsSmall(t *testing.T) {
 	t.Parallel()
 	h := directory(t)
 	if n := len(h.get("/web/search?q=echoes")); n > 60_000 {
 		t.Errorf("a page of results has %d bytes", n)
 	} else {
 		t.Logf("a page of results: %d bytes", n)
-	}
-	tab := newPage(t, h.url+"/web/vacants/agent-01")
-	tab.until(`document.getElementById("card-check").textContent === "✓ verified"`)
-	var loaded struct{ Requests, Bytes int }
-	tab.eval(`(() => {
-		const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
-		return { requests: all.length, bytes: all.reduce((n, e) => n + e.decodedBodySize, 0) };
-	})()`, &loaded)
-	t.Logf("a vacant's page: %+v", loaded)
-	if loaded.Requests > 12 || loaded.Bytes > 110_000 || loaded.Requests < 4 {
-		t.Errorf("a vacant's page loads %+v", loaded)
 	}
 }
 
@@ -119,9 +106,7 @@ func TestPagesHaveThePolicy(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	r, err := http.Get(h.url + "/web/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Body.Close()
 	for name, want := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
@@ -161,9 +146,7 @@ func TestAPageSaysWhatDoesNotWork(t *testing.T) {
 
 	silent := newChat(t, vacants.Spec{}).prepared(`Object.defineProperty(window, "indexedDB", { value: { open: () => new EventTarget() } });`)
 	silent.until(`document.querySelector("#talk .copy") !== null`)
-	if got := silent.text("#talk"); !strings.Contains(got, "its storage does not answer") || !strings.Contains(got, "vacancy call http") {
-		t.Errorf("the page says %q", got)
-	}
+	expect(t, "the page", silent.text("#talk"), "its storage does not answer", "vacancy call http")
 }
 
 // The pages work at https://localhost, as at http://127.0.0.1.
@@ -177,8 +160,6 @@ func TestPagesWorkByHTTPSOnLoopback(t *testing.T) {
 	p.visit(h.url + "/web/vacants/demo")
 	p.until(`document.getElementById("card-check").textContent === "✓ verified"`)
 	p.say("hello")
-	if got := p.heard(1); !strings.Contains(got, "hello") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.heard(1), "hello")
 	p.verified()
 }

@@ -20,9 +20,7 @@ import (
 func priced(t *testing.T) (*chat, billing.Account) {
 	t.Helper()
 	c := newChat(t, vacants.Spec{})
-	if _, err := c.Vacants.SetPrice(t.Context(), c.id, price.Price{Flat: 2000, Free: 1, FreeAddress: 9, FreeAll: 100}); err != nil {
-		t.Fatal(err)
-	}
+	c.setPrice(price.Price{Flat: 2000, Free: 1, FreeAddress: 9, FreeAll: 100})
 	return c, c.account("acme", 3000)
 }
 
@@ -33,9 +31,7 @@ func (h *hosted) account(tenant string, balance money.Amount) billing.Account {
 	if err == nil && balance > 0 {
 		_, _, err = h.Billing.Credit(h.t.Context(), a.ID, balance, "credit", "test")
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return a
 }
 
@@ -43,9 +39,7 @@ func (h *hosted) account(tenant string, balance money.Amount) billing.Account {
 func (h *hosted) key(a billing.Account, o billing.KeyOptions) (id, secret string) {
 	h.t.Helper()
 	k, secret, err := h.Billing.MakeKey(h.t.Context(), a.ID, o)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return k.ID, secret
 }
 
@@ -86,9 +80,7 @@ func TestAPersonPaysOnThePage(t *testing.T) {
 	p.until(`document.querySelector(".pay") !== null`)
 	p.accessible("talk-402")
 	p.pay(secret)
-	if got := p.heard(2); got != "You said: paid" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(2, "You said: paid")
 	p.verified()
 	links, err := c.Billing.Links(t.Context(), acme.ID)
 	if err != nil || len(links) != 1 || links[0].Caller.String() != p.key() {
@@ -110,9 +102,7 @@ func TestAPersonPaysOnThePage(t *testing.T) {
 	// The account has too little for another call. A key with the scope manage pays in by card.
 	p.say("more")
 	p.until(`document.querySelector(".pay [name=amount]") !== null`)
-	if got := p.text(".refused:last-child"); !strings.Contains(got, "the account that pays for your key has less") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.text(".refused:last-child"), "the account that pays for your key has less")
 	p.pay(secret)
 	if got := p.verdict(); !strings.Contains(got, "lacks the scope manage") && !strings.Contains(got, "takes no payments by card") {
 		t.Errorf("the page shows %q", got)
@@ -226,13 +216,9 @@ func TestAPaymentDuringAnotherCallKeepsItsMessage(t *testing.T) {
 	await.Receive(t, "the page links its key", linking)
 	p.say("other")
 	close(link)
-	if got := p.verdict(); !strings.Contains(got, "Send the message again") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.verdict(), "Send the message again")
 	close(call)
-	if got := p.heard(2); got != "You said: other" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(2, "You said: other")
 	p.click(".refused .row:last-child button")
 	p.until(`document.querySelector("#message").value === "paid"`)
 }

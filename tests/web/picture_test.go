@@ -39,7 +39,5 @@ func TestPictureOfAPage(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(*picture, b, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

@@ -18,9 +18,7 @@ func TestReceiptsVerifyAsByGo(t *testing.T) {
 	host, key, other := keyOf(t, 1), keyOf(t, 2), keyOf(t, 3)
 	certified := func(host *identity.Key, from, until time.Time) certificate.Signer {
 		c, err := certificate.New(t.Context(), host, key.ID(), from, until)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return certificate.Signer{Signer: key, Certificate: c}
 	}
 	signed := func(s certificate.Signer, change func(*receipt.Receipt)) receipt.Receipt {
@@ -29,9 +27,7 @@ func TestReceiptsVerifyAsByGo(t *testing.T) {
 			Time: "2026-03-04T05:06:07.000000+00:00", Version: 3, Price: "$0.002 a call, é\u2028\U0001F600", Hold: 2000, Charge: 1_500, In: 1 << 52, Payment: "account",
 		}
 		change(&r)
-		if err := r.Sign(t.Context(), s, at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Sign(t.Context(), s, at))
 		return r
 	}
 	same := func(*receipt.Receipt) {}
@@ -56,9 +52,7 @@ func TestReceiptsVerifyAsByGo(t *testing.T) {
 	inputs := make([]string, len(all))
 	for i := range all {
 		b, err := json.Marshal(all[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		inputs[i] = string(b)
 	}
 	verified := 0

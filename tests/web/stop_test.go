@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
@@ -61,9 +62,9 @@ func (s stopping) holdPath(suffix string) (reached, release func()) {
 		left <- true
 		return true
 	})
-	return func() { receive(s.t, arrived, "the host gets a request to "+suffix) },
+	return func() { await.Receive(s.t, "the host gets a request to "+suffix, arrived) },
 		func() {
-			receive(s.t, left, "the page ends its request to "+suffix)
+			await.Receive(s.t, "the page ends its request to "+suffix, left)
 			s.intercept(nil)
 		}
 }
@@ -220,9 +221,7 @@ func TestStopEndsEachPhaseOfATurn(t *testing.T) {
 			reached()
 			p.until(`!document.querySelector("#stop").hidden`)
 			p.click("#stop")
-			if got := p.refused(); !strings.Contains(got, "You stopped waiting. ") || !strings.Contains(got, phase.want) {
-				t.Errorf("the page shows %q", got)
-			}
+			expect(t, "the page", p.refused(), "You stopped waiting. ", phase.want)
 			release()
 			p.click(".refused button")
 			p.until(`[...document.querySelectorAll(".theirs:not(.provisional) .text")].at(-1)?.textContent === "You said: hello" && document.querySelector("#stop").hidden`)
@@ -269,9 +268,7 @@ func TestAPressOnStopCountsThoughThePageMoves(t *testing.T) {
 	gate <- true
 	p.until(`document.querySelector(".provisional .text").textContent.endsWith("second")`)
 	button(input.DispatchMouseEventTypeMouseReleased)
-	if got := p.refused(); !strings.Contains(got, "You stopped waiting") {
-		t.Errorf("the page shows %q", got)
-	}
+	p.refuses("You stopped waiting")
 }
 
 // A second submission during a turn sends nothing, and its text stays in the field.

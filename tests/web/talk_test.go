@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -30,6 +31,7 @@ type chat struct {
 	agent   func(question string, w http.ResponseWriter)                // nil echoes
 	between func(w http.ResponseWriter, r *http.Request, b []byte) bool // before the host, for posts of calls and reads of receipts; reports whether it answered
 	signed  []string                                                    // signatures of posted calls, in the order of arrival
+	sent    []string                                                    // what the pages posted and the receipts they read, as paths with queries
 }
 
 // newChat serves a chat until the test ends.
@@ -57,14 +59,34 @@ func newChat(t *testing.T, spec vacants.Spec) *chat {
 	t.Cleanup(agent.Close)
 	spec.Name, spec.Capability, spec.Substrate = "demo", "Repeats what you say", "http:"+agent.URL
 	made, err := c.Vacants.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.id = made.ID
 	f := c.answer
 	c.hosted.between.Store(&f)
 	c.profile = newProfile(t, c.url)
 	return c
+}
+
+// setPrice gives the vacant a price.
+func (c *chat) setPrice(p price.Price) {
+	c.t.Helper()
+	_, err := c.Vacants.SetPrice(c.t.Context(), c.id, p)
+	must(c.t, err)
+}
+
+// definition returns the definition of the vacant's agent.
+func (c *chat) definition() definition.Agent {
+	c.t.Helper()
+	record, err := c.Vacants.Get(c.t.Context(), vacants.Operator(), c.id)
+	must(c.t, err)
+	return definition.Agent{Provider: substrate.KindHTTP, BaseURL: strings.TrimPrefix(record.Substrate, "http:")}
+}
+
+// update gives the vacant another agent.
+func (c *chat) update(agent definition.Agent) {
+	c.t.Helper()
+	_, err := c.Vacants.Update(c.t.Context(), c.id, vacants.Changes{Agent: &agent})
+	must(c.t, err)
 }
 
 // reply is an agent's answer.
@@ -91,8 +113,11 @@ func (c *chat) answer(w http.ResponseWriter, r *http.Request) bool {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	c.mu.Lock()
-	if _, after, ok := strings.Cut(string(body), `"caller_signature":"`); ok && r.Header.Get(passed) == "" {
-		c.signed = append(c.signed, after[:128])
+	if r.Header.Get(passed) == "" {
+		c.sent = append(c.sent, r.URL.Path+"?"+r.URL.RawQuery)
+		if _, after, ok := strings.Cut(string(body), `"caller_signature":"`); ok {
+			c.signed = append(c.signed, after[:128])
+		}
 	}
 	between := c.between
 	c.mu.Unlock()
@@ -120,11 +145,26 @@ func (c *chat) questions() []string {
 	return slices.Clone(c.asked)
 }
 
+// wasAsked fails unless the agent got these questions so far.
+func (c *chat) wasAsked(want ...string) {
+	c.t.Helper()
+	if got := c.questions(); !slices.Equal(got, want) {
+		c.t.Errorf("the agent was asked %q, want %q", got, want)
+	}
+}
+
 // posts returns the signatures of the posted calls, in the order of arrival.
 func (c *chat) posts() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.signed)
+}
+
+// requests returns what the pages posted and the receipts they read, as paths with queries, in the order of arrival.
+func (c *chat) requests() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.sent)
 }
 
 // tab opens the page of the vacant.
@@ -158,6 +198,20 @@ func (p *page) heard(n int) (text string) {
 	return text
 }
 
+// hears waits for the n-th answer, counted from 1, and fails unless it is a text.
+func (p *page) hears(n int, want string) {
+	p.t.Helper()
+	if got := p.heard(n); got != want {
+		p.t.Errorf("answer %d is shown as %q, want %q", n, got, want)
+	}
+}
+
+// refuses waits for a refusal, and fails unless it has a text.
+func (p *page) refuses(want string) {
+	p.t.Helper()
+	expect(p.t, "the page", p.refused(), want)
+}
+
 // refused waits for a refusal, and returns its text.
 func (p *page) refused() string {
 	p.t.Helper()
@@ -184,13 +238,9 @@ func TestTalkCallsAndVerifies(t *testing.T) {
 	c := newChat(t, vacants.Spec{})
 	p := c.tab()
 	p.say("hello")
-	if got := p.heard(1); got != "You said: hello" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(1, "You said: hello")
 	p.say("it's me")
-	if got := p.heard(2); got != "You said: it's me" {
-		t.Errorf("the page shows %q", got)
-	}
+	p.hears(2, "You said: it's me")
 	p.verified()
 	var evidence []string
 	p.eval(`[...document.querySelectorAll(".said details pre")].map((e) => e.textContent)`, &evidence)
@@ -210,9 +260,7 @@ func TestTalkCallsAndVerifies(t *testing.T) {
 	}
 	// The next tab shows what was said.
 	next := c.tab()
-	if got := next.heard(2); got != "You said: it's me" {
-		t.Errorf("the next tab shows %q", got)
-	}
+	next.hears(2, "You said: it's me")
 	next.verified()
 	p.accessible("talk")
 }
@@ -251,9 +299,7 @@ func TestEnterSends(t *testing.T) {
 	if press("") {
 		t.Error("Enter in an empty message is left to the browser")
 	}
-	if got := c.questions(); !slices.Equal(got, []string{"one", "two"}) {
-		t.Errorf("the agent was asked %q", got)
-	}
+	c.wasAsked("one", "two")
 }
 
 // A vacant's page with its scripts has at most 110 KB in 12 requests.
@@ -295,14 +341,9 @@ type exchanges struct {
 func remembering(t *testing.T) *chat {
 	t.Helper()
 	c := newChat(t, vacants.Spec{})
-	record, err := c.Vacants.Get(t.Context(), vacants.Operator(), c.id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent := definition.Agent{Provider: substrate.KindHTTP, BaseURL: strings.TrimPrefix(record.Substrate, "http:"), Memory: true}
-	if _, err := c.Vacants.Update(t.Context(), c.id, vacants.Changes{Agent: &agent}); err != nil {
-		t.Fatal(err)
-	}
+	agent := c.definition()
+	agent.Memory = true
+	c.update(agent)
 	return c
 }
 
@@ -334,9 +375,7 @@ func TestAConversationHasOneContext(t *testing.T) {
 	if fourth.Context == first.Context || fourth.Context == "" || len(fourth.History) != 0 {
 		t.Errorf("in a new conversation the agent got %+v", fourth)
 	}
-	if got := p.text(".note"); !strings.Contains(got, "A new conversation") {
-		t.Errorf("the page shows %q", got)
-	}
+	expect(t, "the page", p.text(".note"), "A new conversation")
 	p.eval(`document.querySelectorAll(".note").length === 1 || Promise.reject("notes")`, nil)
 	reloaded.close()
 	if fifth := ask(c.tab(), 5, "still there?"); fifth.Context != fourth.Context || len(fifth.History) != 2 {
@@ -348,11 +387,8 @@ func TestAConversationHasOneContext(t *testing.T) {
 // A context is of one caller and one vacant. With a context of others, a call is the first of its conversation.
 func TestAContextOfOthersShowsNothing(t *testing.T) {
 	c := remembering(t)
-	record, err := c.Vacants.Get(t.Context(), vacants.Operator(), c.id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent := definition.Agent{Provider: substrate.KindHTTP, BaseURL: strings.TrimPrefix(record.Substrate, "http:"), Memory: true}
+	agent := c.definition()
+	agent.Memory = true
 	if _, err := c.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "Repeats what you say", Agent: &agent}); err != nil {
 		t.Fatal(err)
 	}

@@ -40,21 +40,15 @@ func TestPackageHasTheTypesOfItsScripts(t *testing.T) {
 	}
 	for _, name := range []string{"vacant", "merkle", "receipt"} {
 		script, err := os.ReadFile(filepath.Join(assets, name+".js"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if name != "receipt" {
 			lines += strings.Count(string(script), "\n")
 		}
 		want, err := os.ReadFile(filepath.Join(dir, name+".d.ts"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path := filepath.Join(assets, "types", name+".d.ts")
 		if *update {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, want, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, want, 0o644)))
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
 			t.Errorf("%s is not what TypeScript says of the script, %v: run this test with -update", path, err)
@@ -99,9 +93,7 @@ func TestHarnessReportsFaults(t *testing.T) {
 
 	good := newPage(t, server.URL+"/good")
 	file := filepath.Join(t.TempDir(), "file.txt")
-	if err := os.WriteFile(file, []byte("a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("a file"), 0o600))
 	good.fill("#name", "Ada")
 	good.drop("#file", file)
 	good.click("button")

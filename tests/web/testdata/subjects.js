@@ -32,16 +32,17 @@ const subjects = {
     return { id: signer.id, seed: vacant.toHex(await vacant.seedOf(signer)) };
   },
   signature: async ({ id, message, signature }) => ({ valid: await vacant.verify(id, vacant.parseHex(message), signature) }),
-  envelope: async ({ seed, ...fields }) => {
+  envelope: async ({ seed, sequence_no: seq, timestamp: ts, prev_envelope_hash: prev, idempotency_key: idem, context_id: contextId, message_id: messageId, self_eval: selfEval, ...rest }) => {
     const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
+    const fields = { ...rest, seq, ts, prev, idem, contextId, messageId, selfEval };
     const e = await vacant.signEnvelope(vacant.makeEnvelope(fields), signer);
     return { bytes: vacant.toHex(vacant.envelopeBytes(e)), hash: vacant.envelopeHash(e), signature: e.signature, request: vacant.requestBody(e), valid: await vacant.verifyEnvelope(e) };
   },
   request: (hex) => envelope(vacant.parseRequest(vacant.parseHex(hex))),
   response: (hex) => envelope(vacant.parseResponse(vacant.parseHex(hex))),
-  card: async ({ seed, policy, ...fields }) => {
+  card: async ({ seed, policy_json: policy, capability_text: capabilityText, allowed_substrates: allowedSubstrates, halo_version: haloVersion, endpoint }) => {
     const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
-    const c = { vacantId: signer.id, policy: vacant.parseJSON(policy, big), ...fields };
+    const c = { vacantId: signer.id, capabilityText, allowedSubstrates, policy: vacant.parseJSON(policy, big), haloVersion, endpoint: endpoint ?? "" };
     const signature = await vacant.sign(signer, vacant.cardBytes(c));
     return { bytes: vacant.toHex(vacant.cardBytes(c)), hash: vacant.cardHash(c), signature, blob: vacant.cardBlob({ ...c, signature }), valid: await vacant.verifyCard({ ...c, signature }) };
   },
@@ -49,13 +50,13 @@ const subjects = {
     const c = vacant.parseCard(vacant.parseHex(hex));
     return { valid: await vacant.verifyCard(c), hash: vacant.cardHash(c), blob: vacant.cardBlob(c) };
   },
-  event: async ({ seed, prev, ...fields }) => {
+  event: async ({ seed, prev_event_hash: prev, idempotency_key: key, ts_ms: time, actor_seq: actorSeq, card_hash, halo_version, visibility }) => {
     const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
-    const e = { actor: signer.id, ...fields };
+    const e = { actor: signer.id, type: "register", payload: JSON.stringify({ card_hash, halo_version, vacant_id: signer.id, visibility }), key, time, actorSeq };
     const signed = { ...e, signature: await vacant.sign(signer, vacant.eventBytes(e)) };
     return { bytes: vacant.toHex(vacant.eventBytes(e)), signature: signed.signature, hash: vacant.eventHash(signed, prev), valid: await vacant.verifyEvent(signed) };
   },
-  epoch: (events) => ({ root: merkle.epochRoot(events), bytes: vacant.toHex(merkle.epochBytes(merkle.epochRoot(events))) }),
+  epoch: ({ leaves }) => ({ root: merkle.epochRoot(leaves), bytes: vacant.toHex(merkle.epochBytes(merkle.epochRoot(leaves))) }),
   receipt: verifyReceipt,
   note: ({ note, known }) => merkle.openCheckpoint(note, known),
   inclusion: async ({ log, seq, event, proof }) => (await merkle.verifyInclusion(log, seq, event, proof), {}),
@@ -72,23 +73,4 @@ export async function answers(subject, path) {
   const out = [];
   for (const input of inputs) out.push(await outcome(() => subjects[subject](input)));
   return out;
-}
-
-/** @param {string} seed @param {number} rounds @param {number} size in bytes */
-export async function figures(seed, rounds, size) {
-  const signer = await vacant.signerFromSeed(vacant.parseHex(seed));
-  const bytes = new Uint8Array(size).fill(0x61);
-  /** @param {() => any} f */
-  const median = async (f) => {
-    const times = [];
-    const repeat = 20; // because the clock of a page is coarse
-    for (let i = 0; i < rounds; i++) {
-      const start = performance.now();
-      for (let n = 0; n < repeat; n++) await f();
-      times.push((performance.now() - start) / repeat);
-    }
-    return 1000 * times.sort((a, b) => a - b)[rounds >> 1];
-  };
-  const signature = await vacant.sign(signer, bytes);
-  return { hash: await median(() => vacant.hash(bytes)), sign: await median(() => vacant.sign(signer, bytes)), verify: await median(() => vacant.verify(signer.id, bytes, signature)) };
 }
