@@ -130,7 +130,8 @@ func openCrowd(t *testing.T) *crowd {
 		parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: c.clock.Now(0)})
 		c.pages[kind] = parts.Public()
 	}
-	_ = c.get("local", "/v1/search") // brings the index up to date
+	for c.get("local", "/v1/search") > 250 { // one request updates the index for a few seconds only
+	}
 	return c
 }
 
