@@ -130,6 +130,64 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 	}
 }
 
+// A golden file also has these lines, but -update accepts any number in it.
+func TestThinkGateAndMeterHaveTheirUnits(t *testing.T) {
+	s, list := shape(), cost.ListPrices()
+	s.Functions = append(s.Functions,
+		cost.Function{Name: "think", MemoryMB: 256, Arm: true, Reserved: number(2), Seeds: true, Invoked: true},
+		cost.Function{Name: "consent", MemoryMB: 128, Arm: true, Seconds: 10, Step: true},
+		cost.Function{Name: "meter", MemoryMB: 128, Arm: true, Reserved: number(1), Runs: 1440})
+	s.Transitions, s.ModelUSD = 4, 5
+	d := cost.WorstDay(s, list, cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24, Parents: 1, Attempts: 96})
+	const attempts = 10 * 96 // one parent for each instance of message
+	type amount struct {
+		Item  cost.Item
+		Units float64
+	}
+	for name, tt := range map[string]struct {
+		lines []cost.Line
+		want  map[string]amount
+	}{
+		"WorstDay()": {d.Lines, map[string]amount{
+			"think: requests":         {cost.LambdaRequests, 2 * 10 * 86_400},
+			"think: compute":          {cost.LambdaArm, 2 * 0.25 * 86_400},
+			"think: log lines":        {cost.LogBytes, 2 * 86_400 / float64(1<<20)}, // one of 1 KB a second and instance
+			"think: opening seeds":    {cost.KMSRequests, 2 * 10 * 24},
+			"consent: requests":       {cost.LambdaRequests, attempts},
+			"consent: compute":        {cost.LambdaArm, attempts * 10 * 0.125},
+			"consent: log lines":      {cost.LogBytes, attempts / float64(1<<20)},
+			"transitions of the gate": {cost.Transitions, attempts * 4},
+		}},
+		"Scheduled()": {cost.Scheduled(s, list), map[string]amount{
+			"meter: runs":                   {cost.LambdaRequests, 1440 * 30.4},
+			"meter: compute":                {cost.LambdaArm, 1440 * 30.4 * 0.2 * 0.125}, // 200 ms
+			"meter: reads":                  {cost.ReadUnits, 1440 * 30.4 * 3},
+			"meter: requests to the stream": {cost.StreamRequests, 1440 * 30.4 * 7},
+		}},
+	} {
+		got := map[string]cost.Line{}
+		for _, l := range tt.lines {
+			got[l.What] = l
+		}
+		for what, want := range tt.want {
+			if l := got[what]; l.Item != want.Item || math.Abs(l.Units-want.Units) > 1e-6 {
+				t.Errorf("%s: %s = %v units of %q, want %v of %q", name, what, l.Units, l.Item, want.Units, want.Item)
+			}
+		}
+		if l, there := got["think: pages"]; there {
+			t.Errorf("%s has %+v of a function that only others invoke", name, l)
+		}
+	}
+	for _, words := range []string{"at most $5 more (context value modelBudget)", "more than 10 parents: each parent beyond them adds up to 96 a day"} {
+		if !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) }) {
+			t.Errorf("WorstDay() does not say %q: %v", words, d.Unbounded)
+		}
+	}
+	if i := slices.IndexFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, "no reserved concurrency") }); i >= 0 {
+		t.Errorf("WorstDay() says of a step, which the gate limits: %s", d.Unbounded[i])
+	}
+}
+
 func TestUnboundedCostsAreListed(t *testing.T) {
 	says := func(s cost.Shape, words string) bool {
 		d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
