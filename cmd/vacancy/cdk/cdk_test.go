@@ -77,6 +77,13 @@ func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
 	if err != nil || !strings.HasPrefix(progress.String(), "installing aws-cdk 2.1126.0 into ") {
 		t.Fatalf("Install() = %v and said %q", err, progress.String())
 	}
+	program := cli.Command(t.Context(), "", nil).Args[1]
+	must(t, os.Remove(program))
+	_, err = cdk.Install(t.Context(), cache, io.Discard)
+	must(t, err)
+	if _, err := os.Stat(program); err != nil {
+		t.Errorf("Install() over an install without its program left %v, want the program", err)
+	}
 	must(t, os.Remove(filepath.Join(bin, "npm")))
 	if _, err := cdk.Install(t.Context(), cache, io.Discard); err != nil {
 		t.Errorf("Install() of an installed CDK = %v, want no need of npm", err)
