@@ -334,6 +334,10 @@ func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
 	if res, body := h.get("/health"); res.StatusCode != 200 || string(body) != fmt.Sprintf(`{"vacant_id":"%s","state":"ACTIVE","name":"name-%s"}`, id, id.Short()) {
 		t.Errorf("GET /health = %d %s", res.StatusCode, body)
 	}
+	h.states[id] = lifecycle.Hibernating
+	if res, body := h.get("/health"); res.StatusCode != 200 || !strings.Contains(string(body), `"state":"HIBERNATING"`) {
+		t.Errorf("GET /health of a hibernating vacant = %d %s", res.StatusCode, body)
+	}
 	for _, path := range []string{"/v/zz/card", "/v/" + strings.Repeat("0", 64) + "/card", "/card?vacant=zz", "/v//card", "/v/../card", "/v/n\u00e4me/card"} {
 		if res, _ := h.get(path); res.StatusCode != 404 {
 			t.Errorf("GET %s = %d, want 404", path, res.StatusCode)
