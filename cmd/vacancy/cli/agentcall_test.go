@@ -46,6 +46,25 @@ func TestAnAgentThatIsNoVacantIsCalledByItsURL(t *testing.T) {
 	}
 }
 
+func TestACallKeepsEscapesAndFinalSlashOfAURL(t *testing.T) {
+	const path = "/runtimes/arn%3Aaws%3Aagent%2Fmine/invocations/"
+	server := httptest.NewServer(nil)
+	t.Cleanup(server.Close)
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.RequestURI {
+		case "GET " + path + ".well-known/agent-card.json":
+			fmt.Fprintf(w, `{"name":"other","version":"2","url":"%s","protocolVersion":"0.3.0"}`, server.URL+path)
+		case "POST " + path:
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello"}]}}`)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	if out := newShell(t).must("call", server.URL+path, "hi"); out != "hello\n" {
+		t.Errorf("call = %q, want the agent's answer", out)
+	}
+}
+
 func TestTextOfStandardInputReachesAnAgent(t *testing.T) {
 	s := newShell(t)
 	url := foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello"}]}`)

@@ -14,28 +14,43 @@ import (
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/upgrade"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
+// setFormat writes the format of a directory's data file. It deletes the version, which format 3 does not have.
+func setFormat(t *testing.T, dir string, format uint64) {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(dir, standalone.DataFile), 0o600, &bbolt.Options{Timeout: time.Second})
+	must(t, err)
+	err = db.Update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket([]byte("meta"))
+		return errors.Join(meta.Delete([]byte("about")), meta.Put([]byte("format"), binary.BigEndian.AppendUint64(nil, format)))
+	})
+	must(t, errors.Join(err, db.Close()))
+}
+
 // makeOld gives a directory the data of an earlier program.
 func makeOld(t *testing.T, dir string) {
 	t.Helper()
-	path := filepath.Join(dir, standalone.DataFile)
-	file, err := bolt.Open(path, bolt.Options{})
+	file, err := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
 	must(t, err)
 	d, err := file.Doc(t.Context(), upgrade.VersionDocs.Key())
 	if err == nil {
 		err = file.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version})
 	}
 	must(t, errors.Join(err, file.Close()))
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
-	must(t, err)
-	err = db.Update(func(tx *bbolt.Tx) error {
-		meta := tx.Bucket([]byte("meta"))
-		return errors.Join(meta.Delete([]byte("about")), meta.Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 3)))
-	})
-	must(t, errors.Join(err, db.Close()))
+	setFormat(t, dir, 3)
+}
+
+func TestDataOfANewerProgramAreRefused(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "demo", "--capability", "x")
+	setFormat(t, filepath.Join(s.dataHome, "host"), 99)
+	for _, command := range []string{"list", "dev --listen 127.0.0.1:0"} {
+		s.fails(problem.ExitConflict, "has format 99, this vacancy reads format 4: use a newer vacancy", strings.Fields(command)...)
+	}
 }
 
 func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
