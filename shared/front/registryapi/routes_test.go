@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
@@ -313,5 +314,28 @@ func TestAPanicIsOneFailedRequest(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/search", nil))
 	if w.Code != 500 || !strings.Contains(w.Body.String(), `"code":"internal"`) {
 		t.Errorf("a panic = %d %s, want 500", w.Code, w.Body)
+	}
+}
+
+func TestSearchFiltersByFamilyTagAndPrice(t *testing.T) {
+	d, key := newTestServer(t), newKey(t)
+	d.publish(key, "answers questions")
+	l := listing.New(key.ID(), 1)
+	l.Family, l.Tags, l.Price = "claude", []string{"legal"}, 5
+	must(t, l.Sign(t.Context(), key))
+	if got := d.send("PUT", "/v1/listing/"+key.ID().String(), l.Blob(), nil); got.StatusCode != http.StatusOK {
+		t.Fatalf("PUT listing = %d, want 200", got.StatusCode)
+	}
+	for name, tt := range map[string]struct {
+		query registryclient.Query
+		found int
+	}{
+		"its family": {registryclient.Query{Family: "claude"}, 1}, "another family": {registryclient.Query{Family: "gpt"}, 0},
+		"its tag": {registryclient.Query{Tag: "legal"}, 1}, "another tag": {registryclient.Query{Tag: "medical"}, 0},
+		"its price": {registryclient.Query{MaxPrice: ptr(int64(5))}, 1}, "a lower price": {registryclient.Query{MaxPrice: ptr(int64(4))}, 0},
+	} {
+		if p, err := d.client(nil).Search(t.Context(), tt.query); err != nil || len(p.Matches) != tt.found {
+			t.Errorf("Search() by %s = %v, %v, want %d", name, p.Matches, err, tt.found)
+		}
 	}
 }
