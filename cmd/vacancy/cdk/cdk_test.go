@@ -70,7 +70,7 @@ func TestInstallSaysWhichToolIsMissing(t *testing.T) {
 	}
 }
 
-func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
+func TestInstallRunsNpmOnlyIfTheProgramIsMissing(t *testing.T) {
 	bin, cache := path(t, map[string]string{"node": "echo v20.0.0", "npm": installs}), t.TempDir()
 	var progress strings.Builder
 	cli, err := cdk.Install(t.Context(), cache, &progress)
@@ -88,6 +88,12 @@ func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
 	if _, err := cdk.Install(t.Context(), cache, io.Discard); err != nil {
 		t.Errorf("Install() of an installed CDK = %v, want no need of npm", err)
 	}
+}
+
+func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
+	path(t, map[string]string{"node": "echo v20.0.0", "npm": installs})
+	cli, err := cdk.Install(t.Context(), t.TempDir(), io.Discard)
+	must(t, err)
 	cmd := cli.Command(t.Context(), "/checkout", []string{"AWS_REGION=us-east-1"}, "deploy", "--all")
 	want := []string{"AWS_REGION=us-east-1", "CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
 		"JSII_DEPRECATED=quiet", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20"}

@@ -82,7 +82,7 @@ func (s *shell) must(args ...string) string {
 	return out
 }
 
-// fails runs a command line that should end with an exit code and an error that has a text, and print nothing else.
+// fails runs a command line that should exit with code, print an error that contains want, and print nothing else.
 func (s *shell) fails(code int, want string, args ...string) {
 	s.t.Helper()
 	if got, out, errs := s.run("", args...); got != code || out != "" || !strings.Contains(errs, want) {
@@ -154,7 +154,7 @@ func TestHelpShowsTheFirstHourAndTheRestByGroup(t *testing.T) {
 	}
 }
 
-func TestHelpOfEveryCommandHasAnExampleAndItsFlags(t *testing.T) {
+func TestHelpIsTheSameByFlagAndHasAnExampleAndJSON(t *testing.T) {
 	s := newShell(t)
 	for _, path := range commands() {
 		if path[0] == "help" || slices.Contains(topics, path[0]) {
@@ -274,7 +274,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// The stories have the texts of these refusals, but any code other than 0.
+// The stories test the texts of these refusals, but accept every exit code except 0.
 func TestRefusalsExitByTheirKind(t *testing.T) {
 	s := newShell(t)
 	for _, line := range []string{
@@ -302,19 +302,19 @@ func TestRefusalsExitByTheirKind(t *testing.T) {
 		{problem.ExitConflict, "create scribe --capability other", "scribe"},
 		{problem.ExitConflict, "archive scribe --yes", "cannot be archived"},
 		{problem.ExitConflict, "delete scribe --yes", "only one that is ARCHIVED can be deleted"},
-		{problem.ExitConflict, "resume gone", ""},
+		{problem.ExitConflict, "resume gone", "gone"},
 		{problem.ExitConflict, "unpublish scribe", "never published"},
 		{problem.ExitConflict, "update scribe name=health", "in use or reserved"},
-		{problem.ExitRefused, "show gone --card", ""},
-		{problem.ExitRefused, "export gone --host local", ""},
-		{problem.ExitRefused, "update gone name=other", ""},
+		{problem.ExitRefused, "show gone --card", "was deleted"},
+		{problem.ExitRefused, "export gone --host local", "was deleted"},
+		{problem.ExitRefused, "update gone name=other", "was deleted"},
 		{problem.ExitRefused, "snippet sunk", "sunk is SUNK, so it answers no calls\n"},
 		{problem.ExitRefused, "publish kid", `try: vacancy graduate kid --capability "TEXT"`},
 		{problem.ExitUsage, "sink scribe", "nothing was done"},
-		{problem.ExitUsage, "export alice", ""},
-		{problem.ExitUsage, "export scribe --host local", ""},
+		{problem.ExitUsage, "export alice", "nothing was done"},
+		{problem.ExitUsage, "export scribe --host local", "nothing was done"},
 		{problem.ExitUsage, "gate set --limit 0", "limit: expected 1 to 1000, got 0"},
-		{problem.ExitUsage, "doctor --stage dev", ""},
+		{problem.ExitUsage, "doctor --stage dev", "--stage goes with --host aws"},
 		{problem.ExitUntrusted, "call " + forged + " hi --as bob", "does not verify"},
 		{problem.ExitUnavailable, "publish alice --registry http://127.0.0.1:1", "127.0.0.1:1"},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// nowhere is an environment without an AWS configuration.
+// nowhere removes the AWS configuration from the environment.
 func nowhere(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"} {

@@ -184,7 +184,7 @@ func TestThinkGateAndMeterHaveTheirUnits(t *testing.T) {
 		}
 	}
 	if i := slices.IndexFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, "no reserved concurrency") }); i >= 0 {
-		t.Errorf("WorstDay() says of a step, which the gate limits: %s", d.Unbounded[i])
+		t.Errorf("WorstDay() lists a step as not bounded, and the gate bounds it: %s", d.Unbounded[i])
 	}
 }
 
