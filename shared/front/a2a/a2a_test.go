@@ -332,7 +332,7 @@ func TestAStreamIsTheLog(t *testing.T) {
 	}
 }
 
-// Whoever proves the caller's key reads the caller's tasks. TestAReplayFindsNoTaskButItsOwn sends messages again, and
+// A caller that proves its key reads its tasks. TestAReplayFindsNoTaskButItsOwn sends messages again, and
 // TestOthersTasksAreNotFoundByAnyMethod reads as others.
 func TestASignedCallerReadsItsTasks(t *testing.T) {
 	w := newWorld(t)

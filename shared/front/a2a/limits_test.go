@@ -18,9 +18,8 @@ func (w *world) pairLimited(n int) {
 	})
 }
 
-// Only the first message of a conversation takes a token: of a chain, of a context of the host's making, and of an
-// account's task.
-func TestWhatGoesOnTakesNoToken(t *testing.T) {
+// A conversation is a chain, a context that the host made, or a task of an account.
+func TestOnlyTheFirstMessageOfAConversationTakesAToken(t *testing.T) {
 	w := known(t)
 	w.create("sut", "conformance")
 	s := w.signer()
@@ -70,8 +69,8 @@ func TestWhatGoesOnTakesNoToken(t *testing.T) {
 	}
 }
 
-// Without an envelope, plain off refuses an account that reads tasks, too.
-func TestPlainOffShowsAccountsNoTasks(t *testing.T) {
+// A vacant with plain off accepts only signed calls, also from an account that reads its tasks.
+func TestPlainOffRefusesMethodsWithoutAnEnvelope(t *testing.T) {
 	w := known(t)
 	sent := w.rpc("/v/echo", "SendMessage", withID("m1", "hi", "}"), w.acme)
 	id := fmt.Sprintf(`{"id":%q}`, at(t, sent.body, "result", "task", "id"))

@@ -423,7 +423,7 @@ func TestATextToAnUnknownVacantIsAnsweredLikeOneToAClosedChild(t *testing.T) {
 	}
 }
 
-// deadlines notes the last read deadline of a connection.
+// deadlines records the last read deadline of a connection.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	last time.Time
@@ -434,8 +434,8 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// An answer may take longer than a body may.
-func TestTheDeadlineOfABodyIsOverBeforeTheAnswer(t *testing.T) {
+// An answer may take longer than the limit for reading a body.
+func TestTheReadDeadlineEndsBeforeTheAnswer(t *testing.T) {
 	w := talking(t)
 	for _, tt := range []struct{ path, body, accept string }{
 		{"/v/talker/text", "hi", ""}, {"/v/talker/text", "hi", "text/event-stream"},

@@ -101,7 +101,7 @@ func TestAnUnknownVacantIsToldInTheFormOfTheBinding(t *testing.T) {
 // Errors of HTTP have what A2A clients read beside what ours read.
 func TestErrorsOfHTTPHaveTheMemberOfTheirBinding(t *testing.T) {
 	w := newWorld(t)
-	w.rpc("/v/echo", "SendMessage", message("hi", "")) // keys are made
+	w.rpc("/v/echo", "SendMessage", message("hi", "")) // creates the keys
 	w.store.down.Store(true)
 	for name, got := range map[string]answer{
 		"stream":     w.rpc("/v/echo", "SendStreamingMessage", message("hi", "")),

@@ -204,7 +204,7 @@ func TestSearchFindsByTextAndPlaceAndIsRemembered(t *testing.T) {
 	}
 }
 
-func TestLimitsOfSearchAndList(t *testing.T) {
+func TestSearchAndListAreLimitedAndFree(t *testing.T) {
 	n := open(t, false)
 	for i := range 120 {
 		n.venue(fmt.Sprintf("v%d", i), "echo", func(v *listing.Venue) {

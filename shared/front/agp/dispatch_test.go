@@ -251,7 +251,7 @@ func TestCancel(t *testing.T) {
 	if fmt.Sprint(n.events(n.pro)) != "[25 -25]" {
 		t.Errorf("events %v", n.events(n.pro))
 	}
-	// After the venue knows of it, its envelope stays as it is.
+	// Once the venue has accepted the booking, its envelope keeps its status.
 	id, _ = n.confirmed(n.pro, `{"venue_slug":"warung"}`, "Prefer: respond-async")
 	n.move(id, "dispatched")
 	n.move(id, "accepted")

@@ -170,7 +170,7 @@ func TestAHandlerWithoutALogHasNoneOfItsRoutes(t *testing.T) {
 	}
 }
 
-// The log is verified by the handlers' answers. Who hides is a hash in it, and a revoked key witnesses nothing.
+// The log has only the hash of a hidden vacant's event, and a revoked key may not cosign it.
 func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 	d, revoked, good := newTestServer(t), newKey(t), newKey(t)
 	d.publish(revoked, "translates")
