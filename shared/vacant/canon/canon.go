@@ -1,53 +1,56 @@
-// Package canon implements the protocol's JSON: a strict decoder with limits,
-// the canonical forms CJ and CJ-A, and timestamps in their signed form
-// (PROTOCOL §2, §3).
+// Package canon implements the protocol's JSON (PROTOCOL §2, §3): a strict decoder with limits, the
+// canonical forms CJ and CJ-A (CJ in ASCII), and timestamps in their signed form.
 //
-// Invariants: everything the decoder accepts has exactly one reading (no
-// duplicate keys, no lone surrogates, no number outside float64), and its
-// canonical form is accepted and is its own canonical form. A lenient decoder keeps the
-// invariant for what it reads, but not for what it skips (Limits.Lenient).
+// A strict decoder accepts only documents that have exactly one reading: it refuses duplicate keys,
+// lone surrogates and Floats that exceed float64. The canonical form of an accepted document is
+// accepted too, unless it is longer than Limits.Bytes, and is its own canonical form. A lenient
+// decoder (see [Limits]) gives this guarantee for the values that it reads, but not for the values
+// that it skips.
 package canon
 
 import "bytes"
 
-// Limits bound a JSON document, so that a foreign body costs at most one pass
-// over its bytes.
+// Limits restrict a JSON document, so that decoding input from others takes at most one pass over
+// its bytes.
 type Limits struct {
-	Bytes int // of the whole document
-	Depth int // nesting of arrays and objects
-	Keys  int // of one object
-	// Lenient decoders read what others send, where a detail that decides nothing must not cost
-	// the rest: Skip and Span check only the grammar of JSON, a skipped member may come twice, a
-	// number such as 1.0 is an integer, and Unmarshal takes null for an optional member as
-	// absent. Signed bytes and what is stored are decoded by strict decoders.
+	Bytes int // maximum size of the document
+	Depth int // maximum nesting of arrays and objects
+	Keys  int // maximum number of keys in one object
+	// Lenient is for messages from other parties, in which a detail that is not used must not make
+	// the complete message unreadable. Skip and Span then check only the grammar and the depth of a
+	// value, a skipped member may occur twice, a number such as 1.0 is accepted as an integer, and
+	// Unmarshal treats null for an optional member as absent. Signed bytes and stored documents
+	// must be decoded strictly.
 	Lenient bool
 	// If Open is true, Unmarshal skips unknown members, which newer programs may have written.
 	Open bool
 }
 
-// ByteOrderMark is the mark that editors and shells put before a text.
+// ByteOrderMark is the UTF-8 encoding of U+FEFF, which some editors and shells write at the start
+// of a file.
 const ByteOrderMark = "\uFEFF"
 
-// TrimMark returns b without a byte order mark. It is for local input and the answers of
-// agents; decoders refuse the mark.
+// TrimMark returns b without a leading byte order mark. It is for local input and answers of
+// agents, because decoders refuse the mark.
 func TrimMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(ByteOrderMark)) }
 
-// maxDigits is the longest number literal in bytes, the reference's limit
-// (PROTOCOL §2).
+// maxDigits limits a number literal, in bytes without its sign. Python, the language of the
+// reference implementation, has the same limit for integers.
 const maxDigits = 4300
 
-// DefaultLimits bound request bodies.
+// DefaultLimits returns the limits for request bodies.
 func DefaultLimits() Limits { return Limits{Bytes: 256 << 10, Depth: 32, Keys: 1024} }
 
-// AnswerLimits bound the answers of called peers. They fit a text of 300 KB,
-// the most a substrate may return, with every byte escaped.
+// AnswerLimits returns the limits for answers of called peers. They allow a text of 300 KiB, the
+// limit for answers of substrates, even if each of its bytes is escaped.
 func AnswerLimits() Limits { return Limits{Bytes: 2 << 20, Depth: 32, Keys: 1024} }
 
-// Kind is the type of a JSON value. A number written with '.', 'e' or 'E' is a
-// Float and stays one, because 1 and 1.0 hash differently (PROTOCOL §2).
+// Kind is the type of a JSON value. A number written with '.', 'e' or 'E' is a Float and stays a
+// Float, because 1 and 1.0 have different canonical forms and therefore different hashes (PROTOCOL
+// §2).
 type Kind uint8
 
-// The kinds. Invalid means no value.
+// Invalid is the kind of input that does not begin a value.
 const (
 	Invalid Kind = iota
 	Null
@@ -59,7 +62,7 @@ const (
 	Object
 )
 
-// String is the name of k with its article, for error texts.
+// String returns the name of k with its article, for error messages.
 func (k Kind) String() string {
 	return [...]string{"no value", "null", "a boolean", "an integer", "a number", "a string", "an array", "an object"}[min(k, Object)]
 }

@@ -11,36 +11,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Decoder decodes one JSON document in one pass. A read method that fails does
-// not advance, so the caller can name a value of the wrong kind and then skip
-// it. Errors have kind problem.NotJSON if the input is not JSON,
-// problem.TooLarge above the byte limit, and otherwise problem.Malformed:
-// ambiguous JSON, or beyond another limit.
+// Decoder decodes one JSON document in one pass. If the next value has another kind, a read method
+// fails without advancing, so the caller can report the value and then skip it. The callbacks of
+// Document, Object and Array must read the value that they are called for.
 //
-// A Decoder is for one goroutine.
+// Errors have kind problem.NotJSON if the input is not JSON, problem.TooLarge if it exceeds
+// Limits.Bytes, and otherwise problem.Malformed, for example for a duplicate key or too many keys.
+// A Decoder must not be used by several goroutines at once.
 type Decoder struct {
 	src    []byte
-	text   string // src as a string; returned strings alias it
+	text   string // copy of src; returned strings alias it
 	pos    int
 	limits Limits
 	depth  int
-	keys   []string // keys of the open objects, innermost last
-	err    error    // error for the document as a whole
+	keys   []string // keys read so far in the open objects, outermost object first
+	err    error    // error of the complete document, set by Reset
 
-	unchecked int // values under way whose content is not checked
-	skipped   int // end of the last value that was not checked
-	room      [24]string
+	unchecked int        // above zero while a lenient Skip reads a value
+	skipped   int        // end of the last value that a lenient Skip read
+	room      [24]string // first backing array of keys
 }
 
-// NewDecoder returns a decoder of data. data must not change while the decoder
-// or results of Raw are in use. Strings stay valid.
+// NewDecoder returns a decoder of data. The caller must not change data while it uses the decoder
+// or results of Raw and Span. Strings stay valid.
 func NewDecoder(data []byte, l Limits) *Decoder {
 	d := new(Decoder)
 	d.Reset(data, l)
 	return d
 }
 
-// Reset makes d a decoder of data.
 func (d *Decoder) Reset(data []byte, l Limits) {
 	*d = Decoder{limits: l}
 	d.keys = d.room[:0]
@@ -49,27 +48,25 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
 			Want: fmt.Sprintf("at most %d bytes", l.Bytes), Got: strconv.Itoa(len(data))}
 	case !utf8.Valid(data):
-		// This includes overlong forms and encoded surrogates, which other
-		// readers decode differently (PROTOCOL §6.2).
+		// Overlong forms and encoded surrogates are invalid too. Other readers decode them
+		// differently (PROTOCOL §6.2).
 		d.err = unparsable("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
 		d.err = unparsable("it begins with a byte order mark")
 	case len(data) >= 2 && (data[0] == 0 || data[1] == 0):
 		d.err = unparsable("it is UTF-16 or UTF-32")
 	default:
-		// One copy that all strings alias is cheaper than an allocation per
-		// string.
+		// One copy that all strings alias is cheaper than an allocation per string.
 		d.src, d.text = data, string(data)
 	}
 }
 
-// unparsable is the error for a body that the reference cannot decode either,
-// in its words (PROTOCOL §6.2).
+// unparsable returns the error for a body that the reference cannot decode either, in the words of
+// the reference (PROTOCOL §6.2).
 func unparsable(reason string) error {
 	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
 }
 
-// next skips white space and returns the next byte, or 0 at the end.
 func (d *Decoder) next() byte {
 	for ; d.pos < len(d.text); d.pos++ {
 		switch c := d.text[d.pos]; c {
@@ -78,7 +75,7 @@ func (d *Decoder) next() byte {
 			return c
 		}
 	}
-	return 0
+	return 0 // end of the document
 }
 
 // Kind returns the kind of the next value without reading it.
@@ -116,9 +113,8 @@ func numberKind(s string) Kind {
 	return Int
 }
 
-// Document decodes the whole document as one object. It calls f for each
-// member; f must read the member's value. If the document is not an object, the
-// error is problem.NotJSON.
+// Document decodes the complete document as one object and calls f for each member. If the document
+// is not an object, the error has kind problem.NotJSON.
 func (d *Decoder) Document(f func(key string) error) error {
 	if k := d.Kind(); k != Object {
 		if k == Invalid {
@@ -132,9 +128,8 @@ func (d *Decoder) Document(f func(key string) error) error {
 	return d.End()
 }
 
-// Object decodes an object. It calls f for each member in order; f must read
-// the member's value. Duplicate keys are refused at the end of the object,
-// after f may have been called for both.
+// Object decodes an object and calls f for each member in order. It refuses duplicate keys at the
+// end of the object, after it may have called f for both.
 func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
 		return d.Mismatch(Object.String())
@@ -156,14 +151,14 @@ func (d *Decoder) Object(f func(key string) error) error {
 			return err
 		}
 		if d.unchecked > 0 || d.skipped == d.pos {
-			d.keys = d.keys[:len(d.keys)-1] // it may come again
+			d.keys = d.keys[:len(d.keys)-1] // a key whose value was skipped may occur again
 		}
 		if more, err = d.another('}'); err != nil {
 			return err
 		}
 	}
 	if key, found := twice(d.keys[base:]); found {
-		// Readers differ in which of the two they use (PROTOCOL §23 D4).
+		// Readers differ in which of the two values they use (PROTOCOL §23 D4).
 		return problem.Invalid(name(key), onlyOnce, "it twice")
 	}
 	d.keys = d.keys[:base]
@@ -171,15 +166,15 @@ func (d *Decoder) Object(f func(key string) error) error {
 	return nil
 }
 
-// onlyOnce is the expectation in an error about a duplicate key.
+// onlyOnce is the expectation in an error about a duplicate key. Unmarshal recognizes these errors
+// by it.
 const onlyOnce = "the key once"
 
-// twice returns a duplicate key. It may reorder the keys.
 func twice(keys []string) (string, bool) {
 	const few = 16
 	if len(keys) > few {
-		// Sorting, because comparing all pairs would be quadratic in an
-		// attacker's input.
+		// Comparing all pairs would take quadratic time for an attacker's input. The order may
+		// change, because Object drops the keys next.
 		slices.Sort(keys)
 		for i := 1; i < len(keys); i++ {
 			if keys[i] == keys[i-1] {
@@ -198,8 +193,6 @@ func twice(keys []string) (string, bool) {
 	return "", false
 }
 
-// Array decodes an array. It calls f for each element in order; f must read the
-// element.
 func (d *Decoder) Array(f func(i int) error) error {
 	if d.Kind() != Array {
 		return d.Mismatch(Array.String())
@@ -234,7 +227,6 @@ func (d *Decoder) leave() {
 	d.pos++
 }
 
-// another reads the comma before another element; it returns false at the end.
 func (d *Decoder) another(end byte) (bool, error) {
 	switch d.next() {
 	case ',':
@@ -246,7 +238,6 @@ func (d *Decoder) another(end byte) (bool, error) {
 	return false, d.syntax("a comma or " + strconv.QuoteRune(rune(end)))
 }
 
-// key reads a key and the colon after it.
 func (d *Decoder) key() (string, error) {
 	if d.next() != '"' {
 		return "", d.syntax("a key in quotes")
@@ -262,7 +253,6 @@ func (d *Decoder) key() (string, error) {
 	return key, nil
 }
 
-// String reads a string.
 func (d *Decoder) String() (string, error) {
 	if d.Kind() != String {
 		return "", d.Mismatch(String.String())
@@ -270,14 +260,13 @@ func (d *Decoder) String() (string, error) {
 	return d.quoted()
 }
 
-// isInteger reports whether Int64 may read the next value.
 func (d *Decoder) isInteger() bool {
 	k := d.Kind()
 	return k == Int || k == Float && d.limits.Lenient
 }
 
-// Int64 reads an Int, or in a lenient decoder a Float that is an integer. Values outside int64,
-// and Floats that float64 does not distinguish, are refused.
+// Int64 reads an Int, or in a lenient decoder a Float that is an integer of magnitude below 2^53.
+// It refuses values outside int64.
 func (d *Decoder) Int64() (int64, error) {
 	if !d.isInteger() {
 		return 0, d.Mismatch(Int.String())
@@ -288,7 +277,7 @@ func (d *Decoder) Int64() (int64, error) {
 		return 0, err
 	}
 	if isFloat {
-		const exact = 1 << 53
+		const exact = 1 << 53 // float64 represents smaller integers exactly
 		if f, err := strconv.ParseFloat(lit, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < exact {
 			return int64(f), nil
 		}
@@ -303,7 +292,6 @@ func (d *Decoder) Int64() (int64, error) {
 	return n, nil
 }
 
-// Float64 reads an Int or a Float.
 func (d *Decoder) Float64() (float64, error) {
 	k := d.Kind()
 	if k != Int && k != Float {
@@ -324,7 +312,6 @@ func (d *Decoder) Float64() (float64, error) {
 	return f, nil
 }
 
-// Bool reads a boolean.
 func (d *Decoder) Bool() (bool, error) {
 	if d.Kind() != Bool {
 		return false, d.Mismatch(Bool.String())
@@ -335,7 +322,6 @@ func (d *Decoder) Bool() (bool, error) {
 	return false, d.word("false")
 }
 
-// Null reads null.
 func (d *Decoder) Null() error {
 	if d.Kind() != Null {
 		return d.Mismatch(Null.String())
@@ -343,8 +329,8 @@ func (d *Decoder) Null() error {
 	return d.word("null")
 }
 
-// Skip reads the next value of any kind and checks it as strictly as the other methods. A
-// lenient decoder checks only its grammar and its depth.
+// Skip reads the next value of any kind and checks it as strictly as the other methods do. A
+// lenient decoder checks only the grammar and the depth of the value.
 func (d *Decoder) Skip() error {
 	if !d.limits.Lenient {
 		return d.skip()
@@ -376,14 +362,15 @@ func (d *Decoder) skip() (err error) {
 	return err
 }
 
-// Raw reads the next value, checks it and returns its bytes, which alias the document.
+// Raw reads the next value and returns its bytes, which alias the document. It checks the value
+// strictly, even in a lenient decoder.
 func (d *Decoder) Raw() ([]byte, error) { return d.bytesOf(d.skip) }
 
-// Span is Raw for a value that another decoder reads, or that is only passed on: like Skip, a
-// lenient decoder checks only its grammar.
+// Span is like Raw, but in a lenient decoder it checks only the grammar and the depth of the value.
+// It is for values that another decoder reads, or that are passed on.
 func (d *Decoder) Span() ([]byte, error) {
 	raw, err := d.bytesOf(d.Skip)
-	d.skipped = 0
+	d.skipped = 0 // unlike a skipped member, a member read by Span must not occur twice
 	return raw, err
 }
 
@@ -396,7 +383,6 @@ func (d *Decoder) bytesOf(read func() error) ([]byte, error) {
 	return d.src[start:d.pos:d.pos], nil
 }
 
-// End checks that only white space is left.
 func (d *Decoder) End() error {
 	if d.err != nil {
 		return d.err

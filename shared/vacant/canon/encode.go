@@ -8,8 +8,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s in quotes as CJ writes it: only '"', '\' and U+0000
-// to U+001F are escaped (PROTOCOL §2). s must be UTF-8.
+// AppendString appends s in quotes, escaped as in CJ: only '"', '\' and U+0000 to U+001F are
+// escaped (PROTOCOL §2). s must be valid UTF-8.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; ; {
@@ -23,8 +23,8 @@ func AppendString(dst []byte, s string) []byte {
 	}
 }
 
-// AppendStringA appends s in quotes as CJ-A writes it: everything outside
-// U+0020 to U+007E is escaped too (PROTOCOL §2). s must be UTF-8.
+// AppendStringA appends s in quotes, escaped as in CJ-A: characters outside U+0020 to U+007E are
+// escaped too (PROTOCOL §2). s must be valid UTF-8.
 func AppendStringA(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
@@ -65,8 +65,8 @@ func appendUnicode(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// appendECMA appends f as ECMAScript's Number::toString formats it: without a point if it
-// is whole, in exponent form below 1e-6 and from 1e21 on, zero without a sign.
+// appendECMA formats f like ECMAScript's Number::toString: an integral value has no decimal point,
+// a magnitude below 1e-6 or from 1e21 on has an exponent, and zero has no sign.
 func appendECMA(dst []byte, f float64) []byte {
 	a := math.Abs(f)
 	switch {
@@ -76,16 +76,15 @@ func appendECMA(dst []byte, f float64) []byte {
 		return strconv.AppendFloat(dst, f, 'f', -1, 64)
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' { // an exponent of one digit
+	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' { // ECMAScript does not pad the exponent
 		dst = append(dst[:n-2], dst[n-1])
 	}
 	return dst
 }
 
-// AppendFloat appends f as Python's repr formats it: the shortest digits that
-// parse to f, always with a point or an exponent, in exponent form below 1e-4
-// and from 1e16 on (PROTOCOL §2). f must be finite, because JSON has no other
-// numbers.
+// AppendFloat formats f like Python's repr: the shortest digits that parse to f, always with a
+// decimal point or an exponent (PROTOCOL §2). A magnitude below 1e-4 or from 1e16 on has an
+// exponent. f must be finite, because JSON has no infinities and no NaN.
 func AppendFloat(dst []byte, f float64) []byte {
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.AppendFloat(dst, f, 'e', -1, 64)

@@ -51,9 +51,8 @@ func TestStringsOfBothForms(t *testing.T) {
 	}
 }
 
-// The scanner works in steps of eight bytes: each special byte is tested at
-// each place of a step, beside bytes whose borrow or top bit could hide or
-// imitate it.
+// The scanner tests eight bytes at a time. So this test puts each byte at each position of a step,
+// next to bytes whose borrow or top bit could hide a special byte or look like one.
 func TestEachByteIsEscapedWhereverItStands(t *testing.T) {
 	for c := range rune(0x100) {
 		for at := range 17 {
@@ -77,7 +76,7 @@ func TestEachByteIsEscapedWhereverItStands(t *testing.T) {
 	}
 }
 
-// escapeLen is the number of bytes that escaping adds to c.
+// escapeLen returns the number of bytes that escaping adds to c.
 func escapeLen(c rune) int {
 	switch {
 	case c == '"', c == '\\', c == '\b', c == '\t', c == '\n', c == '\f', c == '\r':
@@ -117,7 +116,7 @@ func TestStringsRoundTrip(t *testing.T) {
 	})
 }
 
-// value draws a document as text with free white space and escapes.
+// value returns a generator of JSON documents with varying white space and escapes.
 func value(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		space := rapid.SampledFrom([]string{"", " ", "\n\t", "\r "}).Draw(t, "space")

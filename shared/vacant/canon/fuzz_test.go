@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Every accepted document is accepted by encoding/json too, and its canonical
-// form is accepted and unchanged. Every refusal has a kind for bad input.
+// encoding/json must accept each accepted document, and Parse must accept its canonical form and
+// leave it unchanged. Errors must have a kind for bad input.
 func FuzzDecode(f *testing.F) {
 	for _, c := range vectors[documentCase](f, "testdata/canonical_json.json") {
 		f.Add([]byte(c.Input.JSON))
@@ -35,8 +35,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		cj := v.AppendCJ(nil)
 		for _, form := range [][]byte{cj, v.AppendCJA(nil)} {
-			// The canonical form can be longer than the document, because of
-			// escaped control characters.
+			// The canonical form can be longer than the document, because it escapes control
+			// characters.
 			again, err := canon.Parse(form, canon.AnswerLimits())
 			if err != nil || !bytes.Equal(again.AppendCJ(nil), cj) {
 				t.Fatalf("Parse(%s) = %s, %v, want %s", form, again.AppendCJ(nil), err, cj)
@@ -45,7 +45,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// The formatted form of a parsed time parses to the same time.
+// A parsed time that is formatted and parsed again must be the same.
 func FuzzParseTime(f *testing.F) {
 	for _, c := range vectors[timeCase](f, "testdata/timestamps.json") {
 		f.Add(c.Input.Text)

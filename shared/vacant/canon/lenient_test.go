@@ -15,8 +15,8 @@ func lenient() canon.Limits {
 	return l
 }
 
-// What a lenient decoder skips costs nothing; what it reads has one reading. A strict decoder accepts
-// none of these documents.
+// A lenient decoder accepts values with defects if it skips them, but not if it reads them. A strict
+// decoder refuses each of these documents.
 func TestALenientDecoderChecksOnlyWhatIsRead(t *testing.T) {
 	for doc, want := range map[string]string{
 		`{"a":"x","odd":"\ud800"}`:                            "",
@@ -110,7 +110,8 @@ func TestASpanComesUnchanged(t *testing.T) {
 	}
 }
 
-// FuzzLenient: what a lenient decoder skips is JSON, and what a strict one accepts, it accepts.
+// FuzzLenient checks that a lenient decoder skips only JSON, and that it accepts all documents that
+// a strict decoder accepts.
 func FuzzLenient(f *testing.F) {
 	for _, doc := range []string{`{"a":"\ud800","a":1e999}`, `[01]`, "{\"a\":\"\xed\xa0\x80\"}", `{"a":{"a":[]},"a":-0.0e-7}`, "\uFEFF7"} {
 		f.Add([]byte(doc))

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Python formats v like Python's repr, with an object's keys in CJ order. Some
-// error texts of the wire quote values in this form (PROTOCOL §6.2, §10).
+// Python formats v like Python's repr, with the keys of objects in CJ order. Some error messages
+// that the protocol fixes quote values in this form (PROTOCOL §6.2, §10).
 func Python(v Value) string {
 	switch v.Kind() {
 	case Null:
@@ -33,9 +33,9 @@ func Python(v Value) string {
 	return string(v.AppendCJ(nil))
 }
 
-// PythonString formats s like Python's repr: in ', or in " if s contains ' and
-// no ". If most is above 0, the result is cut after about most bytes, with a
-// mark.
+// PythonString formats s like Python's repr, in double quotes if s contains a single quote and no
+// double quote, otherwise in single quotes. If most is positive, the result is truncated after
+// about most bytes and ends with "…" and the quote.
 func PythonString(s string, most int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {

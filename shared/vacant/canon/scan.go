@@ -11,17 +11,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// special returns the index at or after i of the first byte of s that a JSON
-// string must escape: '"', '\' or a control character; len(s) if there is none.
-// It tests eight bytes at a time, because texts are most of a message.
+// special returns the index at or after i of the first byte of s that a JSON string must escape:
+// '"', '\' or a control character. If s has none, it returns len(s). It tests eight bytes at a
+// time, because most of a message is text.
 func special(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
 		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		// (x-ones)&^x has the top bit set in each byte of x that is zero. A borrow
-		// can set it wrongly in a higher byte, but only the lowest set bit is used.
+		// (x-ones)&^x has the top bit set in each byte of x that is zero. A borrow can also set
+		// the bit in a higher byte by mistake, but only the lowest set bit is used.
 		quote, slash := w^'"'*ones, w^'\\'*ones
 		found := ((w-0x20*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
 		if found != 0 {
@@ -36,8 +36,8 @@ func special(s string, i int) int {
 	return i
 }
 
-// quoted reads the string whose opening quote is at d.pos. Without escapes the
-// result aliases the document.
+// quoted reads the string whose opening quote is at d.pos. If the string has no escapes, the result
+// aliases the document.
 func (d *Decoder) quoted() (string, error) {
 	start := d.pos + 1
 	end := special(d.text, start)
@@ -53,11 +53,11 @@ func (d *Decoder) quoted() (string, error) {
 	return "", d.syntaxAt(end, "no raw control character in a string")
 }
 
-// unescape continues a string that begins at start, from its first escape at i.
 func (d *Decoder) unescape(start, i int) (string, error) {
 	s := d.text
 	var out strings.Builder
-	out.Grow(i - start + max(0, strings.IndexByte(s[i:], '"'))) // enough unless the string contains an escaped quote
+	// This is enough unless the string contains an escaped quote.
+	out.Grow(i - start + max(0, strings.IndexByte(s[i:], '"')))
 	out.WriteString(s[start:i])
 	for i < len(s) {
 		switch c := s[i]; {
@@ -88,12 +88,12 @@ func (d *Decoder) unescape(start, i int) (string, error) {
 	return "", d.syntaxAt(len(s), "the end of a string")
 }
 
-// short maps the letter of a two-character escape to its meaning.
+// short maps the letter of a two-character escape to the byte that the escape represents.
 var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unicodeEscape reads \uXXXX, or a surrogate pair of two, at i, and returns its
-// length in bytes. A lone surrogate has no UTF-8 form, and readers replace it,
-// drop it or fail (PROTOCOL §2).
+// unicodeEscape reads \uXXXX or a surrogate pair at i and returns the character and the length of
+// the escape in bytes. It refuses a lone surrogate unless a lenient decoder skips it. A lone
+// surrogate has no UTF-8 form: some readers replace it, others drop it or fail (PROTOCOL §2).
 func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 	r, ok := hex4(d.text, i+2)
 	if !ok {
@@ -134,7 +134,6 @@ func hex4(s string, at int) (r rune, ok bool) {
 	return r, true
 }
 
-// numberText reads a JSON number and returns its text.
 func (d *Decoder) numberText() (string, error) {
 	s, i := d.text, d.pos
 	if s[i] == '-' {
@@ -151,7 +150,7 @@ func (d *Decoder) numberText() (string, error) {
 		return "", d.syntaxAt(i, "a digit")
 	}
 	if s[i] == '0' {
-		end = i + 1 // 01 ends after its zero, so the 1 is refused
+		end = i + 1 // only the zero of 01 is read, so the caller refuses the 1
 	}
 	exponent := false
 	if end < len(s) && s[end] == '.' {
@@ -177,8 +176,8 @@ func (d *Decoder) numberText() (string, error) {
 	if len(lit) > maxDigits && len(strings.TrimPrefix(lit, "-")) > maxDigits {
 		return "", unparsable(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.field(), maxDigits))
 	}
-	// Only an exponent or hundreds of digits can exceed float64. Integers have no
-	// limit. A larger float is refused, because the reference would read it as Infinity.
+	// A Float that exceeds float64 is refused, because the reference would read it as Infinity.
+	// Such a Float has an exponent or more than 300 digits. Integers may exceed float64.
 	if exponent || len(lit) > 300 && numberKind(lit) == Float {
 		if _, err := strconv.ParseFloat(lit, 64); err != nil {
 			return "", problem.Invalid(d.field(), "a number that a float64 holds", excerpt(lit))
@@ -188,7 +187,7 @@ func (d *Decoder) numberText() (string, error) {
 	return lit, nil
 }
 
-// Mismatch is the error for a next value of another kind than want.
+// Mismatch returns an error that says that want was expected and that describes the next value.
 func (d *Decoder) Mismatch(want string) error {
 	k := d.Kind()
 	if k == Invalid {
@@ -197,8 +196,8 @@ func (d *Decoder) Mismatch(want string) error {
 	got := k.String()
 	switch k {
 	case Int, Float, Bool:
-		// Only characters of a number or a literal are quoted, because the text after
-		// them may contain terminal escapes. The fixed length bounds the work.
+		// Only characters of a number or a literal are quoted, because the text after them may
+		// contain terminal escape sequences. The fixed length bounds the work.
 		rest := d.text[d.pos:min(d.pos+maxDigits, len(d.text))]
 		got = excerpt(rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Eaeflrstu"))])
 	case String:
@@ -216,14 +215,13 @@ func (d *Decoder) peekString() (string, error) {
 	return s, err
 }
 
-// noValue is the error if no value begins here.
 func (d *Decoder) noValue() error {
 	if d.err != nil {
 		return d.err
 	}
 	d.next()
 	for _, w := range []string{"NaN", "Infinity", "-Infinity"} {
-		// The reference accepts these words, which are not JSON (PROTOCOL §2).
+		// Python's JSON decoder accepts these words, which are not JSON (PROTOCOL §2).
 		if strings.HasPrefix(d.text[d.pos:], w) {
 			return unparsable(fmt.Sprintf("%s: expected a value of JSON, got %s", d.field(), w))
 		}
@@ -242,10 +240,8 @@ func (d *Decoder) syntaxAt(at int, want string) error {
 	return problem.New(problem.NotJSON, "body: not JSON: expected %s at byte %d, got %s", want, at, got)
 }
 
-// field names the member whose value is next.
 func (d *Decoder) field() string { return d.outer(len(d.keys)) }
 
-// outer returns the name of the member at depth base-1, or "body" for the document.
 func (d *Decoder) outer(base int) string {
 	if base == 0 {
 		return "body"
@@ -253,8 +249,6 @@ func (d *Decoder) outer(base int) string {
 	return name(d.keys[base-1])
 }
 
-// name formats a key for an error: unchanged if it is plain, otherwise quoted
-// and cut.
 func name(key string) string {
 	for _, c := range []byte(key) {
 		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
@@ -267,7 +261,6 @@ func name(key string) string {
 	return excerpt(key)
 }
 
-// excerpt limits the foreign text in an error.
 func excerpt(s string) string {
 	const most = 40
 	if len(s) <= most {

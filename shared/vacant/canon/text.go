@@ -9,11 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// CheckText returns nil if s may be a text of newly signed bytes, or an error
-// that names the field. 0x1f separates the signed fields of cards and log
-// entries, so a text with a 0x1f would have two readings under one signature;
-// other control characters are refused too (PROTOCOL §23 D2). Texts that are
-// already signed are not checked.
+// CheckText returns an error that names field unless s may be part of newly signed bytes: valid
+// UTF-8 without control characters (PROTOCOL §23 D2). Cards and logbook entries separate their
+// signed fields with 0x1f, so one signature would cover two readings of a field that contains 0x1f.
+// Documents that are already signed are not checked.
 func CheckText(field, s string) error {
 	if !utf8.ValidString(s) {
 		return problem.Invalid(field, "UTF-8", "other bytes")
@@ -25,8 +24,8 @@ func CheckText(field, s string) error {
 	return nil
 }
 
-// IsBlank reports whether s contains only white space in Python's sense, which
-// includes U+001C to U+001F.
+// IsBlank reports whether s contains only white space as Python defines it, which includes U+001C
+// to U+001F.
 func IsBlank(s string) bool {
 	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
 }

@@ -8,11 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// FormatTime formats t in its signed form: UTC, "+00:00", never "Z", six digits
-// of microseconds or none (PROTOCOL §3). It truncates finer digits.
+// FormatTime formats t in its signed form (PROTOCOL §3): in UTC with the offset "+00:00", and with
+// six fraction digits if the microseconds are not zero. It truncates t to microseconds.
 func FormatTime(t time.Time) string { return string(AppendTime(nil, t)) }
 
-// AppendTime appends t in the form of FormatTime.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -41,13 +40,12 @@ func appendDigits(dst []byte, n, width int) []byte {
 	return dst
 }
 
-// ParseTime parses the documented input of Python 3.12's fromisoformat
-// (PROTOCOL §3): a date in extended, basic or week form, any one character, a
-// time of hours, minutes and seconds with a fraction of any length, truncated
-// to microseconds, and Z or an offset. No offset means UTC. The result is in
-// UTC. Times outside years 1 to 9999 are refused, because they have no signed
-// form. Undocumented input that Python accepts is refused too: a fraction of an
-// hour, offsets of 60 minutes, characters between fraction and offset.
+// ParseTime parses the forms that Python 3.12 documents for fromisoformat (PROTOCOL §3): a date in
+// extended, basic or week form, any single character, a time of hours, minutes and seconds with a
+// fraction of any length, and Z or an offset. A time without an offset is in UTC. The result is in
+// UTC and truncated to microseconds. Times outside the years 1 to 9999 are refused, because they
+// have no signed form. Some undocumented forms that Python accepts are refused too: a fraction of
+// an hour, offsets of 60 minutes, and characters between fraction and offset.
 func ParseTime(s string) (time.Time, error) {
 	date, clock := splitTime(s)
 	day, ok := parseDate(date)
@@ -62,9 +60,9 @@ func ParseTime(s string) (time.Time, error) {
 	return day, nil
 }
 
-// splitTime splits s at the character between date and time. Its position
-// follows from the form of the date: 8 or 10, or 7 without a weekday. A
-// separator at the end stays with the date, which then does not parse.
+// splitTime splits s at the separator between date and time. The form of the date determines the
+// index of the separator. If the separator is the last character, it stays with the date, which
+// then fails to parse.
 func splitTime(s string) (date, clock string) {
 	if len(s) < 7 {
 		return s, ""
@@ -74,11 +72,10 @@ func splitTime(s string) (date, clock string) {
 	case s[4] == '-' && s[5] != 'W':
 		n = 10 // YYYY-MM-DD
 	case s[4] == '-' && len(s) > 8 && s[8] == '-' && !(len(s) > 10 && isDigit(s[10])):
-		n = 10 // YYYY-Www-D; if a digit is at 10, the hyphen at 8 is the separator
+		n = 10 // YYYY-Www-D, not YYYY-Www with the separator '-' and a time
 	case s[4] == 'W':
-		// YYYYWww or YYYYWwwD. A time has an even number of digits, and the
-		// separator may be a digit too: an even number from the start means
-		// YYYYWww.
+		// YYYYWww or YYYYWwwD. The separator may be a digit, and the time begins with an even
+		// number of digits. So if the digits end at an even index, the date has no weekday.
 		end := 7
 		for end < len(s) && isDigit(s[end]) {
 			end++
@@ -97,8 +94,6 @@ func splitTime(s string) (date, clock string) {
 	return s[:n], s[n+size:]
 }
 
-// parseDate parses a date in any of its forms and returns the start of that
-// day.
 func parseDate(s string) (time.Time, bool) {
 	year, s, ok := number(s, 4)
 	s, extended := strings.CutPrefix(s, "-")
@@ -112,11 +107,10 @@ func parseDate(s string) (time.Time, bool) {
 	s, ok2 := separator(s, '-', extended)
 	day, s, ok3 := number(s, 2)
 	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	// time.Date normalises a month or day out of range to another date.
+	// time.Date converts a month or day that is out of range to another date.
 	return t, ok1 && ok2 && ok3 && s == "" && t.Day() == day && t.Month() == time.Month(month)
 }
 
-// parseWeek parses the part of an ISO week date after the W.
 func parseWeek(year int, s string, extended bool) (time.Time, bool) {
 	week, s, ok := number(s, 2)
 	day := 1
@@ -129,21 +123,19 @@ func parseWeek(year int, s string, extended bool) (time.Time, bool) {
 	if !ok || s != "" || day < 1 || day > 7 {
 		return time.Time{}, false
 	}
-	first := time.Date(year, time.January, 4, 0, 0, 0, 0, time.UTC) // always in week 1
+	first := time.Date(year, time.January, 4, 0, 0, 0, 0, time.UTC) // January 4 is always in week 1
 	toMonday := (int(first.Weekday()) + 6) % 7
 	t := first.AddDate(0, 0, 7*(week-1)+day-1-toMonday)
 	y, w := t.ISOWeek()
 	return t, y == year && w == week && t.Year() >= 1 && t.Year() <= 9999
 }
 
-// parseClock parses a time with its offset and returns the time in UTC since
-// the start of the day.
 func parseClock(s string) (time.Duration, bool) {
 	zone := ""
 	if i := strings.IndexAny(s, "+-Z"); i >= 0 {
 		s, zone = s[:i], s[i:]
 	}
-	// The reference accepts a point without digits only before an offset.
+	// The reference accepts a decimal point without digits only if an offset follows.
 	since, ok := parseHours(s, zone != "")
 	if zone == "" || zone == "Z" || !ok {
 		return since, ok
@@ -152,11 +144,10 @@ func parseClock(s string) (time.Duration, bool) {
 	if zone[0] == '+' {
 		offset = -offset
 	}
+	// The result is in UTC, so it can lie outside 0 to 24 hours.
 	return since + offset, ok && zone[0] != 'Z'
 }
 
-// parseHours reads HH, HH:MM or HH:MM:SS with a fraction, with or without the
-// colons.
 func parseHours(s string, openPoint bool) (time.Duration, bool) {
 	hour, s, ok := number(s, 2)
 	var minute, second, micro int
@@ -180,7 +171,6 @@ func parseHours(s string, openPoint bool) (time.Duration, bool) {
 		time.Duration(micro)*time.Microsecond, ok && hour < 24 && minute < 60 && second < 60
 }
 
-// parseFraction reads a point or comma and digits as microseconds.
 func parseFraction(s string, open bool) (int, bool) {
 	if s[0] != '.' && s[0] != ',' || len(s) == 1 && !open {
 		return 0, false
@@ -196,7 +186,6 @@ func parseFraction(s string, open bool) (int, bool) {
 	return micro, true
 }
 
-// number reads exactly n ASCII digits.
 func number(s string, n int) (v int, rest string, ok bool) {
 	if len(s) < n {
 		return 0, s, false
@@ -210,7 +199,6 @@ func number(s string, n int) (v int, rest string, ok bool) {
 	return v, s[n:], true
 }
 
-// separator reads c in the extended form and nothing in the basic one.
 func separator(s string, c byte, extended bool) (string, bool) {
 	if !extended {
 		return s, true

@@ -31,8 +31,8 @@ func TestTimesAreWrittenAsSigned(t *testing.T) {
 	}
 }
 
-// Beyond the vectors: the forms that Python documents, and those that it
-// accepts against its own documentation.
+// The forms that Python documents, and forms that it accepts contrary to its documentation. The
+// vectors do not contain them.
 func TestFormsOfTime(t *testing.T) {
 	const refused = ""
 	for in, want := range map[string]string{
@@ -42,9 +42,9 @@ func TestFormsOfTime(t *testing.T) {
 		"2026-W19-3":                     "2026-05-06T00:00:00+00:00",
 		"2026W19T12":                     "2026-05-04T12:00:00+00:00",
 		"2026W193T12":                    "2026-05-06T12:00:00+00:00",
-		"2026W19512":                     "2026-05-04T12:00:00+00:00", // an even count of digits: week, separator 5, hour
-		"2026W193512":                    "2026-05-06T12:00:00+00:00", // odd: day 3, separator 5, hour
-		"2026-W19-12":                    "2026-05-04T12:00:00+00:00", // a digit at position 10: the hyphen is the separator
+		"2026W19512":                     "2026-05-04T12:00:00+00:00", // even number of digits: week, separator 5, hour
+		"2026W193512":                    "2026-05-06T12:00:00+00:00", // odd number of digits: week, day 3, separator 5, hour
+		"2026-W19-12":                    "2026-05-04T12:00:00+00:00", // digit at index 10, so the second hyphen is the separator
 		"2026-W19-3T12":                  "2026-05-06T12:00:00+00:00",
 		"2020-W53-7":                     "2021-01-03T00:00:00+00:00",
 		"2021-W53-1":                     refused, // 2021 has 52 weeks
@@ -52,10 +52,10 @@ func TestFormsOfTime(t *testing.T) {
 		"2026-W19-0":                     refused,
 		"2026-W19-8":                     refused,
 		"9999-W52-5":                     "9999-12-31T00:00:00+00:00",
-		"9999-W52-6":                     refused, // the year 10000
+		"9999-W52-6":                     refused, // in the year 10000
 		"0001-W01-1":                     "0001-01-01T00:00:00+00:00",
 		"0000-W52-7":                     refused,
-		"0000-12-31T23:00:00-02:00":      refused, // year 0 is refused before the offset
+		"0000-12-31T23:00:00-02:00":      refused, // refused although the time is in year 1 in UTC
 		"0001-01-01T00:30:00+00:30":      "0001-01-01T00:00:00+00:00",
 		"9999-12-31T23:59:59.9999999Z":   "9999-12-31T23:59:59.999999+00:00",
 		"2026-05-06T123456":              "2026-05-06T12:34:56+00:00",

@@ -13,24 +13,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Unmarshal reads one document into v, a pointer to a struct, by its json tags. It is as
-// strict as Decoder: an unknown (see Limits.Open) or double member, a missing required one, or a value of
-// another kind is refused. The error names the path of the member, such as listing.tags[2],
-// what was expected and what came. Only the meaning of the values is left to the caller.
+// Unmarshal decodes one document into v, a pointer to a struct with json tags. It is as strict as
+// [Decoder]: it refuses unknown members (unless [Limits].Open is true), duplicate members, missing
+// required members and values of another kind. Its errors state the path of the member, such as
+// listing.tags[2], what was expected and what was found. The caller must check what the values
+// mean.
 //
-// A member that the document lacks leaves its field as it is, so v holds the defaults. null
-// is refused, unless the tag or Limits.Lenient says otherwise. Options stand in a tag of their own,
+// If a member is absent, its field is unchanged, so v can hold defaults. null is refused unless the
+// field's options or [Limits].Lenient allow it. Options have their own tag, for example
 // `canon:"required,max=80"`:
 //
-//   - required: the member must be there
-//   - null: null is allowed and means the zero value
-//   - max=N: at most N bytes of a text, or N elements of a list or map
-//   - min=N: an integer of at least N, or at least N bytes of a text
-//   - secret: no error quotes the value
+//   - required: the member must be present
+//   - null: null is allowed and sets the zero value
+//   - max=N: at most N bytes in a string, or N elements in a list or map
+//   - min=N: an integer of at least N, or a string of at least N bytes
+//   - secret: errors do not quote the value
 //
-// Fields are texts, booleans, integers, numbers, structs, slices, maps by text, pointers to
-// these, json.RawMessage, time.Time by RFC 3339, encoding.TextUnmarshaler, and Unmarshaler.
-// Embedded structs without a tag are part of the struct around them.
+// Fields are strings, booleans, integers, float64, structs, slices, maps whose keys are strings or
+// implement encoding.TextUnmarshaler, pointers to these types, json.RawMessage, time.Time in the
+// form of RFC 3339, and types that implement encoding.TextUnmarshaler or [Unmarshaler]. The members
+// of an embedded struct without a json tag belong to the enclosing struct.
 func Unmarshal(data []byte, v any, l Limits) error {
 	to := reflect.ValueOf(v)
 	if to.Kind() != reflect.Pointer || to.Elem().Kind() != reflect.Struct {
@@ -49,8 +51,9 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return u.d.End()
 }
 
-// UnmarshalSigned reads a signed document of at most limit bytes, as Unmarshal does. Errors name it as document, for
-// example "manifest". Unknown members are refused because the signature does not cover them.
+// UnmarshalSigned decodes a signed document of at most limit bytes like Unmarshal. document is its
+// name in errors, for example "manifest". Unknown members are refused, because the signature does
+// not cover them.
 func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	if len(data) > limit {
 		return &problem.Error{Kind: problem.TooLarge, Field: document, Want: fmt.Sprintf("at most %d bytes", limit), Got: strconv.Itoa(len(data))}
@@ -77,14 +80,14 @@ func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	return problem.Within(p.Kind, document, &p)
 }
 
-// The values of Got in the errors of Unmarshal about unknown and missing members.
+// Got has these values in Unmarshal's errors about unknown and missing members.
 const (
 	unknownMember = "another member"
 	missingMember = "nothing"
 )
 
-// Decode reads the next value into v, a pointer, as Unmarshal reads a document. Its errors name
-// members below that value.
+// Decode decodes the next value into v, a pointer, like Unmarshal. Its errors name members relative
+// to that value.
 func (d *Decoder) Decode(v any) error {
 	u := &unmarshaler{d: d}
 	keys := d.keys
@@ -94,31 +97,30 @@ func (d *Decoder) Decode(v any) error {
 	return err
 }
 
-// Unmarshaler is a type with a form of its own. UnmarshalCanon reads the next value. Its errors
-// name members below that value.
+// Unmarshaler is a type that decodes itself from JSON. UnmarshalCanon reads the next value. Its
+// errors name members relative to that value.
 type Unmarshaler interface {
 	UnmarshalCanon(d *Decoder) error
 }
 
-// Unit is a type whose values say what they count. InJSON returns what an error expects, such
-// as "an integer of micro-dollars".
+// Unit is a type whose JSON values have a unit. InJSON returns what an error says was expected,
+// such as "an integer of micro-dollars".
 type Unit interface{ InJSON() string }
 
-// unmarshaler reads one document.
+// unmarshaler decodes one document into Go values.
 type unmarshaler struct {
 	d    *Decoder
 	path []step
-	err  error // was made here, with its whole path
+	err  error // last error that already has its complete path
 }
 
-// step is a member of an object, or an element of an array.
+// step is one part of a path: a key of an object or an index of an array.
 type step struct {
 	key     string
 	element bool
 	index   int
 }
 
-// at is the path of the value that is read.
 func (u *unmarshaler) at() string {
 	var b strings.Builder
 	for _, s := range u.path {
@@ -137,22 +139,19 @@ func (u *unmarshaler) at() string {
 	return b.String()
 }
 
-// fail refuses the value that is read.
 func (u *unmarshaler) fail(want, got string) error {
 	u.err = problem.Invalid(u.at(), want, got)
 	return u.err
 }
 
-// within gives an error of what is below the value that is read its whole path.
 func (u *unmarshaler) within(err error) error {
 	if problem.Of(err).Kind != problem.Malformed {
-		return err // the document as a whole is wrong
+		return err // the error is about the complete document
 	}
 	u.err = problem.Below(u.at(), err)
 	return u.err
 }
 
-// mismatch refuses the next value because of its kind.
 func (u *unmarshaler) mismatch(o options, want string) error {
 	if o.secret && u.d.Kind() != Invalid {
 		return u.fail(want, u.d.Kind().String())
@@ -164,7 +163,6 @@ func (u *unmarshaler) mismatch(o options, want string) error {
 	return err
 }
 
-// object reads the members of a struct.
 func (u *unmarshaler) object(to reflect.Value) error {
 	fields := fieldsOf(to.Type())
 	had := make([]bool, len(fields.all))
@@ -186,7 +184,7 @@ func (u *unmarshaler) object(to reflect.Value) error {
 	})
 	if err != nil {
 		if err != u.err && problem.Of(err).Want == onlyOnce {
-			return u.within(err)
+			return u.within(err) // the decoder's error names only the key
 		}
 		return err
 	}
@@ -199,7 +197,6 @@ func (u *unmarshaler) object(to reflect.Value) error {
 	return nil
 }
 
-// member reads the value of a field.
 func (u *unmarshaler) member(to reflect.Value, o options) error {
 	if u.d.Kind() == Null && (o.null || u.d.limits.Lenient && !o.required) {
 		if o.null {
@@ -215,10 +212,9 @@ var (
 	timeType = reflect.TypeFor[time.Time]()
 )
 
-// value reads the next value.
 func (u *unmarshaler) value(to reflect.Value, o options) error {
 	if to.Kind() == reflect.Pointer {
-		to.Set(reflect.New(to.Type().Elem())) // a default may be another value's, too
+		to.Set(reflect.New(to.Type().Elem())) // other values may share the default's pointer
 		return u.value(to.Elem(), o)
 	}
 	if r, ok := to.Addr().Interface().(Unmarshaler); ok {
@@ -284,10 +280,9 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 	panic(fmt.Sprintf("canon: Unmarshal into a field of type %s", to.Type()))
 }
 
-// apart has the next value read by a function whose errors name only what is below it.
 func (u *unmarshaler) apart(read func(*Decoder) error) error {
 	keys := u.d.keys
-	u.d.keys = keys[len(keys):]
+	u.d.keys = keys[len(keys):] // errors of read then name members relative to this value
 	err := read(u.d)
 	u.d.keys = keys
 	if err != nil {
@@ -296,7 +291,6 @@ func (u *unmarshaler) apart(read func(*Decoder) error) error {
 	return nil
 }
 
-// text reads a text and sets it.
 func (u *unmarshaler) text(o options, want string, set func(string) error) error {
 	if u.d.Kind() != String {
 		return u.mismatch(o, want)
@@ -335,10 +329,10 @@ func (u *unmarshaler) integer(o options, want string) (int64, error) {
 	return n, u.outOfRange(o, err)
 }
 
-// outOfRange gives the error of a number that does not fit its path. Other errors are of the
-// document as a whole.
 func (u *unmarshaler) outOfRange(o options, err error) error {
 	if err != nil {
+		// An error with a Want is about the value and lacks its path. Other errors are about the
+		// complete document.
 		if want := problem.Of(err).Want; want != "" {
 			return u.mismatch(o, want)
 		}
@@ -352,7 +346,7 @@ func (u *unmarshaler) list(to reflect.Value, o options) error {
 	}
 	max := o.max
 	o.max, o.min = 0, nil
-	to.SetZero() // a default may share its elements with another value
+	to.SetZero() // other values may share the default's elements
 	at := len(u.path)
 	u.path = append(u.path, step{element: true})
 	err := u.d.Array(func(i int) error {
@@ -369,7 +363,7 @@ func (u *unmarshaler) list(to reflect.Value, o options) error {
 	if err == nil {
 		u.path = u.path[:at]
 		if to.IsNil() {
-			to.Set(reflect.MakeSlice(to.Type(), 0, 0)) // which is not a missing list
+			to.Set(reflect.MakeSlice(to.Type(), 0, 0)) // a list that is empty, not absent
 		}
 	}
 	return err
@@ -412,7 +406,6 @@ func (u *unmarshaler) table(to reflect.Value, o options) error {
 	return err
 }
 
-// wanted names the JSON form of a type's values, for errors.
 func wanted(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -435,8 +428,8 @@ func wanted(t reflect.Type) string {
 // options holds the options in the tag of a field.
 type options struct {
 	required, null, secret bool
-	max                    int  // zero means no limit
-	min                    *int // nil means no limit
+	max                    int  // no limit if zero
+	min                    *int // no limit if nil
 }
 
 type field struct {
@@ -445,14 +438,14 @@ type field struct {
 	options
 }
 
-// fields holds the fields of a struct type that have a name in JSON.
+// fields holds the fields of a struct type that have a JSON name.
 type fields struct {
 	all    []field
 	byName map[string]int
-	names  string // for errors: "a, b or c"
+	names  string // list for error messages, such as "a, b or c"
 }
 
-var known sync.Map // *fields by reflect.Type
+var known sync.Map // map[reflect.Type]*fields
 
 func fieldsOf(t reflect.Type) *fields {
 	if f, ok := known.Load(t); ok {
@@ -477,12 +470,11 @@ func fieldsOf(t reflect.Type) *fields {
 	return made.(*fields)
 }
 
-// add adds the fields of t, which is at an index of the struct.
 func (f *fields) add(t reflect.Type, index []int) {
 	for i := range t.NumField() {
 		one := t.Field(i)
 		tag, tagged := one.Tag.Lookup("json")
-		at := append(index[:len(index):len(index)], i)
+		at := append(index[:len(index):len(index)], i) // the capacity forces a copy for each field
 		name, _, _ := strings.Cut(tag, ",")
 		switch {
 		case one.Anonymous && !tagged:

@@ -25,7 +25,7 @@ type inner struct {
 	Flags []string `json:"flags,omitempty"`
 }
 
-// grams are a canon.Unit.
+// grams implements canon.Unit.
 type grams int64
 
 func (grams) InJSON() string { return "an integer of grams" }
@@ -54,7 +54,7 @@ type document struct {
 	Needed *inner                `json:"needed" canon:"required,null"`
 }
 
-// own has a form of its own: a letter for each bit.
+// own implements canon.Unmarshaler. Its JSON form has one letter for each bit.
 type own struct{ bits int }
 
 func (o *own) UnmarshalCanon(d *canon.Decoder) error {
@@ -83,7 +83,7 @@ func TestUnmarshalReadsByTags(t *testing.T) {
 	}
 }
 
-// What shared its lists and pointers with the defaults is not changed.
+// A value that shares lists and pointers with the defaults must not change.
 func TestUnmarshalChangesNoOtherValue(t *testing.T) {
 	ref := int64(5)
 	before := inner{Words: []word{"a", "b"}, Ref: &ref}
@@ -159,7 +159,7 @@ func field(e *problem.Error) string {
 	return e.Field
 }
 
-// What is accepted, encoding/json reads as the same value.
+// encoding/json must decode each accepted document to the same value.
 func FuzzUnmarshal(f *testing.F) {
 	f.Add([]byte(`{"path":"p","words":["a","b"],"more":[{"small":-1,"flags":[]}],"ref":5}`))
 	f.Add([]byte(`{"ref":null,"more":[],"small":-0}`))

@@ -7,23 +7,22 @@ import (
 	"unicode/utf16"
 )
 
-// Value is any JSON value, for free-form parts: log payloads, the policy of a
-// card. It distinguishes integers from floats. The zero Value is null. Values
-// are immutable.
+// Value is a JSON value of any kind. It represents free-form data such as logbook payloads and card
+// policies, and distinguishes integers from floats. Values are immutable, and the zero Value is
+// null.
 type Value struct {
 	kind    Kind
-	text    string // of a string; the canonical literal of a number; "true" or "false"
+	text    string // string, canonical literal of a number, "true" or "false"
 	items   []Value
-	members []Member // sorted by key in byte order, the order of CJ
+	members []Member // sorted by the bytes of their keys, as CJ requires
 }
 
-// Member is one key of an object and its value.
+// Member is a key of an object with its value.
 type Member struct {
 	Key   string
 	Value Value
 }
 
-// Parse decodes a document into a Value.
 func Parse(data []byte, l Limits) (Value, error) {
 	d := NewDecoder(data, l)
 	v, err := d.Value()
@@ -36,21 +35,18 @@ func Parse(data []byte, l Limits) (Value, error) {
 	return v, nil
 }
 
-// NewObject returns an object. The keys must be distinct.
+// NewObject returns an object. The keys of members must be distinct.
 func NewObject(members ...Member) Value {
 	return Value{kind: Object, members: sorted(slices.Clone(members))}
 }
 
-// NewArray returns an array of the given values.
 func NewArray(items ...Value) Value { return Value{kind: Array, items: slices.Clone(items)} }
 
-// NewBool returns a boolean.
 func NewBool(b bool) Value { return Value{kind: Bool, text: strconv.FormatBool(b)} }
 
-// NewString returns a string. s must be UTF-8.
+// NewString returns a string. s must be valid UTF-8.
 func NewString(s string) Value { return Value{kind: String, text: s} }
 
-// NewInt returns an integer.
 func NewInt(n int64) Value { return Value{kind: Int, text: strconv.FormatInt(n, 10)} }
 
 func sorted(ms []Member) []Member {
@@ -58,7 +54,6 @@ func sorted(ms []Member) []Member {
 	return ms
 }
 
-// Value reads the next value of any kind.
 func (d *Decoder) Value() (Value, error) {
 	v := Value{kind: d.Kind()}
 	var err error
@@ -96,10 +91,9 @@ func (d *Decoder) Value() (Value, error) {
 	return v, err
 }
 
-// Kind returns the kind of v.
 func (v Value) Kind() Kind { return max(v.kind, Null) }
 
-// Text returns the text of a string, and "" for other kinds.
+// Text returns the value of a string, or "" for other kinds.
 func (v Value) Text() string {
 	if v.kind != String {
 		return ""
@@ -107,20 +101,18 @@ func (v Value) Text() string {
 	return v.text
 }
 
-// Int64 returns the value of an Int and whether v is an Int within int64.
+// Int64 returns the value of an Int. The second result is false if v has another kind or does not
+// fit int64.
 func (v Value) Int64() (int64, bool) {
 	n, err := strconv.ParseInt(v.text, 10, 64)
 	return n, v.kind == Int && err == nil
 }
 
-// Items returns the elements of an array.
 func (v Value) Items() []Value { return v.items }
 
-// Members returns the members of an object in CJ order.
+// Members returns the members of an object in CJ order. The caller must not change them.
 func (v Value) Members() []Member { return v.members }
 
-// Get returns the value of a key of an object, and whether the object has the
-// key.
 func (v Value) Get(key string) (Value, bool) {
 	i, ok := slices.BinarySearchFunc(v.members, key, func(m Member, k string) int { return cmp.Compare(m.Key, k) })
 	if !ok {
@@ -129,14 +121,12 @@ func (v Value) Get(key string) (Value, bool) {
 	return v.members[i].Value, true
 }
 
-// AppendCJ appends v in the canonical form CJ.
 func (v Value) AppendCJ(dst []byte) []byte { return v.append(dst, AppendString) }
 
-// AppendCJA appends v in the ASCII form CJ-A.
 func (v Value) AppendCJA(dst []byte) []byte { return v.append(dst, AppendStringA) }
 
-// AppendJCS appends v in the canonical form of RFC 8785, which others sign: numbers as
-// ECMAScript writes them, keys in the order of their UTF-16.
+// AppendJCS appends v in the canonical form of RFC 8785, which other protocols sign: numbers as
+// ECMAScript formats them, and keys sorted by their UTF-16 code units.
 func (v Value) AppendJCS(dst []byte) []byte {
 	switch v.kind {
 	case Object:

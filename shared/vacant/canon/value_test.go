@@ -72,7 +72,7 @@ func TestKindsAreNamed(t *testing.T) {
 	}
 }
 
-// The numbers are of RFC 8785, appendix B; the keys of its section 3.2.3.
+// The numbers come from RFC 8785, appendix B, and the keys from its section 3.2.3.
 func TestTheFormOfRFC8785(t *testing.T) {
 	for given, want := range map[string]string{
 		"7.0": "7", "-0.0": "0", "0": "0", "-0": "0", "5e-324": "5e-324", "-1.7976931348623157e308": "-1.7976931348623157e+308",

@@ -68,8 +68,7 @@ func TestCanonicalFormsOfTheReference(t *testing.T) {
 				return
 			}
 			if hasDuplicate(t, c.Input.JSON) {
-				// The reference takes the last one; we refuse (PROTOCOL §23
-				// D4).
+				// The reference uses the last duplicate, but canon refuses duplicates (PROTOCOL §23 D4).
 				if !problem.Is(err, problem.Malformed) {
 					t.Fatalf("Parse(%.80s) = %v, want the duplicate key refused", c.Input.JSON, err)
 				}
@@ -96,7 +95,7 @@ func TestCanonicalFormsOfTheReference(t *testing.T) {
 	}
 }
 
-// hasDuplicate looks for duplicate keys of an object with another decoder.
+// hasDuplicate uses another decoder to find duplicate keys.
 func hasDuplicate(t *testing.T, doc string) bool {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(doc))
