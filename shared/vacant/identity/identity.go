@@ -1,9 +1,8 @@
-// Package identity implements vacant ids, which are raw Ed25519 public keys,
-// strict signature verification, the BLAKE2b-256 hash, and the Signer port for
-// private keys (PROTOCOL §1).
+// Package identity implements vacant ids, which are raw Ed25519 public keys, strict verification of
+// signatures, the hash BLAKE2b-256, and [Signer], the port for private keys (PROTOCOL §1).
 //
-// Invariant: keys of small order and non-canonical keys, under which anybody
-// could sign, never verify.
+// Verification always fails under a key of small order or a non-canonical key, because anyone could
+// sign for such a key.
 package identity
 
 import (
@@ -15,86 +14,76 @@ import (
 	"golang.org/x/crypto/blake2b"
 )
 
-// Size is the length in bytes of an id, a hash and a seed.
+// Size is the size of an id, a hash and a seed in bytes.
 const Size = 32
 
-// ID is a vacant's id: its raw 32-byte Ed25519 public key.
+// ID is a vacant's id: its raw 32-byte Ed25519 public key. Its canonical text form has 64 lowercase
+// hex digits. The zero ID is not a valid id.
 type ID [Size]byte
 
-// ParseID parses hex of either case. Like the reference it skips ASCII white
-// space between byte pairs and at both ends (PROTOCOL §1).
+// ParseID parses an id in hex of either case. Like the reference, it skips ASCII white space
+// between pairs of digits and at both ends (PROTOCOL §1).
 func ParseID(s string) (ID, error) {
 	var id ID
 	err := parseHex(id[:], s)
 	return id, err
 }
 
-// String is the canonical form: 64 lowercase hex digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// AppendHex appends the canonical form to dst.
 func (id ID) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, id[:]) }
 
-// shortSize is the number of bytes in Short.
+// shortSize is the number of bytes of an ID that Short shows.
 const shortSize = 6
 
-// Short is the first 12 hex digits, for log lines, error texts and search. It does
-// not identify a vacant: keys with equal short ids can be made.
+// Short returns the first 12 hex digits of id for logs, error messages and search. They do not
+// identify a vacant, because keys with a given short id can be generated.
 func (id ID) Short() string { return hex.EncodeToString(id[:shortSize]) }
 
-// IsShort reports whether s has the form of Short.
 func IsShort(s string) bool {
 	return len(s) == 2*shortSize && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// IsZero reports whether id is all zeros. No vacant has that id.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// MarshalText writes the canonical form.
 func (id ID) MarshalText() ([]byte, error) { return id.AppendHex(nil), nil }
 
-// UnmarshalText is ParseID.
 func (id *ID) UnmarshalText(b []byte) (err error) {
 	*id, err = ParseID(string(b))
 	return err
 }
 
-// Hash is a BLAKE2b-256 digest. The zero Hash means "no previous envelope" in
-// the protocol.
+// Hash is a BLAKE2b-256 digest. Its text form has 64 lowercase hex digits. In the protocol, the
+// zero Hash means that there is no previous envelope.
 type Hash [Size]byte
 
-// Sum hashes b with BLAKE2b, digest length 32 in the parameter block.
+// Sum returns the BLAKE2b hash of b with a digest length of 32, which differs from a truncated
+// BLAKE2b-512.
 func Sum(b []byte) Hash { return blake2b.Sum256(b) }
 
-// ParseHash parses hex as ParseID does.
 func ParseHash(s string) (Hash, error) {
 	var h Hash
 	err := parseHex(h[:], s)
 	return h, err
 }
 
-// String is 64 lowercase hex digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// AppendHex appends the 64 lowercase hex digits to dst.
 func (h Hash) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, h[:]) }
 
-// IsZero reports whether h is all zeros.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// MarshalText writes 64 lowercase hex digits.
 func (h Hash) MarshalText() ([]byte, error) { return h.AppendHex(nil), nil }
 
-// UnmarshalText is ParseHash.
 func (h *Hash) UnmarshalText(b []byte) (err error) {
 	*h, err = ParseHash(string(b))
 	return err
 }
 
-// Signature is a signature whose text is hex, or "" if it is absent.
+// Signature is a signature whose text form is hex. An absent signature is nil, and its text form is
+// empty.
 type Signature []byte
 
-// UnmarshalText parses hex as ParseHex does. Empty text means nil.
 func (s *Signature) UnmarshalText(b []byte) (err error) {
 	if *s = nil; len(b) > 0 {
 		*s, err = ParseHex(string(b))
@@ -102,8 +91,8 @@ func (s *Signature) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ParseHex parses hex as the reference does: either case, with ASCII white
-// space skipped between pairs and at both ends.
+// ParseHex parses hex of either case. Like the reference, it skips ASCII white space between pairs
+// of digits and at both ends.
 func ParseHex(s string) ([]byte, error) {
 	if b, err := hex.DecodeString(s); err == nil {
 		return b, nil
@@ -131,7 +120,7 @@ func ParseHex(s string) ([]byte, error) {
 }
 
 func parseHex(dst []byte, s string) error {
-	// The canonical form, which nearly every message has, needs no allocation.
+	// Nearly all messages use the canonical form, which this path parses without an allocation.
 	if len(s) == 2*len(dst) {
 		if _, err := hex.Decode(dst, []byte(s)); err == nil {
 			return nil

@@ -15,11 +15,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Go's own verifier accepts the identity key, under which R = S·B fits every
-// message.
+// crypto/ed25519 accepts the identity key, under which R = S·B fits every message.
 func TestNoKeyThatSignsForAnybody(t *testing.T) {
 	weak := identity.ID{1}
-	anybody := append([]byte{1}, make([]byte, 63)...) // R is the neutral point, S is 0
+	anybody := append([]byte{1}, make([]byte, 63)...) // R is the neutral point and S is 0
 	if !ed25519.Verify(weak[:], []byte("pay me"), anybody) {
 		t.Fatal("the crafted signature does not even pass crypto/ed25519; this test proves nothing")
 	}
@@ -28,9 +27,9 @@ func TestNoKeyThatSignsForAnybody(t *testing.T) {
 	}
 }
 
-// The holder of a key can choose the neutral point as R and k times the secret
-// scalar as S. Go's own verifier accepts that; the reference does not. This
-// signature was made with seed 00 … 1f.
+// The holder of a key can choose the neutral point as R and k times the secret scalar as S.
+// crypto/ed25519 accepts such a signature, but the reference refuses it. The signature in this test
+// was made with the seed 00 … 1f.
 func TestAnRThatLibsodiumRefuses(t *testing.T) {
 	id, err := identity.ParseID("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")
 	if err != nil {
@@ -48,9 +47,8 @@ func TestAnRThatLibsodiumRefuses(t *testing.T) {
 	}
 }
 
-// With R the base point and S = 1, a signature fits under a key of small order
-// whenever the message's hash makes the key's part vanish. No other check
-// refuses these.
+// If R is the base point and S = 1, a signature fits under a key of small order whenever the hash of
+// the message cancels the key's term. Only the check for small order refuses these signatures.
 func TestNoKeyOfSmallOrderVerifies(t *testing.T) {
 	sig := append(append([]byte{0x58}, bytes.Repeat([]byte{0x66}, 31)...), append([]byte{1}, make([]byte, 31)...)...)
 	fit := 0
@@ -60,8 +58,8 @@ func TestNoKeyOfSmallOrderVerifies(t *testing.T) {
 		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // order 2
 		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", // order 8
 		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", // order 8
-		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p, which is 0
-		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p + 1, which is 1
+		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p, which equals 0
+		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p + 1, which equals 1
 	} {
 		id, err := identity.ParseID(y)
 		if err != nil {

@@ -11,17 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// SignatureSize is the length in bytes of a signature.
+// SignatureSize is the size of a signature in bytes.
 const SignatureSize = ed25519.SignatureSize
 
-// Signer signs for one vacant. All private keys of the project are behind it:
-// in memory, encrypted in a store, or in a key service. It is safe for
-// concurrent use. Sign returns a detached pure Ed25519 signature of 64 bytes
-// over msg; an error means that nothing was signed.
+// Signer signs for one vacant. All private keys of the project are used through a Signer, whether
+// they are in memory, encrypted in a store or in a key service. A Signer is safe for concurrent
+// use. Sign returns a pure Ed25519 signature of 64 bytes over msg. If it returns an error, msg was
+// not signed.
 //
-// Callers sign only bytes that they built themselves (envelopes, cards,
-// entries), never bytes chosen by somebody else: the forms have no domain tags
-// (PROTOCOL §23 D8).
+// A caller must sign only bytes that it built itself (envelopes, cards, entries) and never bytes
+// that another party chose, because these forms have no domain tags (PROTOCOL §23 D8).
 type Signer interface {
 	ID() ID
 	Sign(ctx context.Context, msg []byte) ([]byte, error)
@@ -33,8 +32,7 @@ type Key struct {
 	priv ed25519.PrivateKey
 }
 
-// NewKey creates a key from 32 bytes of rand (crypto/rand.Reader outside
-// tests).
+// NewKey creates a key from 32 bytes of rand, which must be crypto/rand.Reader outside tests.
 func NewKey(rand io.Reader) (*Key, error) {
 	seed := make([]byte, Size)
 	if _, err := io.ReadFull(rand, seed); err != nil {
@@ -43,7 +41,7 @@ func NewKey(rand io.Reader) (*Key, error) {
 	return KeyFromSeed(seed)
 }
 
-// KeyFromSeed creates the key of a 32-byte RFC 8032 seed. It copies the seed.
+// KeyFromSeed creates a key from a 32-byte seed (RFC 8032), which it copies.
 func KeyFromSeed(seed []byte) (*Key, error) {
 	if len(seed) != Size {
 		return nil, &problem.Error{Kind: problem.Malformed, Detail: "a seed has 32 bytes"}
@@ -53,41 +51,37 @@ func KeyFromSeed(seed []byte) (*Key, error) {
 	return k, nil
 }
 
-// ID is the key's public half.
 func (k *Key) ID() ID { return k.id }
 
-// Sign signs msg.
 func (k *Key) Sign(_ context.Context, msg []byte) ([]byte, error) {
 	return ed25519.Sign(k.priv, msg), nil
 }
 
-// Seed returns a copy of the 32-byte seed, for sealing and export.
 func (k *Key) Seed() []byte { return bytes.Clone(k.priv.Seed()) }
 
-// Wipe overwrites the key in memory. Later signatures of the key do not verify.
+// Wipe overwrites the private key in memory. Signatures that the key makes afterwards do not
+// verify.
 func (k *Key) Wipe() { clear(k.priv) }
 
-// String shows the id only.
 func (k *Key) String() string { return "key of " + k.id.Short() }
 
-// Format writes String for every verb, %d and %#v included, so that logging a
-// key shows no secret.
+// Format writes String for each verb, including %d and %#v, so that a logged key does not reveal
+// its secret.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
-// Verify reports whether sig is id's signature of msg, by libsodium's rules: 64
-// bytes, S below the group order, a canonical key, and neither the key nor the
-// point R of small order. Without these checks, crypto/ed25519 would accept the
-// identity key, under which a fixed signature fits every message (PROTOCOL §1),
-// and values of R that the reference refuses.
+// Verify reports whether sig is id's signature of msg by the rules of libsodium: 64 bytes, S below
+// the group order, a canonical key, and neither the key nor the point R of small order.
+// crypto/ed25519 does not check all of this: it accepts the identity key, under which one fixed
+// signature fits every message (PROTOCOL §1), and values of R that the reference refuses.
 func Verify(id ID, msg, sig []byte) bool {
 	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).smallOrder() && ed25519.Verify(id[:], msg, sig)
 }
 
-// Check returns nil if id can be a vacant's id: a canonical encoding of a point
-// that is not of small order.
+// Check returns an error unless id can be a vacant's id: the canonical encoding of a point that is
+// not of small order.
 func (id ID) Check() error {
 	y := id
-	y[31] &= 0x7f // clear the sign of x
+	y[31] &= 0x7f // clears the sign bit of x
 	// y must be below p = 2^255 - 19: ed ff … ff 7f.
 	if y[31] == 0x7f && y[0] >= 0xed {
 		high := true
@@ -104,15 +98,13 @@ func (id ID) Check() error {
 	return nil
 }
 
-// smallOrder reports whether id is the encoding of a point whose order divides
-// 8.
 func (id ID) smallOrder() bool {
 	id[31] &= 0x7f
 	return slices.Contains(smallOrders[:], id)
 }
 
-// smallOrders lists the y coordinates of the eight points whose order divides
-// 8, sign bit cleared: y = 0, 1, p-1 and the two of order 8.
+// smallOrders lists the y coordinates of the eight points whose order divides 8, without the sign
+// bit: y = 0, 1, p-1 and two coordinates of points of order 8.
 var smallOrders = [...]ID{
 	{},
 	{0x01},
@@ -124,7 +116,7 @@ var smallOrders = [...]ID{
 		0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a},
 }
 
-// DIDKey is the id as a did:key: z, then base58btc of 0xed 0x01 and the key.
+// DIDKey returns id as a did:key: the letter z and the base58btc form of 0xed 0x01 and the key.
 func (id ID) DIDKey() string {
 	return "did:key:z" + base58(append([]byte{0xed, 0x01}, id[:]...))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// idCase is a case of testdata/identity.json.
+// idCase is a test case of testdata/identity.json.
 type idCase struct {
 	Name  string
 	Input struct {
@@ -31,7 +31,7 @@ type idCase struct {
 	}
 }
 
-// signatureCase is a case of testdata/ed25519.json.
+// signatureCase is a test case of testdata/ed25519.json.
 type signatureCase struct {
 	Name  string
 	Input struct {
@@ -41,7 +41,7 @@ type signatureCase struct {
 	Expect struct{ Valid bool }
 }
 
-// hashCase is a case of testdata/blake2b.json.
+// hashCase is a test case of testdata/blake2b.json.
 type hashCase struct {
 	Name   string
 	Input  struct{ Message string }
