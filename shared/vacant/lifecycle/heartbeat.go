@@ -7,15 +7,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Kinds of log entries for heartbeats. A sunk vacant's heartbeat has its own
-// kind: it proves that the key is kept, not that the vacant is in service.
+// Logbook entries of heartbeats have these kinds. The heartbeat of a sunk vacant has its own kind,
+// because it proves that the key is kept and not that the vacant is in service.
 const (
 	HeartbeatKind     = "HEARTBEAT"
 	HeartbeatKindSunk = "HEARTBEAT_SUNK"
 )
 
-// HeartbeatPeriod is the time between two heartbeats in s (PROTOCOL §21). Archived
-// vacants have none.
 func (s State) HeartbeatPeriod() (time.Duration, error) {
 	switch s {
 	case Local, Active:
@@ -30,7 +28,6 @@ func (s State) HeartbeatPeriod() (time.Duration, error) {
 	return 0, unknown(s)
 }
 
-// HeartbeatKind is the kind of the log entry of a heartbeat in s.
 func (s State) HeartbeatKind() string {
 	if s == Sunk {
 		return HeartbeatKindSunk
@@ -38,8 +35,6 @@ func (s State) HeartbeatKind() string {
 	return HeartbeatKind
 }
 
-// HeartbeatPayload is the canonical JSON of a heartbeat's payload in s. Only
-// Hibernating uses lastActive.
 func (s State) HeartbeatPayload(lastActive time.Time) ([]byte, error) {
 	switch s {
 	case Local, Active:

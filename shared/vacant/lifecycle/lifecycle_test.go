@@ -118,7 +118,7 @@ func TestPredicatesHeartbeatAndVisibilityAreAsTheReferenceHasThem(t *testing.T) 
 	}
 }
 
-// refused renders err as the vectors do.
+// refused returns the form of err in the vectors.
 func refused(t *testing.T, err error) json.RawMessage {
 	t.Helper()
 	if err == nil {
@@ -175,7 +175,7 @@ func TestAWordThatIsNoStateIsRefusedEverywhere(t *testing.T) {
 	}
 }
 
-// events lists every event, in the order of PROTOCOL §18.
+// events returns all events in the order of their constants.
 func events() []Event {
 	return []Event{Tick, Heartbeat, CallReceived, ReviewReceived, ReviveRequested, ArchiveRequested, SpawnRequested}
 }
