@@ -1,9 +1,8 @@
-// Package claim is the signed statement of a vacant that an account of a host pays for
-// its calls.
+// Package claim implements a vacant's signed statement that an account of a host pays for the
+// vacant's calls.
 //
-// The invariant: the signed bytes begin with a tag of their own and name the host, the
-// account, the day's cap and the time, so that a claim counts at one host, for one
-// account, and for a few minutes.
+// The signed bytes begin with a domain tag and contain the host, the account, the daily cap and the
+// time. So a claim is valid at one host, for one account and for a few minutes.
 package claim
 
 import (
@@ -18,25 +17,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Skew is the largest difference between a claim's time and the host's clock.
+// Skew limits the difference between a claim's time and the host's clock.
 const Skew = 300 * time.Second
 
-// domain separates these signed bytes from all others of a vacant.
+// domain separates the signed bytes of claims from all other bytes that a vacant signs.
 const domain = "vacancy:claim:v1"
 
-// Claim is a vacant's signed statement. Account is the id of the account that pays for
-// its calls, in hex; "" ends the vacant's link, even if another account pays now. Cap is
-// in micro-dollars a UTC day; 0 means no cap.
+// Claim is a vacant's signed statement that an account pays for its calls.
 type Claim struct {
 	Vacant    identity.ID
 	Host      identity.ID
-	Account   string
-	Cap       int64
+	Account   string    // id in hex, or "" to end the vacant's link to whichever account pays now
+	Cap       int64     // micro-dollars per UTC day, or 0 for no cap
 	Time      time.Time // whole microseconds
 	Signature []byte
 }
 
-// Sign signs c at a time.
 func (c *Claim) Sign(ctx context.Context, s identity.Signer, now time.Time) error {
 	c.Vacant, c.Time = s.ID(), now.UTC().Truncate(time.Microsecond)
 	signature, err := s.Sign(ctx, c.signed())
@@ -44,7 +40,6 @@ func (c *Claim) Sign(ctx context.Context, s identity.Signer, now time.Time) erro
 	return err
 }
 
-// Verify returns nil if c was signed by its vacant for a host within Skew of now.
 func (c *Claim) Verify(host identity.ID, now time.Time) error {
 	if off := c.Time.Sub(now); off > Skew || off < -Skew {
 		return problem.New(problem.Clock, "claim: expected a time within %d s of the host's, which is %s, got %s", int(Skew.Seconds()), canon.FormatTime(now), canon.FormatTime(c.Time))
@@ -62,7 +57,6 @@ func (c *Claim) signed() []byte {
 	return []byte(strings.Join([]string{domain, c.Host.String(), c.Vacant.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10)}, "\x1f"))
 }
 
-// String is the one text form: fields and signature, separated by dots.
 func (c *Claim) String() string {
 	return strings.Join([]string{
 		c.Vacant.String(), c.Host.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10),
@@ -70,7 +64,7 @@ func (c *Claim) String() string {
 	}, ".")
 }
 
-// Parse parses the text form without verifying it.
+// Parse parses the text form of a claim, which String returns. It does not verify the claim.
 func Parse(text string) (c Claim, err error) {
 	wrong := problem.Invalid("claim", "VACANT.HOST.ACCOUNT.CAP.TIME.SIGNATURE, as vacancy account claim prints it", "another text")
 	parts := strings.Split(text, ".")
@@ -100,7 +94,7 @@ func Parse(text string) (c Claim, err error) {
 	if c.Signature, err = base64.RawURLEncoding.Strict().DecodeString(parts[5]); err != nil || len(c.Signature) != identity.SignatureSize {
 		return c, wrong
 	}
-	if c.String() != text { // refuses upper case, signs and leading zeros
+	if c.String() != text { // refuses upper-case digits, plus signs and leading zeros
 		return c, wrong
 	}
 	return c, nil
