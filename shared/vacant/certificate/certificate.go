@@ -1,10 +1,9 @@
-// Package certificate implements a host's signed statement that another key signs its
-// receipts and bookings. Handlers that the public reaches hold that key, and never the
-// host's identity.
+// Package certificate implements a host's signed statement that lets another key sign receipts and
+// bookings for the host. So handlers that serve the public hold only that key and never the host's
+// identity.
 //
-// The invariants: the certified key counts for receipts and bookings only, and only within
-// the certificate's time. All other statements of a host, such as checkpoints, verify only
-// by the host's id.
+// A certified key is accepted only for receipts and bookings, and only while its certificate is
+// valid. All other statements of a host, such as checkpoints, verify only under the host's id.
 package certificate
 
 import (
@@ -17,27 +16,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domain separates these signed bytes from all others of a host. It says what the key may
-// sign.
+// domain separates the signed bytes of certificates from all other bytes that a host signs. It also
+// fixes what the certified key may sign.
 const domain = "vacancy:hostkey:v1\x1f"
 
-// Certificate names the key that signs for a host from From on and before Until. Both are in
-// wire form.
+// Certificate names the key that signs for a host at or after From and before Until. Both times are
+// in wire form.
 type Certificate struct {
 	Host      identity.ID `json:"host_id" canon:"required"`
 	Key       identity.ID `json:"key_id" canon:"required"`
 	From      string      `json:"from" canon:"required"`
 	Until     string      `json:"until" canon:"required"`
-	Signature string      `json:"signature" canon:"required"` // of the host, hex
+	Signature string      `json:"signature" canon:"required"` // host's signature in hex
 }
 
-// Signer is a certified key.
+// Signer is a certified key together with its certificate.
 type Signer struct {
 	identity.Signer
 	Certificate Certificate
 }
 
-// New returns host's certificate for key.
 func New(ctx context.Context, host identity.Signer, key identity.ID, from, until time.Time) (Certificate, error) {
 	c := Certificate{Host: host.ID(), Key: key, From: canon.FormatTime(from), Until: canon.FormatTime(until)}
 	signature, err := host.Sign(ctx, c.signed())
@@ -45,7 +43,6 @@ func New(ctx context.Context, host identity.Signer, key identity.ID, from, until
 	return c, err
 }
 
-// Times returns the first time of the certificate's and the first after them.
 func (c *Certificate) Times() (from, until time.Time, err error) {
 	if from, err = canon.ParseTime(c.From); err != nil {
 		return from, until, problem.Within(problem.Malformed, "from", err)
@@ -56,14 +53,12 @@ func (c *Certificate) Times() (from, until time.Time, err error) {
 	return from, until, nil
 }
 
-// Covers reports whether a time is one of the certificate's.
 func (c *Certificate) Covers(at time.Time) bool {
 	from, until, err := c.Times()
 	return err == nil && !at.Before(from) && at.Before(until)
 }
 
-// Verify returns nil if host certified the key for a time; otherwise an error of kind
-// BadSignature.
+// Verify returns an error of kind BadSignature unless host certified the key for the time at.
 func (c *Certificate) Verify(host identity.ID, at time.Time) error {
 	signature, err := hex.DecodeString(c.Signature)
 	switch {

@@ -40,12 +40,12 @@ func certify(t testing.TB, host *identity.Key) certificate.Certificate {
 
 func TestACertificateCountsForItsHostAndTime(t *testing.T) {
 	host, other := key(t, 1), key(t, 3).ID()
-	smallOrder := append([]byte{1}, make([]byte, 63)...) // R is the neutral point, S is 0
+	smallOrder := append([]byte{1}, make([]byte, 63)...) // R is the neutral point and S is 0
 	for _, tt := range []struct {
 		name   string
 		change func(*certificate.Certificate)
 		at     time.Time
-		want   string // of the error; "" if it verifies
+		want   string // part of the error, or "" if the certificate verifies
 	}{
 		{"at its beginning", nil, from, ""},
 		{"in its last microsecond", nil, until.Add(-time.Microsecond), ""},
@@ -71,7 +71,7 @@ func TestACertificateCountsForItsHostAndTime(t *testing.T) {
 	}
 }
 
-// A host of small order would let anybody certify a key.
+// If the host's key were of small order, anyone could certify a key.
 func TestNobodyCertifiesForAKeyOfSmallOrder(t *testing.T) {
 	c := certify(t, key(t, 1))
 	c.Host = identity.ID{1}
@@ -81,7 +81,7 @@ func TestNobodyCertifiesForAKeyOfSmallOrder(t *testing.T) {
 	}
 }
 
-// Times that cannot be read cover nothing, although the host signed them.
+// A certificate whose times cannot be parsed covers no time, although the host signed it.
 func TestACertificateWithoutTimesCoversNothing(t *testing.T) {
 	c := certify(t, key(t, 1))
 	for _, times := range [][2]string{{"soon", c.Until}, {c.From, ""}} {
@@ -93,7 +93,7 @@ func TestACertificateWithoutTimesCoversNothing(t *testing.T) {
 	}
 }
 
-// The signed bytes are the protocol's: PROTOCOL §19.8.
+// PROTOCOL §19.8 defines the signed bytes.
 func TestTheSignedBytesOfACertificate(t *testing.T) {
 	host := key(t, 1)
 	c := certify(t, host)
