@@ -1,10 +1,10 @@
-// Package readproof authenticates readers: a header in which a vacant signs one
-// request, so that what is for it or its parent is shown to nobody else. The
-// reference uses a query parameter instead, which anybody can forge.
+// Package readproof authenticates readers. A vacant signs a request in a header, so that a host can
+// show data that only the vacant or its parent may read. The reference uses a query parameter
+// instead, which anyone can forge.
 //
-// Invariants: a proof is valid for one method, one target with its query, one
-// authority (host and port, so that a host cannot pass on a proof made for it)
-// and a few minutes; a header has exactly one form.
+// A proof is valid for one method, one target with its query, one authority and a few minutes. The
+// authority, host and port, prevents a host from replaying a proof at another host. A header has
+// exactly one form.
 package readproof
 
 import (
@@ -18,35 +18,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Header is the name of the header: <id hex>;t=<unix seconds>;sig=<hex>.
+// Header is the name of the header. Its value has the form <id hex>;t=<unix seconds>;sig=<hex>.
 const Header = "Vacancy-Caller"
 
-// Skew is the largest difference between a proof's time and the host's clock.
-// Within it, an observed proof can be replayed for the same page.
+// Skew limits the difference between a proof's time and the host's clock. Within it, an observer
+// can replay a proof for the same request.
 const Skew = 300 * time.Second
 
-// domain separates these signed bytes from all others of a vacant.
+// domain separates the signed bytes of read proofs from all other bytes that a vacant signs.
 const domain = "vacancy:read:v1"
 
-// bodyDomain is the domain of requests with a body, whose hash follows the time.
+// bodyDomain is the domain of requests with a body. Their signed bytes end with the hash of the
+// body.
 const bodyDomain = "vacancy:request:v1"
 
-// Request is the request that a proof is for.
+// Request is the part of a request that a proof covers.
 type Request struct {
-	Authority string // host[:port] of the requested URL, in any case
+	Authority string // host[:port] of the requested URL, in upper or lower case
 	Method    string
-	Target    string // path and query as sent
-	Body      []byte // nil or empty: none
+	Target    string // path and query, as they were sent
+	Body      []byte // may be nil
 }
 
-// Proof is a parsed header.
+// Proof is a parsed value of Header.
 type Proof struct {
 	ID        identity.ID
 	Time      time.Time // whole seconds
 	Signature []byte
 }
 
-// Sign returns the header's value.
 func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (string, error) {
 	if !r.plain() {
 		return "", problem.Invalid("request", "a method and an address without control characters", "another")
@@ -60,12 +60,11 @@ func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (str
 	return p.String(), nil
 }
 
-// String returns the header's value.
 func (p Proof) String() string {
 	return p.ID.String() + ";t=" + strconv.FormatInt(p.Time.Unix(), 10) + ";sig=" + hex.EncodeToString(p.Signature)
 }
 
-// Parse parses a header's value without verifying it.
+// Parse parses a header's value. It does not verify the proof.
 func Parse(value string) (Proof, error) {
 	wrong := &problem.Error{Kind: problem.Malformed, Field: Header, Want: "<id hex>;t=<unix seconds>;sig=<128 hex digits>"}
 	const room = 2*identity.Size + len(";t=") + 20 + len(";sig=") + 2*identity.SignatureSize
@@ -89,14 +88,13 @@ func Parse(value string) (Proof, error) {
 		return Proof{}, wrong
 	}
 	p := Proof{ID: id, Time: time.Unix(at, 0).UTC(), Signature: sig}
-	if p.String() != value { // refuses upper case, a sign, leading zeros and white space
+	if p.String() != value { // refuses upper-case digits, a plus sign, leading zeros and white space
 		return Proof{}, wrong
 	}
 	return p, nil
 }
 
-// Verify returns nil if p was made for r within Skew of now, or a problem of
-// kind Clock or BadSignature.
+// Verify returns an error of kind Clock or BadSignature unless p was made for r within Skew of now.
 func (p Proof) Verify(r Request, now time.Time) error {
 	if off := p.Time.Sub(now); off > Skew || off < -Skew {
 		return problem.New(problem.Clock, "%s: expected a time within %d s of the host's, which is %d, got %d",
@@ -108,8 +106,8 @@ func (p Proof) Verify(r Request, now time.Time) error {
 	return nil
 }
 
-// plain reports whether no part contains the separator.
 func (r Request) plain() bool {
+	// The signed parts are separated by a control character, 0x1f.
 	control := func(c rune) bool { return c < 0x20 || c == 0x7f }
 	return !strings.ContainsFunc(r.Authority, control) && !strings.ContainsFunc(r.Method, control) && !strings.ContainsFunc(r.Target, control)
 }

@@ -78,7 +78,7 @@ func TestAProofUnderAnotherKeyDoesNotVerify(t *testing.T) {
 	if err := p.Verify(req, now); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Verify(another's) = %v, want bad_signature", err)
 	}
-	p.ID = identity.ID{1} // the identity key, under which one signature fits everything
+	p.ID = identity.ID{1} // the identity key, under which one signature fits every message
 	if err := p.Verify(req, now); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Verify(a weak key) = %v, want bad_signature", err)
 	}
@@ -113,7 +113,7 @@ func TestAmbiguousRequestIsNotSigned(t *testing.T) {
 	}
 }
 
-// Each proof has exactly one form, and verifies only for what was signed.
+// Each proof must have exactly one form.
 func FuzzParse(f *testing.F) {
 	f.Add(sign(f, req))
 	f.Add("")
