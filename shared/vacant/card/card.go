@@ -1,9 +1,9 @@
-// Package card implements the capability card (halo): a vacant's signed
-// description of itself (PROTOCOL §10).
+// Package card implements the capability card (halo), a vacant's signed description of itself
+// (PROTOCOL §10).
 //
-// Invariants: the signed bytes are rebuilt from the fields, never taken from a
-// blob; Parse accepts everything that Sign signs; a card of an unknown version
-// is refused before its other fields are read.
+// The signed bytes are always built from the fields and never copied from a serialised card. Parse
+// accepts all cards that Sign signs. It refuses a card of an unknown version before it reads other
+// fields.
 package card
 
 import (
@@ -19,39 +19,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Version is the halo version, the only one written and read. The reference's
-// registry treats the number as a revision that must not fall, while its parser
-// accepts only 1 (PROTOCOL §23 C6), so it stays 1.
+// Version is the halo version, the only one that is written and read. The reference's registry
+// treats the number as a revision that must not decrease, while its parser accepts only 1 (PROTOCOL
+// §23 C6). So the version stays 1.
 const Version = 1
 
-// MaxBlob is the largest serialised card in bytes.
+// MaxBlob is the maximum size of a serialised card in bytes.
 const MaxBlob = 32 << 10
 
-// ErrUnsupportedVersion is wrapped in the error for a card whose halo version
-// is not Version.
+// ErrUnsupportedVersion is wrapped by the error about a card whose halo version is not Version.
 var ErrUnsupportedVersion = errors.New("unsupported halo version")
 
-// Card is a vacant's description of itself.
+// Card is a vacant's description of itself. Parse does not verify its Signature, which may have any
+// length.
 type Card struct {
 	VacantID          identity.ID
 	CapabilityText    string
-	AllowedSubstrates []string    // in order of preference; none is blank
-	Policy            canon.Value // an object; the zero Value is the empty object
+	AllowedSubstrates []string    // in order of preference, without blank names
+	Policy            canon.Value // object, or the zero Value for an empty object
 	HaloVersion       int64
-	Endpoint          string // full URL of message/send; "" is null on the wire
-	Signature         []byte // 64 bytes when well formed; any length parses, and does not verify
+	Endpoint          string // full URL of message/send, or "" for null on the wire
+	Signature         []byte
 }
 
-// New returns an unsigned card of the current version.
 func New(id identity.ID, capability string, substrates []string, endpoint string) (Card, error) {
 	c := Card{VacantID: id, CapabilityText: capability, AllowedSubstrates: substrates, HaloVersion: Version, Endpoint: endpoint}
 	return c, c.Check()
 }
 
-// Check returns nil if c may be signed, or an error that names the wrong field.
-// It is stricter than Parse, because old cards still verify: 0x1f separates the
-// signed fields, so a card with a 0x1f in a field would have two readings under
-// one signature (PROTOCOL §23 D2).
+// Check returns an error that names the wrong field unless c may be signed. It is stricter than
+// Parse, because old cards must still verify. In particular, it refuses 0x1f, which separates the
+// signed fields: a field with 0x1f would have two readings under one signature (PROTOCOL §23 D2).
 func (c *Card) Check() error {
 	if c.HaloVersion != Version {
 		return unsupported(strconv.FormatInt(c.HaloVersion, 10))
@@ -74,7 +72,7 @@ func (c *Card) Check() error {
 	return canon.CheckText("endpoint", c.Endpoint)
 }
 
-// AppendSigning appends the signed bytes: id, text, substrates, version and
+// AppendSigning appends the signed bytes: id, capability text, substrate specification, version and
 // endpoint, joined by 0x1f.
 func (c *Card) AppendSigning(dst []byte) []byte {
 	const separator = 0x1f
@@ -102,12 +100,11 @@ func (c *Card) appendSpec(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Hash is the card hash of registries and logbooks: the hash of the signed
-// bytes, without the signature.
+// Hash returns the card hash of registries and logbooks. It does not cover the signature.
 func (c *Card) Hash() identity.Hash { return identity.Sum(c.AppendSigning(nil)) }
 
-// Sign sets c.Signature with s, whose id must be c.VacantID. It refuses cards
-// that Check refuses or that Parse would not accept.
+// Sign sets c.Signature with s, whose id must be c.VacantID. It refuses cards that Check or Parse
+// refuses.
 func (c *Card) Sign(ctx context.Context, s identity.Signer) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -130,16 +127,14 @@ func (c *Card) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify reports whether c is signed by its vacant's key.
 func (c *Card) Verify() bool {
 	return identity.Verify(c.VacantID, c.AppendSigning(nil), c.Signature)
 }
 
-// Blob is the serialised card: its canonical JSON.
 func (c *Card) Blob() []byte { return c.AppendBlob(nil) }
 
-// AppendBlob appends the serialised card. An empty endpoint is written as null;
-// both have the same signed bytes (PROTOCOL §23 D3).
+// AppendBlob appends the serialised card, which is canonical JSON. An empty endpoint becomes null,
+// which has the same signed bytes (PROTOCOL §23 D3).
 func (c *Card) AppendBlob(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"capability_text":`...), c.CapabilityText)
 	dst = append(dst, `,"endpoint":`...)

@@ -72,7 +72,8 @@ func object(t testing.TB, text string) canon.Value {
 	return v
 }
 
-// same compares cards by content, not by the representation of a canon.Value.
+// same compares cards by the canonical JSON of their policies, not by the representation of a
+// canon.Value.
 var same = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmp.Transformer("CJ", func(v canon.Value) string {
@@ -95,11 +96,10 @@ func TestCardsSignHashAndSerialiseAsTheReferencesDo(t *testing.T) {
 				card.Endpoint = *c.Input.Endpoint
 			}
 			signing := card.AppendSigning(nil)
-			// The vectors' texts contain control characters, which Sign
-			// refuses.
+			// The vectors contain control characters, which Sign refuses.
 			card.Signature, _ = key.Sign(t.Context(), signing)
 			want, got := c.Expect, c.Expect
-			if card.Endpoint == "" { // ours is always null (PROTOCOL §23 D3)
+			if card.Endpoint == "" { // Blob writes null (PROTOCOL §23 D3)
 				want.Blob = strings.Replace(want.Blob, `"endpoint":""`, `"endpoint":null`, 1)
 			}
 			got.Payload, got.Hash = hex.EncodeToString(signing), card.Hash().String()
@@ -149,8 +149,8 @@ func (c parseVector) blob(t testing.TB) []byte {
 	return b
 }
 
-// The parts of the reference's texts that clients may parse: Python's own words
-// after a prefix are none, except a quoted key.
+// Clients may parse these parts of the reference's messages. After a prefix, only a quoted key is
+// such a part, because other text comes from Python itself.
 var (
 	prefixes  = []string{"capability card not valid JSON: ", "invalid capability card: "}
 	quotedKey = regexp.MustCompile(`^'\w+'$`)
@@ -179,7 +179,7 @@ func TestBlobsParseOrAreRefusedAsTheReferenceDoesOrStricter(t *testing.T) {
 				t.Fatalf("Parse() = %+v, %v, want an error of kind malformed", card, err)
 			}
 			if c.Expect.Strict != "" {
-				return // any refusal
+				return // any error will do
 			}
 			if got := errors.Is(err, ErrUnsupportedVersion); got != (c.Expect.Error == "UnsupportedHaloVersionError") {
 				t.Errorf("unsupported version = %t, want %s", got, c.Expect.Error)
@@ -192,7 +192,7 @@ func TestBlobsParseOrAreRefusedAsTheReferenceDoesOrStricter(t *testing.T) {
 	}
 }
 
-// Seeds and cards of PROTOCOL §24.
+// The seeds and cards of PROTOCOL §24.
 const (
 	seedA = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	seedB = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
@@ -296,7 +296,7 @@ func TestOnlyItsOwnKeySignsACard(t *testing.T) {
 	}
 }
 
-// broken is a signer that cannot sign.
+// broken is a signer whose Sign fails.
 type broken struct{ identity.Signer }
 
 func (broken) Sign(context.Context, []byte) ([]byte, error) {
@@ -403,8 +403,7 @@ func TestARefusedVersionIsQuotedAsPythonDoes(t *testing.T) {
 	}
 }
 
-// A parsed card serialises to bytes that parse to the same card, and signs to
-// the same bytes.
+// A parsed card must serialise to bytes that parse to the same card with the same signed bytes.
 func FuzzParse(f *testing.F) {
 	for _, c := range load[cardVector](f, "card.json", 40) {
 		f.Add([]byte(c.Expect.Blob))

@@ -2,7 +2,6 @@ package card
 
 import "unicode/utf8"
 
-// clip limits the length of a foreign value in an error text.
 func clip(s string) string {
 	const most = 80
 	if utf8.RuneCountInString(s) <= most {

@@ -8,10 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Parse parses a serialised card without verifying its signature. Errors have
-// kind Malformed, or TooLarge above MaxBlob; their texts begin as the
-// reference's do. Unknown keys are ignored and dropped. Parse refuses types
-// that the reference converts (PROTOCOL §10).
+// Parse parses a serialised card without verifying its signature, and ignores unknown keys. Its
+// errors have kind Malformed, or TooLarge above MaxBlob, and their messages begin as in the
+// reference. Parse refuses values of types that the reference converts (PROTOCOL §10).
 func Parse(blob []byte) (Card, error) {
 	if len(blob) > MaxBlob {
 		return Card{}, &problem.Error{Kind: problem.TooLarge, Field: "capability card",
@@ -27,10 +26,11 @@ func Parse(blob []byte) (Card, error) {
 		return Card{}, problem.New(problem.Malformed, "capability card must be a JSON object")
 	}
 	c := Card{HaloVersion: Version}
+	// The version comes first, because the fields of a later version are unknown.
 	if err := checkVersion(v); err != nil {
 		return Card{}, err
 	}
-	// In the reference's order: of two wrong fields it names the first.
+	// The fields are read in the reference's order, so that an error names the same field.
 	for _, read := range []func(*Card, canon.Value) error{readID, readText, readSpec, readEndpoint, readSignature} {
 		if err := read(&c, v); err != nil {
 			return Card{}, problem.New(problem.Malformed, "invalid capability card: %s", problem.Of(err).Text())
@@ -39,12 +39,10 @@ func Parse(blob []byte) (Card, error) {
 	return c, nil
 }
 
-// checkVersion runs before any other field is read, because the fields of a
-// later version are unknown.
 func checkVersion(v canon.Value) error {
 	version, ok := v.Get("halo_version")
 	if !ok {
-		return nil // Parse has set version 1, which a card without the member has
+		return nil // a card without the member has version 1, which Parse has set
 	}
 	if version.Kind() != canon.Int {
 		return problem.New(problem.Malformed, "capability card halo_version must be int; got %s", clip(canon.Python(version)))
@@ -75,8 +73,6 @@ func readText(c *Card, v canon.Value) (err error) {
 	return err
 }
 
-// readSpec reads the allowed substrates and the policy. A missing or null spec has
-// neither.
 func readSpec(c *Card, v canon.Value) error {
 	spec, ok := v.Get("substrate_spec")
 	if !ok || spec.Kind() == canon.Null {
@@ -105,7 +101,7 @@ func readSpec(c *Card, v canon.Value) error {
 			return mismatch("substrate_spec.policy", canon.Object, policy)
 		}
 		if len(policy.Members()) > 0 {
-			c.Policy = policy // the empty object becomes the zero Value, so that a card has one form
+			c.Policy = policy // an empty object stays the zero Value, so that a card has one form
 		}
 	}
 	return nil
@@ -137,8 +133,8 @@ func readSignature(c *Card, v canon.Value) error {
 	return nil
 }
 
-// stringAt returns the string at key. The error for a missing key quotes it in
-// single quotes, as the reference does.
+// stringAt returns the string at key. The error for a missing key is the key in single quotes, as
+// in the reference.
 func stringAt(v canon.Value, key string) (string, error) {
 	s, ok := v.Get(key)
 	if !ok {
