@@ -1,9 +1,8 @@
-// Package listing implements a vacant's signed search data besides its card:
-// tags, skills, a summary, model family, owner, price, and what it is as a venue.
+// Package listing implements a vacant's signed search data that is not in its card: tags, skills, a
+// summary, model family, owner, price, and the venue that takes bookings.
 //
-// Invariants: the signed bytes are rebuilt from the fields and begin with a tag
-// of their own, so that no other signed bytes of a vacant read as a listing;
-// Parse accepts everything that Sign signs.
+// The signed bytes are built from the fields and begin with a domain tag, so that other signed
+// bytes of a vacant cannot be read as a listing. Parse accepts all listings that Sign signs.
 package listing
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The limits, in bytes, or in elements for lists.
+// The limits of a listing. Strings are limited in bytes, and lists in elements.
 const (
 	MaxTags    = 16
 	MaxTag     = 64
@@ -26,42 +25,38 @@ const (
 	MaxSummary = 1 << 10
 	MaxFamily  = 64
 	MaxOwner   = 128
-	// MaxPrice is the highest price in micro-dollars: a million dollars a call,
-	// exact in a float64.
+	// MaxPrice limits the price to a million dollars per call, in micro-dollars. A float64 represents
+	// all prices up to it exactly.
 	MaxPrice = 1_000_000_000_000
-	// MaxVersion is the highest version: integers up to it are exact in a
-	// float64.
+	// MaxVersion limits the version to the integers that a float64 represents exactly.
 	MaxVersion = 1<<53 - 1
-	// MaxBlob is the largest serialised listing in bytes: all limits above
-	// reached and every byte escaped.
+	// MaxBlob limits a serialised listing in bytes. A listing that reaches all limits above fits even
+	// if each of its bytes is escaped.
 	MaxBlob = 24 << 10
 )
 
-// The first part of the signed bytes: v1 without a venue, v2 with one.
+// The signed bytes begin with domainVenue if the listing has a venue, otherwise with domain.
 const (
 	domain      = "vacancy:listing:v1\x1f"
 	domainVenue = "vacancy:listing:v2\x1f"
 )
 
-// Listing is a vacant's search data.
+// Listing is a vacant's search data. JSON with the Venue and the Signature is a [Shape].
 type Listing struct {
 	VacantID  identity.ID `json:"vacant_id" canon:"required"`
-	Version   int64       `json:"version" canon:"required"` // from 1; a registry accepts only increasing versions
+	Version   int64       `json:"version" canon:"required"` // at least 1; a registry accepts only increasing versions
 	Tags      []string    `json:"tags"`
 	Skills    []string    `json:"skills"`
 	Summary   string      `json:"summary"`
-	Family    string      `json:"family"` // of its model, in the vacant's own words
+	Family    string      `json:"family"` // model family, in the vacant's own words
 	Owner     string      `json:"owner"`
-	Price     int64       `json:"price"` // micro-dollars (millionths of a US dollar) a call
-	Venue     *Venue      `json:"-"`     // nil means DefaultVenue
+	Price     int64       `json:"price"` // micro-dollars (millionths of a US dollar) per call
+	Venue     *Venue      `json:"-"`     // DefaultVenue if nil
 	Signature []byte      `json:"-"`     // empty if the operator has set the listing
 }
 
-// New returns an unsigned listing.
 func New(id identity.ID, version int64) Listing { return Listing{VacantID: id, Version: version} }
 
-// Check returns nil if l is within the limits, or an error that names the wrong
-// field.
 func (l *Listing) Check() error {
 	if err := l.VacantID.Check(); err != nil {
 		return err
@@ -121,15 +116,15 @@ func checkText(field, s string, most int) error {
 	return canon.CheckText(field, s)
 }
 
-// Equal reports whether l and other differ at most in version and signature.
+// Equal reports whether l and other are equal except for the version and the signature.
 func (l *Listing) Equal(other *Listing) bool {
 	return l.VacantID == other.VacantID && slices.Equal(l.Tags, other.Tags) && slices.Equal(l.Skills, other.Skills) &&
 		l.Summary == other.Summary && l.Family == other.Family && l.Owner == other.Owner && l.Price == other.Price &&
 		l.Venue.equal(other.Venue)
 }
 
-// AppendSigning appends the signed bytes: the tag, 0x1f, and the canonical
-// JSON of every member but the signature.
+// AppendSigning appends the signed bytes: the domain tag, 0x1f, and the canonical JSON of all
+// members except the signature.
 func (l *Listing) AppendSigning(dst []byte) []byte {
 	tag := domain
 	if l.Venue != nil {
@@ -138,8 +133,8 @@ func (l *Listing) AppendSigning(dst []byte) []byte {
 	return append(l.appendAfterPrice(l.appendToPrice(append(dst, tag...))), '}')
 }
 
-// appendToPrice appends the members before skills. The signature, which is not
-// signed, sorts between the two halves.
+// appendToPrice appends the members before skills. The signature, which is not signed, sorts
+// between price and skills.
 func (l *Listing) appendToPrice(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"family":`...), l.Family)
 	dst = canon.AppendString(append(dst, `,"owner":`...), l.Owner)
@@ -168,11 +163,10 @@ func appendList(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// Hash is the hash of the signed bytes.
 func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSigning(nil)) }
 
-// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses
-// listings that Check refuses.
+// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses listings that Check
+// refuses.
 func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 	if err := l.Check(); err != nil {
 		return err
@@ -188,7 +182,6 @@ func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify reports whether l is signed by its vacant.
 func (l *Listing) Verify() bool {
 	return identity.Verify(l.VacantID, l.AppendSigning(nil), l.Signature)
 }

@@ -116,7 +116,7 @@ func TestEveryLimitIsHeldAndNamed(t *testing.T) {
 			t.Errorf("%s: Sign() signed all the same", name)
 		}
 	}
-	// The largest listing fits into a blob.
+	// The largest listing must fit into MaxBlob.
 	l := full(key.ID())
 	l.Tags, l.Skills = nil, nil
 	for i := range listing.MaxTags {

@@ -8,17 +8,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Blob is the serialised listing: canonical JSON of all its members. Without a
-// signature that member is "".
 func (l *Listing) Blob() []byte {
 	dst := append(l.appendToPrice(nil), `,"signature":"`...)
 	dst = append(hex.AppendEncode(dst, l.Signature), '"')
 	return append(l.appendAfterPrice(dst), '}')
 }
 
-// Parse parses a serialised listing and checks its limits, not its signature.
-// Unknown members are refused because the signature does not cover them. Only
-// vacant_id and version are required. Errors have kind Malformed or TooLarge.
+// Parse parses a serialised listing and checks its limits, but not its signature. Only vacant_id
+// and version are required. Unknown members are refused, because the signature does not cover them.
+// Errors have kind Malformed or TooLarge.
 func Parse(blob []byte) (Listing, error) {
 	var shape Shape
 	err := canon.UnmarshalSigned("listing", blob, &shape, MaxBlob)
@@ -30,7 +28,7 @@ func Parse(blob []byte) (Listing, error) {
 	}
 	l := shape.Listing
 	l.Venue, l.Signature = (*Venue)(shape.Venue), shape.Signature
-	// An empty list equals a missing one.
+	// An empty list becomes nil, as if the member were missing.
 	l.Tags, l.Skills = append([]string(nil), l.Tags...), append([]string(nil), l.Skills...)
 	if err := l.Check(); err != nil {
 		return Listing{}, problem.New(problem.Malformed, "listing: %s", problem.Of(err).Text())
@@ -38,14 +36,15 @@ func Parse(blob []byte) (Listing, error) {
 	return l, nil
 }
 
-// Shape is the JSON of a listing: Parse reads it, and Blob writes it.
+// Shape is the JSON form of a listing, which Parse reads and Blob writes.
 type Shape struct {
 	Listing
 	Venue     *signedVenue       `json:"venue,omitempty"`
 	Signature identity.Signature `json:"signature"`
 }
 
-// signedVenue is the venue of a signed listing. Its errors have no Field, because the text of the listing would repeat it.
+// signedVenue is the venue of a signed listing. Its errors have no Field, because Parse's message
+// would repeat the field.
 type signedVenue Venue
 
 func (v *signedVenue) UnmarshalCanon(d *canon.Decoder) error {

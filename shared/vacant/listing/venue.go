@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// The limits of a venue, in bytes, or in elements for lists.
+// The limits of a venue. Strings are limited in bytes, and lists in elements.
 const (
 	MaxSlug     = 64
 	MaxName     = 128
@@ -19,47 +19,46 @@ const (
 	MaxAreas    = 16
 	MaxHours    = 256
 	MaxCapacity = 1_000_000
-	// MaxReferral is the highest referral fee in basis points: everything.
+	// MaxReferral limits the referral fee to 100 %, in basis points.
 	MaxReferral = 10_000
 )
 
-// The venue of a vacant that has none in its listing.
+// A vacant whose listing has no venue has these values.
 const (
 	DefaultCategory = "agent"
 	DefaultLocation = "global"
 	DefaultReferral = 700
-	// defaultSlug and the short id are the slug of a vacant that has claimed none.
+	// defaultSlug and the short id form the slug of a vacant that has not claimed a slug.
 	defaultSlug = "v-"
 )
 
-// Venue is the part of a listing that describes a vacant that takes bookings.
+// Venue is the part of a listing about taking bookings.
 type Venue struct {
-	Slug     string   `json:"slug"` // its own at a registry; "" means v- and the short id
-	Name     string   `json:"name"` // "" means the vacant's name
+	Slug     string   `json:"slug"` // unique in a registry; v- and the short id if empty
+	Name     string   `json:"name"` // the vacant's name if empty
 	Category string   `json:"category"`
 	Location string   `json:"location"`
-	Areas    []string `json:"areas"` // other locations that it serves
+	Areas    []string `json:"areas"` // other locations that the venue serves
 	Bookable bool     `json:"bookable"`
-	Capacity int64    `json:"capacity"`     // guests at one time; zero means any number
-	Hours    string   `json:"hours"`        // in the venue's own words
-	Referral int64    `json:"referral_fee"` // in basis points
+	Capacity int64    `json:"capacity"`     // simultaneous guests; no limit if zero
+	Hours    string   `json:"hours"`        // opening hours in the venue's own words
+	Referral int64    `json:"referral_fee"` // basis points
 }
 
-// DefaultVenue is the venue of a vacant whose listing has none.
 func DefaultVenue() Venue {
 	return Venue{Category: DefaultCategory, Location: DefaultLocation, Bookable: true, Referral: DefaultReferral}
 }
 
-// DefaultSlug is the slug of a vacant that has claimed none, by its short id.
 func DefaultSlug(short string) string { return defaultSlug + short }
 
-// ShortOf is the short id in a default slug; false for another slug.
+// ShortOf returns the short id in a default slug. ok is false if slug is not a default slug.
 func ShortOf(slug string) (short string, ok bool) {
 	short, ok = strings.CutPrefix(slug, defaultSlug)
 	return short, ok && len(short) == 12 && strings.Trim(short, "0123456789abcdef") == ""
 }
 
-// CheckSlug checks a slug that a vacant claims. Default slugs are nobody's to claim.
+// CheckSlug returns an error unless a vacant may claim the slug s. Default slugs and TestSlug are
+// reserved.
 func CheckSlug(s string) error {
 	if s == "" || len(s) > MaxSlug || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlug), fmt.Sprintf("%.80q", s))
@@ -70,10 +69,9 @@ func CheckSlug(s string) error {
 	return nil
 }
 
-// TestSlug is reserved for the venue that test keys meet.
+// TestSlug is the slug of the venue for bookings by test keys.
 const TestSlug = "test"
 
-// Check returns nil if v is within the limits, or an error that names the wrong field.
 func (v *Venue) Check() error {
 	if v.Slug != "" {
 		if err := CheckSlug(v.Slug); err != nil {
@@ -107,7 +105,6 @@ func (v *Venue) Check() error {
 	return nil
 }
 
-// equal reports whether two venues, each maybe nil, say the same.
 func (v *Venue) equal(other *Venue) bool {
 	if v == nil || other == nil {
 		return v == other
@@ -118,7 +115,6 @@ func (v *Venue) equal(other *Venue) bool {
 		a.Bookable == b.Bookable && a.Capacity == b.Capacity && a.Hours == b.Hours && a.Referral == b.Referral
 }
 
-// append appends the canonical JSON of v.
 func (v *Venue) append(dst []byte) []byte {
 	dst = appendList(append(dst, `{"areas":`...), v.Areas)
 	dst = strconv.AppendBool(append(dst, `,"bookable":`...), v.Bookable)
@@ -131,7 +127,7 @@ func (v *Venue) append(dst []byte) []byte {
 	return append(canon.AppendString(append(dst, `,"slug":`...), v.Slug), '}')
 }
 
-// UnmarshalCanon implements canon.Unmarshaler. Missing members get the values of DefaultVenue.
+// UnmarshalCanon implements canon.Unmarshaler. Missing members have the values of DefaultVenue.
 func (v *Venue) UnmarshalCanon(d *canon.Decoder) error {
 	type members Venue // without UnmarshalCanon
 	*v = DefaultVenue()
