@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// message500 is a signed envelope whose text has 500 bytes.
+// message500 returns a signed envelope with a text of 500 bytes.
 func message500(tb testing.TB) envelope.Envelope {
 	tb.Helper()
 	key := keyOf(tb, strings.Repeat("00", 31)+"01")
@@ -52,8 +52,8 @@ func BenchmarkAppendResponse(b *testing.B) {
 	}
 }
 
-// BenchmarkCodec is the cost of a call without its cryptography: reading the
-// body, making the signing bytes of request and answer, writing the answer.
+// BenchmarkCodec measures a call without cryptography: decoding the body, encoding the signed
+// bytes, and encoding the response.
 func BenchmarkCodec(b *testing.B) {
 	e := message500(b)
 	body := envelope.AppendRequest(nil, nil, &e)
@@ -70,7 +70,8 @@ func BenchmarkCodec(b *testing.B) {
 	}
 }
 
-// The bodies that cost a strict decoder most for their size.
+// BenchmarkHostileBodies measures the bodies that cost a strict decoder the most time for their
+// size.
 func BenchmarkHostileBodies(b *testing.B) {
 	keys := func(n int) string {
 		var s strings.Builder

@@ -8,14 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a message's members. The handler limits the whole body.
+// The limits of a message's members. The HTTP handler limits the complete body.
 const (
-	MaxParts   = 64  // parts of a message
+	MaxParts   = 64  // number of parts
 	MaxIDBytes = 512 // bytes of contextId, messageId and idempotency key
 )
 
-// Check returns nil if m may be signed. It refuses messages that the
-// recipient's strict decoder would refuse.
+// Check returns an error unless m may be signed. It refuses the messages that the recipient's
+// strict decoder would refuse.
 func (m Message) Check() error {
 	if err := m.Role.check(); err != nil {
 		return err

@@ -13,7 +13,7 @@ func TestCheckRefusesWhatTheOtherSideWouldRefuse(t *testing.T) {
 	tests := []struct {
 		name string
 		m    envelope.Message
-		text string // "" if it can be signed
+		text string // "" if the message can be signed
 	}{
 		{"a text", envelope.Message{Role: envelope.RoleAgent, Parts: []string{"é\x00"}}, ""},
 		{"no parts", envelope.Message{Role: envelope.RoleTool}, ""},

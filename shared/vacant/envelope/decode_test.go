@@ -10,13 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// request is the body of E1 (PROTOCOL §24), which tests change piece by piece.
+// request is the body of E1 (PROTOCOL §24). Tests change parts of it.
 const request = `{"jsonrpc":"2.0","id":"k","method":"message/send","params":{"message":{` +
 	`"role":"ROLE_USER","parts":[{"type":"text","text":"hello"}],"contextId":null,"messageId":null,"metadata":{"urn:vacant:v1":{` +
 	`"from_vacant_id":"` + hexA + `","to_vacant_id":"` + hexB + `","sequence_no":1,"timestamp":"2026-05-06T00:00:00+00:00",` +
 	`"prev_envelope_hash":"` + zeros + `","idempotency_key":"idem-1","caller_signature":"` + sigE1 + `"}}}}}`
 
-// with returns the request with old replaced, which must occur once.
+// with returns request with old replaced by new. old must occur exactly once.
 func with(t testing.TB, old, new string) string {
 	t.Helper()
 	if strings.Count(request, old) != 1 {
@@ -39,7 +39,7 @@ const (
 	midNull  = `"messageId":null`
 )
 
-// The refusing rows of PROTOCOL §5.4, right column, and rows 2 to 4 of §6.2.
+// The cases cover the rows of PROTOCOL §5.4 that are refused, and rows 2 to 4 of §6.2.
 func TestEveryRowOfTheParsingRules(t *testing.T) {
 	const (
 		aTime  = "expected an ISO 8601 time of the years 1 to 9999, got "
@@ -187,8 +187,8 @@ func TestEveryRowOfTheParsingRules(t *testing.T) {
 	}
 }
 
-// The accepting rows of PROTOCOL §5.4, right column. All of these sign like the
-// intended envelope.
+// The cases cover the rows of PROTOCOL §5.4 that are accepted. Each body must decode to the wanted
+// envelope.
 func TestDecodeAcceptsWhatTheReferenceAccepts(t *testing.T) {
 	change := func(f func(*envelope.Envelope)) envelope.Envelope {
 		e := e1(t)
@@ -250,8 +250,8 @@ func TestDecodeAcceptsWhatTheReferenceAccepts(t *testing.T) {
 	}
 }
 
-// The first wrong member by the order of PROTOCOL §6.2 is named, wherever the
-// member is in the body. A body that is not JSON comes first.
+// An error must name the wrong member that comes first in the order of PROTOCOL §6.2, wherever the
+// member is in the body. If the body is not JSON, the error must say so.
 func TestTheFirstWrongMemberIsNamed(t *testing.T) {
 	wrong := []struct{ old, new, text string }{
 		{`"jsonrpc":"2.0"`, `"jsonrpc":1`, "jsonrpc field must be '2.0'; got 1"},
@@ -402,8 +402,7 @@ func TestAMessageAlone(t *testing.T) {
 	}
 }
 
-// Bodies made to cost a decoder memory or time. BenchmarkHostileBodies measures
-// the cost.
+// These bodies are made to cost a decoder memory or time. BenchmarkHostileBodies measures the cost.
 func TestHostileBodiesAreRefused(t *testing.T) {
 	many := make([]string, 20_000)
 	for i := range many {

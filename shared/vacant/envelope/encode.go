@@ -7,9 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id
-// is JSON; nil means the idempotency key or, if that is empty, the hash
-// (PROTOCOL §5.3).
+// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id is JSON. If id is
+// nil, it is the idempotency key or, without a key, the hash of e (PROTOCOL §5.3).
 func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
@@ -25,8 +24,8 @@ func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	return append(AppendMessage(dst, e), `}}`...)
 }
 
-// AppendResponse appends the JSON-RPC response that carries e (PROTOCOL §5.2). id
-// is the request's, byte for byte; nil becomes null.
+// AppendResponse appends the JSON-RPC response that carries e (PROTOCOL §5.2). id is the unchanged
+// id of the request. If id is nil, it is null.
 func AppendResponse(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
@@ -38,8 +37,8 @@ func AppendResponse(dst, id []byte, e *Envelope) []byte {
 	return append(AppendMessage(dst, e), `}}`...)
 }
 
-// AppendMessage appends e as the message object of a request or response. An
-// absent selfEval is omitted (PROTOCOL §5.1).
+// AppendMessage appends e as the message object of a request or response. It omits an absent
+// selfEval (PROTOCOL §5.1).
 func AppendMessage(dst []byte, e *Envelope) []byte {
 	m := &e.Payload
 	dst = e.grow(dst, 720)
@@ -68,8 +67,6 @@ func AppendMessage(dst []byte, e *Envelope) []byte {
 	return append(dst, '}')
 }
 
-// AppendMetadata appends the metadata object of e's message, which holds what is not
-// in the message itself: ids, position, signature.
 func AppendMetadata(dst []byte, e *Envelope) []byte {
 	dst = e.From.AppendHex(append(dst, `{"urn:vacant:v1":{"from_vacant_id":"`...))
 	dst = e.To.AppendHex(append(dst, `","to_vacant_id":"`...))

@@ -1,9 +1,9 @@
-// Package envelope implements the signed message between two vacants: its
-// fields, its signing bytes, and its JSON-RPC encoding (PROTOCOL §4, §5).
+// Package envelope implements the signed message between two vacants: its fields, its signed bytes
+// and its JSON-RPC encoding (PROTOCOL §4, §5).
 //
-// Invariants: the hashed and signed bytes are rebuilt from the parsed fields,
-// never taken from the wire; a parsed envelope signs to the same bytes again;
-// members that the signature does not cover are never passed on.
+// The hashed and signed bytes are built from the parsed fields and never copied from the wire. A
+// parsed envelope has the same signed bytes as the original. The decoders drop all members that the
+// signature does not cover, except the JSON-RPC id.
 package envelope
 
 import (
@@ -18,28 +18,26 @@ import (
 // Role is the sender's role in a message.
 type Role string
 
-// The roles of PROTOCOL §4.3. User is the default.
+// PROTOCOL §4.3 defines these roles. If a message has no role, it is RoleUser.
 const (
 	RoleUser  Role = "ROLE_USER"
 	RoleAgent Role = "ROLE_AGENT"
 	RoleTool  Role = "ROLE_TOOL"
 )
 
-// ResetText is the text of a chain reset (PROTOCOL §9).
+// ResetText is the text that requests a chain reset (PROTOCOL §9).
 const ResetText = "RESET_CHAIN"
 
-// MaxSeq is the largest sequence number: integers up to it are exact in every
-// JSON reader.
+// MaxSeq limits sequence numbers to the integers that every JSON reader represents exactly.
 const MaxSeq = 1<<53 - 1
 
-// SelfEval is the sender's evaluation of its message, each dimension in [0, 1].
+// SelfEval is the sender's evaluation of its message. Each dimension is in [0, 1].
 type SelfEval struct {
 	Adoption, Confidence, Factual, Honesty, Logical, Relevance float64
 }
 
-// Message is the content of an envelope. Parts are texts; the protocol has no
-// other kind. A nil ContextID or MessageID is signed as null, which differs
-// from the empty string.
+// Message is the content of an envelope. Parts are strings, because the protocol has only text
+// parts. A nil ContextID or MessageID is signed as null, which differs from the empty string.
 type Message struct {
 	Role      Role
 	Parts     []string
@@ -48,7 +46,7 @@ type Message struct {
 	SelfEval  *SelfEval
 }
 
-// Text joins the parts with one space, as the reference's behaviours do.
+// Text joins the parts with one space, like the behaviours of the reference.
 func (m Message) Text() string {
 	if len(m.Parts) == 1 {
 		return m.Parts[0]
@@ -56,22 +54,23 @@ func (m Message) Text() string {
 	return strings.Join(m.Parts, " ")
 }
 
-// Envelope is a message with its position in the chain of an ordered pair.
+// Envelope is a message with its position in the chain of an ordered pair. A decoder accepts a
+// Signature of any length, but Verify requires 64 bytes.
 type Envelope struct {
 	From, To       identity.ID
 	Seq            int64         // 1 to MaxSeq
 	Time           time.Time     // UTC, whole microseconds
-	Prev           identity.Hash // hash of the previous envelope; zeros for the first
+	Prev           identity.Hash // hash of the previous envelope, or zero for the first
 	Payload        Message
 	IdempotencyKey string
-	Signature      []byte // 64 bytes when well formed; any length parses, and does not verify
+	Signature      []byte
 }
 
-// Hash is the BLAKE2b-256 of the signing bytes, without the signature. It
-// identifies the envelope in a chain.
+// Hash returns the hash of the signed bytes, which identifies e in its chain. It does not cover the
+// signature.
 func (e *Envelope) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil)) }
 
-// Sign sets e.Signature with s, whose id must be e.From, and returns the hash.
+// Sign sets e.Signature with s, whose id must be e.From, and returns the hash of e.
 func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
 	b := e.AppendSigning(nil)
 	sig, err := s.Sign(ctx, b)
@@ -82,36 +81,31 @@ func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, 
 	return identity.Sum(b), nil
 }
 
-// Verify reports whether e is signed by the key in From, and returns the hash.
 func (e *Envelope) Verify() (identity.Hash, bool) { return e.VerifyBy(e.From) }
 
-// VerifyBy reports whether e is signed by the key of id, and returns the hash.
-// Callers verify answers with the target's key, not with the claimed sender's
-// (PROTOCOL §16).
+// VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller
+// verifies an answer with the key of its target, not with the key in From, which the answer only
+// claims (PROTOCOL §16).
 func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
 	b := e.AppendSigning(nil)
 	return identity.Sum(b), identity.Verify(id, b, e.Signature)
 }
 
-// IsReset reports whether e is a chain reset: its trimmed text is ResetText.
-// Sequence number, prev and role do not matter (PROTOCOL §9).
+// IsReset reports whether e is a chain reset: its text is ResetText after white space at both ends
+// is trimmed. Sequence number, prev and role do not matter (PROTOCOL §9).
 func (e *Envelope) IsReset() bool {
 	return strings.TrimFunc(e.Payload.Text(), pythonSpace) == ResetText
 }
 
-// pythonSpace reports whether the reference trims r: Python also treats U+001C
-// to U+001F as white space.
-func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference trims these too
 
-// replyPrefix begins the idempotency key of an answer, followed by the
-// request's hash in hex. It binds an answer to its request under the signature,
-// which the protocol itself does not (PROTOCOL §23 A2).
+// replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. So the
+// signature of an answer binds it to its request, which the reference does not do (PROTOCOL §23
+// A2).
 const replyPrefix = "re:"
 
-// ReplyKey is the idempotency key of the answer to the request with hash h.
 func ReplyKey(h identity.Hash) string {
 	return string(h.AppendHex(append(make([]byte, 0, len(replyPrefix)+2*identity.Size), replyPrefix...)))
 }
 
-// IsReplyKey reports whether key has the form of an answer's idempotency key.
 func IsReplyKey(key string) bool { return strings.HasPrefix(key, replyPrefix) }

@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// request reads a member of a request.
 func (r *reader) request(key string) (err error) {
 	switch key {
 	case "jsonrpc":
@@ -29,7 +28,6 @@ func (r *reader) request(key string) (err error) {
 	return r.d.Skip()
 }
 
-// response reads a member of a response.
 func (r *reader) response(key string) error {
 	if key == "result" {
 		return r.object(result, r.container)
@@ -37,7 +35,6 @@ func (r *reader) response(key string) error {
 	return r.d.Skip()
 }
 
-// container reads a member of params or result.
 func (r *reader) container(key string) error {
 	if key == "message" {
 		return r.object(message, r.message)
@@ -45,7 +42,6 @@ func (r *reader) container(key string) error {
 	return r.d.Skip()
 }
 
-// message reads a member of the message object.
 func (r *reader) message(key string) error {
 	switch key {
 	case "role":
@@ -69,7 +65,6 @@ func (r *reader) message(key string) error {
 	return r.d.Skip()
 }
 
-// block reads a member of the envelope's metadata block.
 func (r *reader) block(key string) error {
 	e := &r.e
 	switch key {
@@ -91,7 +86,6 @@ func (r *reader) block(key string) error {
 	return r.d.Skip()
 }
 
-// object reads member m, which must be an object, and calls f for each of its keys.
 func (r *reader) object(m member, f func(key string) error) error {
 	r.seen |= bit(m)
 	if r.d.Kind() != canon.Object {
@@ -100,14 +94,12 @@ func (r *reader) object(m member, f func(key string) error) error {
 	}
 	err := r.d.Object(f)
 	if (m == block || m == selfEval) && problem.Is(err, problem.Malformed) {
-		// An error in the object, such as a NaN, gets the prefix of m too, as in the
-		// reference.
+		// An error within the object, such as NaN, also has the prefix of m, as in the reference.
 		err = r.prefixed(m, err)
 	}
 	return err
 }
 
-// text reads a member that is a string and passes it to f, which may refuse it.
 func (r *reader) text(m member, f func(s string) error) error {
 	r.seen |= bit(m)
 	s, err := r.d.String()
@@ -121,7 +113,6 @@ func (r *reader) text(m member, f func(s string) error) error {
 	return nil
 }
 
-// named sets an error's Field to name. If the error had no Field, its text begins with name, too.
 func named(name string, err error) error {
 	e := *problem.Of(err)
 	if e.Field == "" {
@@ -145,7 +136,6 @@ func (r *reader) sequenceNo() error {
 	return nil
 }
 
-// constant reads jsonrpc or method.
 func (r *reader) constant(m member) error {
 	r.seen |= bit(m)
 	if r.d.Kind() != canon.String {
@@ -160,11 +150,11 @@ func (r *reader) constant(m member) error {
 	return err
 }
 
-// constants are the required values of jsonrpc and method.
+// constants maps jsonrpc and method to their required values.
 var constants = [...]string{jsonrpc: "2.0", method: "message/send"}
 
-// wrongConstant is the error for a wrong jsonrpc or method, in the reference's
-// words (PROTOCOL §6.2).
+// wrongConstant returns the error about a wrong jsonrpc or method, in the words of the reference
+// (PROTOCOL §6.2).
 func wrongConstant(m member, got string) error {
 	detail := fmt.Sprintf("jsonrpc field must be '2.0'; got %s", got)
 	if m == method {
@@ -180,7 +170,6 @@ func (r *reader) role() error {
 	})
 }
 
-// optional reads a member that is a string or null.
 func (r *reader) optional(m member, dst **string) error {
 	switch r.d.Kind() {
 	case canon.Null:
@@ -221,7 +210,6 @@ func (r *reader) parts() error {
 	})
 }
 
-// part reads a member of part i.
 func (r *reader) part(i int, key string) error {
 	if key != "type" && key != "text" {
 		return r.d.Skip()
@@ -249,7 +237,7 @@ func (r *reader) selfEval() error {
 	if r.d.Kind() == canon.Null {
 		return r.d.Null()
 	}
-	// Missing dimensions are 0.5, also in the signed bytes (PROTOCOL §5.4).
+	// A missing dimension is 0.5, in the signed bytes too (PROTOCOL §5.4).
 	s := &SelfEval{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
 	r.e.Payload.SelfEval = s
 	return r.object(selfEval, func(key string) error {

@@ -2,12 +2,11 @@ package envelope
 
 import "github.com/vacancy-host/vacancy/shared/vacant/canon"
 
-// maxShown is the number of bytes of a foreign value that an error repeats.
+// maxShown limits the bytes of a received value that an error message quotes.
 const maxShown = 60
 
-// pythonRepr reads the next value and formats it like Python's repr, for the two
-// error texts that end with one (PROTOCOL §6.2). It omits the contents of
-// arrays and objects.
+// pythonRepr reads the next value and formats it like Python's repr, for the two error messages
+// that end with a value (PROTOCOL §6.2). It omits the contents of arrays and objects.
 func pythonRepr(d *canon.Decoder) (string, error) {
 	switch d.Kind() {
 	case canon.Array:

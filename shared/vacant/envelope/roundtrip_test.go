@@ -85,7 +85,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 		if got := bytes.Equal(a.AppendSigning(nil), b.AppendSigning(nil)); got != same {
 			t.Fatalf("equal signing bytes = %t of envelopes that are equal = %t:\n%s", got, same, cmp.Diff(a, b))
 		}
-		// Changing one field changes the bytes.
+		// If one field changes, the signed bytes must change.
 		b = a
 		switch rapid.IntRange(0, 8).Draw(t, "field") {
 		case 0:
@@ -113,8 +113,8 @@ func TestEveryFieldIsSigned(t *testing.T) {
 	})
 }
 
-// A decoded body passes Check, encodes, and decodes to the same signing bytes.
-// Every refusal has a kind for bad input, is short, and names the member.
+// A decoded body must pass Check, and encoding and decoding it again must not change the signed
+// bytes. An error must be short and have a kind for bad input.
 func FuzzDecodeRequest(f *testing.F) {
 	for _, c := range vectors[requestCase](f, "testdata/requests.json") {
 		f.Add(c.body(f))

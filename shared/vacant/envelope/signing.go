@@ -7,11 +7,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendSigning appends the hashed and signed bytes: canonical JSON of exactly
-// the seven signed fields, all always present (PROTOCOL §4.2). The order of the
-// keys never changes, so it is written out here.
+// AppendSigning appends the hashed and signed bytes: the canonical JSON of the seven signed fields,
+// all of which are always present (PROTOCOL §4.2).
 func (e *Envelope) AppendSigning(dst []byte) []byte {
 	dst = e.grow(dst, 480)
+	// The keys are written in canonical order.
 	dst = append(dst, `{"from":"`...)
 	dst = e.From.AppendHex(dst)
 	dst = append(dst, `","idem":`...)
@@ -29,8 +29,6 @@ func (e *Envelope) AppendSigning(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendSigning appends the message's signed form: unlike on the wire, an
-// absent selfEval is null (PROTOCOL §4.3).
 func (m *Message) appendSigning(dst []byte) []byte {
 	dst = append(dst, `{"contextId":`...)
 	dst = appendOptional(dst, m.ContextID)
@@ -57,7 +55,7 @@ func (m *Message) appendSigning(dst []byte) []byte {
 		dst = canon.AppendFloat(append(dst, `,"relevance":`...), s.Relevance)
 		return append(dst, `}}`...)
 	}
-	return append(dst, `null}`...)
+	return append(dst, `null}`...) // the wire form omits an absent selfEval (PROTOCOL §4.3)
 }
 
 func appendOptional(dst []byte, s *string) []byte {
@@ -67,9 +65,9 @@ func appendOptional(dst []byte, s *string) []byte {
 	return canon.AppendString(dst, *s)
 }
 
-// grow reserves capacity for an encoding of e with fixed bytes besides its
-// texts, so that it is allocated once.
 func (e *Envelope) grow(dst []byte, fixed int) []byte {
+	// The estimate avoids a second allocation: fixed is the size without key and parts, and each
+	// part has up to 32 bytes of JSON and some characters that are escaped.
 	n := fixed + len(e.IdempotencyKey)
 	for _, p := range e.Payload.Parts {
 		n += 32 + len(p) + len(p)/32

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// envelopeCase is a case of testdata/envelope.json.
+// envelopeCase is a test case of testdata/envelope.json.
 type envelopeCase struct {
 	Name  string
 	Input struct {
@@ -43,7 +43,7 @@ type selfEvalInput struct {
 	Adoption, Confidence, Factual, Honesty, Logical, Relevance float64
 }
 
-// verifyCase is a case of testdata/envelope_verify.json.
+// verifyCase is a test case of testdata/envelope_verify.json.
 type verifyCase struct {
 	Name   string
 	Input  struct{ Request json.RawMessage }
@@ -53,7 +53,7 @@ type verifyCase struct {
 	}
 }
 
-// requestCase is a case of testdata/requests.json.
+// requestCase is a test case of testdata/requests.json.
 type requestCase struct {
 	Name  string
 	Input struct {
@@ -160,8 +160,8 @@ func TestRequestsOfTheReferenceAreReadAndWritten(t *testing.T) {
 			if hash, ok := req.Envelope.Verify(); !ok || hash != c.Expect.Hash {
 				t.Errorf("Verify() = %s, %t, want %s, true", hash, ok, c.Expect.Hash)
 			}
-			// The order of keys is the reference's too; white space and number
-			// literals are not specified.
+			// The keys must have the reference's order. The protocol does not specify white space
+			// and number literals.
 			if diff := cmp.Diff(cj(t, c.Expect.Request), cj(t, envelope.AppendRequest(nil, nil, &want))); diff != "" {
 				t.Errorf("AppendRequest() mismatch (-want +got):\n%s", diff)
 			}
@@ -185,7 +185,7 @@ func cj(t testing.TB, doc []byte) string {
 	return string(b)
 }
 
-// keyOrder lists the keys of all objects in order.
+// keyOrder returns the keys of all objects in document order.
 func keyOrder(t testing.TB, doc []byte) []string {
 	t.Helper()
 	var keys []string
@@ -223,8 +223,8 @@ func TestVerifyAgreesWithTheReference(t *testing.T) {
 	}
 }
 
-// Every body of the vectors. Bodies that the reference refuses after decoding
-// (media type, address, state, signature) must decode here.
+// The decoder must accept the bodies that the reference refuses only after decoding (because of
+// media type, address, state or signature).
 func TestBodiesOfTheReferenceAtTheDecodingStage(t *testing.T) {
 	for _, c := range vectors[requestCase](t, "testdata/requests.json") {
 		t.Run(c.Name, func(t *testing.T) {
@@ -255,14 +255,14 @@ func TestBodiesOfTheReferenceAtTheDecodingStage(t *testing.T) {
 	}
 }
 
-// checkText compares a refusal with the reference's, without Python's own words
-// after these prefixes.
+// checkText compares an error message with the reference's message, but ignores the text from
+// Python itself after some prefixes.
 func checkText(t *testing.T, c requestCase, got *problem.Error) {
 	t.Helper()
 	var body struct{ Detail string }
 	if c.Expect.StrictStatus != 0 || json.Unmarshal(c.Expect.Body, &body) != nil || body.Detail == "" {
-		// The text is not specified: it names the field, the expectation and
-		// the value.
+		// The protocol does not specify this message, which must have the field, the
+		// expectation and the value.
 		if got.Kind == problem.Malformed && !strings.Contains(got.Text(), ": expected ") && !strings.Contains(got.Text(), "parsing the body: ") {
 			t.Errorf("Text() = %q, want field, expected and got", got.Text())
 		}

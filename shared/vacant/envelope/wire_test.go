@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The seeds of PROTOCOL §24.
+// The seeds, ids, hash and signature of PROTOCOL §24.
 const (
 	seedA = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	seedB = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
@@ -33,7 +33,7 @@ func id(t testing.TB, s string) identity.ID {
 
 func ptr(s string) *string { return &s }
 
-// e1 is the first envelope of PROTOCOL §24.
+// e1 returns the first envelope of PROTOCOL §24.
 func e1(t testing.TB) envelope.Envelope {
 	t.Helper()
 	return envelope.Envelope{From: id(t, hexA), To: id(t, hexB), Seq: 1, Time: time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC),
@@ -44,7 +44,7 @@ func TestVectorsOfTheWireSpecification(t *testing.T) {
 	tests := []struct {
 		name, seed string
 		e          envelope.Envelope
-		signing    string // "" if PROTOCOL §24 does not spell it out
+		signing    string // "" if PROTOCOL §24 does not contain the signed bytes
 		length     int
 		id         string
 		hash, sig  string
