@@ -1,10 +1,10 @@
-// Package event implements the signed events of a registry: a vacant's
-// statements about its own listing, in bytes that anybody can verify at any
-// later time (the reference's register and revoke events).
+// Package event implements the signed events of a registry: a vacant's statements about its own
+// publication, which anyone can verify at any later time (the reference's register and revoke
+// events).
 //
-// Invariants: the signed bytes are rebuilt from the fields and have one
-// reading; a payload is kept as the text whose hash was signed; an event's hash
-// covers the previous event's hash, the signed bytes and the signature.
+// The signed bytes are built from the fields and have one reading. A payload is stored as the text
+// whose hash was signed. An event's hash covers the previous event's hash, the signed bytes and the
+// signature.
 package event
 
 import (
@@ -19,39 +19,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxKey is the longest idempotency key in bytes.
+// MaxKey limits the idempotency key in bytes.
 const MaxKey = 512
 
-// MaxPayload is the longest payload in bytes. It fits a revocation with a
-// reason of MaxReason bytes, all of them escaped.
+// MaxPayload limits the payload in bytes. A revocation fits even if its reason has MaxReason bytes
+// that are all escaped.
 const MaxPayload = 16 << 10
 
-// MaxActorSeq is the largest ActorSeq: integers up to it are exact in a
-// float64.
+// MaxActorSeq limits ActorSeq to the integers that a float64 represents exactly.
 const MaxActorSeq = 1<<53 - 1
 
-// Type is the effect of an event; its value is the word in the signed bytes.
+// Type determines the effect of an event, as the word in the signed bytes.
 type Type string
 
-// The types. The reference lists eleven more and never uses them.
+// The reference defines eleven more types and never uses them.
 const (
 	Register Type = "register"
 	Revoke   Type = "revoke"
 )
 
-// Event is one event of an actor.
+// Event is one event of an actor. Check checks its form, but not its Signature.
 type Event struct {
 	Type      Type
 	Actor     identity.ID
-	Payload   []byte // the JSON text whose BLAKE2b-256 is signed, unchanged
-	Key       string // idempotency key: text of at most MaxKey bytes
-	Time      int64  // Unix milliseconds, by the actor's clock; not negative
-	ActorSeq  int64  // 1 for an actor's first event, then increasing by one
-	Signature []byte // 64 bytes when well formed; other lengths never verify
+	Payload   []byte // JSON text, unchanged because its hash is signed
+	Key       string // idempotency key of at most MaxKey bytes
+	Time      int64  // Unix milliseconds of the actor's clock, not negative
+	ActorSeq  int64  // 1 for the actor's first event, one more for each later event
+	Signature []byte // only a signature of 64 bytes can verify
 }
 
-// Check returns nil if e has the form of an event, signed or not, or an error
-// that names the wrong field.
 func (e *Event) Check() error {
 	if e.Type != Register && e.Type != Revoke {
 		return problem.Invalid("event type", "register or revoke", fmt.Sprintf("%.40q", string(e.Type)))
@@ -76,9 +73,8 @@ func (e *Event) Check() error {
 	return err
 }
 
-// checkKey accepts control characters, because old events have them. All fields
-// but the key have a known length, so a 0x1f in the key allows no second
-// reading.
+// checkKey accepts control characters, because old events have them. All other signed fields have a
+// known length, so a 0x1f in the key does not permit a second reading.
 func checkKey(key string) error {
 	const field = "event_idempotency_key"
 	if len(key) > MaxKey {
@@ -90,13 +86,10 @@ func checkKey(key string) error {
 	return nil
 }
 
-// PayloadHash is the hash of the payload. The signed bytes contain it instead
-// of the payload.
 func (e *Event) PayloadHash() identity.Hash { return identity.Sum(e.Payload) }
 
-// AppendCanonical appends the signed bytes: type, actor in hex, the subject
-// (always empty), payload hash, key, actor's public key, time and ActorSeq,
-// joined by 0x1f.
+// AppendCanonical appends the signed bytes: type, actor in hex, the subject (always empty), payload
+// hash, key, actor's public key, time and ActorSeq, joined by 0x1f.
 func (e *Event) AppendCanonical(dst []byte) []byte {
 	const separator = 0x1f
 	hash := e.PayloadHash()
@@ -109,8 +102,6 @@ func (e *Event) AppendCanonical(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(e.ActorSeq))
 }
 
-// Sign sets e.Signature with s, whose id must be the actor's. It refuses events
-// that Check refuses, and keys with control characters.
 func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -129,11 +120,10 @@ func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify reports whether e is signed by its actor.
 func (e *Event) Verify() bool { return identity.Verify(e.Actor, e.AppendCanonical(nil), e.Signature) }
 
-// Hash is the event's hash in a log after an event with the hash prev (zeros
-// for the first): the hash of prev, the signed bytes and the signature.
+// Hash returns the hash of e in a log, where it follows the event whose hash is prev. For the first
+// event, prev is zero.
 func (e *Event) Hash(prev identity.Hash) identity.Hash {
 	b := append(make([]byte, 0, 512), prev[:]...)
 	return identity.Sum(append(e.AppendCanonical(b), e.Signature...))

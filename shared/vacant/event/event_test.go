@@ -50,7 +50,7 @@ func TestRegisterEventsAreTheReferencesByteForByte(t *testing.T) {
 	ran := 0
 	for _, c := range file.Cases {
 		if !strings.HasPrefix(c.Name, "register") {
-			continue // Merkle trees are tested with the log
+			continue // the transparency log has the tests for Merkle trees
 		}
 		ran++
 		t.Run(c.Name, func(t *testing.T) {
@@ -65,8 +65,7 @@ func TestRegisterEventsAreTheReferencesByteForByte(t *testing.T) {
 			in := c.Input
 			e := event.Event{Type: event.Register, Actor: key.ID(), Key: in.IdempotencyKey, Time: in.TS, ActorSeq: in.ActorSeq,
 				Payload: event.RegisterPayload(in.CardHash, in.HaloVersion, key.ID(), in.Visibility)}
-			// Not Sign: keys of the vectors contain control characters, which
-			// it refuses.
+			// Event.Sign would refuse the control characters in the keys of the vectors.
 			if e.Signature, err = key.Sign(t.Context(), e.AppendCanonical(nil)); err != nil {
 				t.Fatal(err)
 			}

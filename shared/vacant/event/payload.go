@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxReason is the longest reason of a revocation in bytes.
+// MaxReason limits the reason of a revocation in bytes.
 const MaxReason = 1 << 10
 
-// RegisterPayload is the payload of a register event: the actor's card and
-// visibility. v is the effective visibility.
+// RegisterPayload returns the payload of a register event: the actor's card and visibility. v must
+// be the effective visibility, see [lifecycle.State.Effective].
 func RegisterPayload(card identity.Hash, haloVersion int64, id identity.ID, v lifecycle.Visibility) []byte {
 	return canon.NewObject(
 		canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
@@ -26,13 +26,10 @@ func RegisterPayload(card identity.Hash, haloVersion int64, id identity.ID, v li
 	).AppendCJ(nil)
 }
 
-// RevokePayload is the payload of a revoke event, its text in UTF-8.
 func RevokePayload(id identity.ID, reason string) []byte {
 	return revocation(id, reason).AppendCJ(nil)
 }
 
-// RevokePayloadA is RevokePayload with everything outside ASCII escaped, the
-// form that the reference's signer hashes.
 func RevokePayloadA(id identity.ID, reason string) []byte {
 	return revocation(id, reason).AppendCJA(nil)
 }
@@ -43,8 +40,6 @@ func revocation(id identity.ID, reason string) canon.Value {
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
-// CheckReason returns nil if reason is a valid reason of a revocation, or an
-// error.
 func CheckReason(reason string) error {
 	if canon.IsBlank(reason) {
 		return problem.Invalid("reason", "why the key is revoked", "a blank string")
@@ -55,7 +50,7 @@ func CheckReason(reason string) error {
 	return canon.CheckText("reason", reason)
 }
 
-// Registered is the content of a register event.
+// Registered is the content of a register event's payload.
 type Registered struct {
 	Card        identity.Hash
 	HaloVersion int64
@@ -63,8 +58,8 @@ type Registered struct {
 	Visibility  lifecycle.Visibility
 }
 
-// Registered parses the payload of a register event. It accepts only what
-// RegisterPayload writes for the event's actor.
+// Registered parses the payload of a register event. It accepts only payloads that RegisterPayload
+// returns for the event's actor.
 func (e *Event) Registered() (Registered, error) {
 	v, err := e.payloadOf(Register)
 	if err != nil {
@@ -88,14 +83,13 @@ func (e *Event) Registered() (Registered, error) {
 	return out, nil
 }
 
-// Revoked returns the reason in the payload of a revoke event, in either of its
-// two forms.
 func (e *Event) Revoked() (reason string, err error) {
 	v, err := e.payloadOf(Revoke)
 	if err != nil {
 		return "", err
 	}
 	reason = text(v, "reason")
+	// The reference signs the ASCII form of RevokePayloadA.
 	if !bytes.Equal(e.Payload, RevokePayload(e.Actor, reason)) && !bytes.Equal(e.Payload, RevokePayloadA(e.Actor, reason)) {
 		return "", problem.Invalid("event payload", "reason and vacant_id of its actor", "something else")
 	}
@@ -114,7 +108,6 @@ func text(v canon.Value, key string) string {
 	return member.Text()
 }
 
-// parsePayload parses a payload, which is a JSON object.
 func parsePayload(b []byte) (canon.Value, error) {
 	limits := canon.DefaultLimits()
 	limits.Bytes = MaxPayload
@@ -130,28 +123,25 @@ func parsePayload(b []byte) (canon.Value, error) {
 
 const replaces = "replaces:"
 
-// ReplacesKey is the idempotency key of a register event whose card replaces
-// the card with this hash. Halo versions cannot rise (PROTOCOL §23 C6), so two
-// cards of one version would be an equivocation; with this key the actor has
-// signed their order.
+// ReplacesKey returns the idempotency key of a register event whose card replaces the card with the
+// given hash. Halo versions cannot increase (PROTOCOL §23 C6), so two cards of one version would
+// otherwise be an equivocation. The key makes the actor sign the order of its cards.
 func ReplacesKey(card identity.Hash) string { return replaces + card.String() }
 
-// ReplacesKeyAt is ReplacesKey for the actor's event with a given ActorSeq. If
-// two cards alternate, the plain key would repeat with the same payload, and
-// the event would be taken for a resend of the old one.
+// ReplacesKeyAt is like ReplacesKey, but the key differs for each event of the actor. If an actor
+// alternates between two cards, ReplacesKey repeats with the same payload, and the event looks like
+// a resend of an old event.
 func ReplacesKeyAt(card identity.Hash, actorSeq int64) string {
 	return ReplacesKey(card) + ":" + strconv.FormatInt(actorSeq, 10)
 }
 
-// Replaces parses a key of ReplacesKey or ReplacesKeyAt. It ignores the
-// ActorSeq after the colon.
 func Replaces(key string) (identity.Hash, bool) {
 	rest, ok := strings.CutPrefix(key, replaces)
 	if !ok {
 		return identity.Hash{}, false
 	}
-	digits, _, _ := strings.Cut(rest, ":")
+	digits, _, _ := strings.Cut(rest, ":") // the ActorSeq is not needed
 	card, err := identity.ParseHash(digits)
-	// ParseHash accepts other spellings, but a signed key has one form.
+	// ParseHash accepts other spellings of a hash, but a signed key must have exactly one form.
 	return card, err == nil && card.String() == digits
 }
