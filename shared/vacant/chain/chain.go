@@ -1,10 +1,8 @@
-// Package chain decides what may come next on the chain of an ordered pair: it
-// detects replays, gaps and forks, and enforces the time floor of a reset
-// (PROTOCOL §7).
+// Package chain decides whether an envelope may follow on the chain of an ordered pair. It detects
+// replays, gaps and forks, and enforces the time floor of a reset (PROTOCOL §7).
 //
-// All functions are pure: they map a tip and an envelope to a verdict.
-// Invariants: a chain has no gap and no fork within an epoch; no envelope
-// signed before a reset fits after it.
+// All functions are pure. A chain has no gap and no fork within an epoch, and an envelope that was
+// signed before a reset does not fit after the reset.
 package chain
 
 import (
@@ -16,17 +14,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Tip is the state of a chain. An unknown pair has the zero Tip.
+// Tip is the state of a chain. A pair without envelopes has the zero Tip.
 type Tip struct {
-	Seq   int64         // last sequence number of this epoch; 0 before the first
-	Hash  identity.Hash // hash of that envelope; zeros before the first
+	Seq   int64         // last sequence number of the epoch, or 0 before the first envelope
+	Hash  identity.Hash // hash of the last envelope, or zero before the first
 	Epoch uint64        // number of resets so far
-	Floor time.Time     // latest time signed on the chain, over all epochs; zero if none
+	Floor time.Time     // latest time signed in any epoch, or zero before the first envelope
 }
 
-// Fit returns nil if e may follow t. Otherwise it returns a problem of kind
-// Replay, Gap, Fork or Floor, in the order and words of PROTOCOL §7, the floor
-// last.
+// Fit returns an error of kind Replay, Gap, Fork or Floor unless e may follow t. It checks the
+// conditions in the order of PROTOCOL §7, and its messages have the words of that section.
 func (t Tip) Fit(e *envelope.Envelope) error {
 	switch {
 	case e.Seq <= t.Seq:
@@ -36,15 +33,16 @@ func (t Tip) Fit(e *envelope.Envelope) error {
 	case e.Prev != t.Hash:
 		return problem.New(problem.Fork, "prev_envelope_hash mismatch: expected %s, got %s", t.Hash, e.Prev)
 	case t.Epoch > 0 && t.Seq == 0 && !e.Time.After(t.Floor):
-		// Only the first call after a reset needs the floor, because later
-		// calls are linked to it by hash. Without the floor, a call recorded
-		// before the reset would fit again.
+		// The floor refuses a call that was recorded before the reset, which would otherwise fit
+		// again. Only the first call after a reset needs it, because later calls are linked to that
+		// call by hash.
 		return t.BelowFloor(e)
 	}
 	return nil
 }
 
-// FitReset returns nil if e may reset a chain that has rows.
+// FitReset returns an error of kind Floor unless the reset e may follow t. A caller does not need
+// it for a chain without rows, which accepts any reset.
 func (t Tip) FitReset(e *envelope.Envelope) error {
 	if !e.Time.After(t.Floor) {
 		return t.BelowFloor(e)
@@ -52,17 +50,14 @@ func (t Tip) FitReset(e *envelope.Envelope) error {
 	return nil
 }
 
-// BelowFloor refuses an envelope signed at or before t's floor.
 func (t Tip) BelowFloor(e *envelope.Envelope) error {
 	return problem.New(problem.Floor, "replay/out-of-order envelope: timestamp %s <= floor %s", canon.FormatTime(e.Time), canon.FormatTime(t.Floor))
 }
 
-// Next is the tip after e, whose hash is h, was accepted.
 func (t Tip) Next(e *envelope.Envelope, h identity.Hash) Tip {
 	return Tip{Seq: e.Seq, Hash: h, Epoch: t.Epoch, Floor: later(t.Floor, e.Time)}
 }
 
-// Reset is the tip after the reset e was accepted.
 func (t Tip) Reset(e *envelope.Envelope) Tip {
 	return Tip{Epoch: t.Epoch + 1, Floor: later(t.Floor, e.Time)}
 }

@@ -29,7 +29,7 @@ func TestFit(t *testing.T) {
 		seq  int64
 		prev identity.Hash
 		at   time.Time
-		kind problem.Kind // 0 if it fits
+		kind problem.Kind // 0 if the envelope fits
 		text string
 	}{
 		{"first of a pair", chain.Tip{}, 1, identity.Hash{}, noon, 0, ""},
@@ -94,10 +94,9 @@ func TestNextKeepsTheLargestTime(t *testing.T) {
 	}
 }
 
-// The chain is fed with everything that an attacker can make of what was ever
-// signed on it: the right next envelope, old ones, gaps, forks, resets and old
-// resets. What is accepted has no gap and no fork, and nothing is accepted
-// twice in any epoch.
+// The test feeds the chain all that an attacker can make from the envelopes ever signed for it: the
+// right next envelope, old envelopes, gaps, forks, resets and old resets. The accepted envelopes
+// must have no gap and no fork, and no envelope may be accepted twice in any epoch.
 func TestNoSequenceHasAGapOrAFork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := model{tip: chain.Tip{}, taken: map[identity.Hash]bool{}}
@@ -112,17 +111,17 @@ func TestNoSequenceHasAGapOrAFork(t *testing.T) {
 	})
 }
 
-// model is a chain with its invariants.
+// model is a chain that checks its invariants.
 type model struct {
 	tip    chain.Tip
-	rows   int                    // accepted so far
+	rows   int                    // accepted envelopes
 	epoch  []envelope.Envelope    // accepted since the last reset
-	signed []envelope.Envelope    // ever signed
-	taken  map[identity.Hash]bool // accepted in any epoch
-	floor  time.Time              // largest time ever accepted
+	signed []envelope.Envelope    // all signed envelopes
+	taken  map[identity.Hash]bool // envelopes accepted in any epoch
+	floor  time.Time              // latest accepted time
 }
 
-// draw signs a new envelope or takes one signed before.
+// draw returns a newly signed envelope or one of those signed earlier.
 func (m *model) draw(t *rapid.T, i int) *envelope.Envelope {
 	if len(m.signed) > 0 && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
 		e := rapid.SampledFrom(m.signed).Draw(t, "old")
@@ -168,8 +167,7 @@ func (m *model) call(t *rapid.T, e *envelope.Envelope) {
 }
 
 func (m *model) reset(t *rapid.T, e *envelope.Envelope) {
-	// An empty stream accepts any reset (the pipeline calls FitReset only for
-	// others).
+	// An empty stream accepts any reset, so the pipeline calls FitReset only for other streams.
 	if m.rows > 0 && m.tip.FitReset(e) != nil {
 		return
 	}
@@ -198,8 +196,8 @@ type tip struct {
 	Hash identity.Hash `json:"chain_tip"`
 }
 
-// The reference's sequences of calls: both chains of each caller end in the
-// reference's state, and refusals have its words.
+// After the reference's sequences of calls, both chains of each caller must have the reference's
+// state, and errors must have the reference's messages.
 func TestChainsOfTheReference(t *testing.T) {
 	raw, err := os.ReadFile("testdata/chain.json")
 	if err != nil {
