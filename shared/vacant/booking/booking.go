@@ -1,8 +1,8 @@
-// Package booking is the protocol of bookings: the states of a booking's envelope, and the
-// signed statement by which a venue knows that a booking is a host's.
+// Package booking implements the protocol of bookings: the states of a booking's envelope, and the
+// signed statement by which a venue recognizes a host's booking.
 //
-// The invariant: only Transition decides which state may follow which. It is asked before
-// anything is stored.
+// Only Transition decides which state may follow which. Callers must call it before they store a
+// new state.
 package booking
 
 import (
@@ -21,7 +21,6 @@ import (
 // State is the state of a booking's envelope.
 type State string
 
-// The states.
 const (
 	Pending        State = "pending"    // not sent yet
 	Dispatched     State = "dispatched" // on its way to the venue
@@ -33,7 +32,7 @@ const (
 	Expired        State = "expired"
 )
 
-// next are the states that may follow each.
+// next maps each state to the states that may follow it.
 var next = map[State][]State{
 	Pending:        {Dispatched, Expired},
 	Dispatched:     {Accepted, Rejected, DispatchFailed},
@@ -64,13 +63,11 @@ func join(states []State) string {
 	return strings.Join(words, ", ")
 }
 
-// Terminal reports whether nothing may follow a state.
 func (s State) Terminal() bool { return len(next[s]) == 0 }
 
-// Allowed are the states that may follow s.
 func (s State) Allowed() []State { return slices.Clone(next[s]) }
 
-// IllegalError is the refusal of a transition.
+// IllegalError is the error for a transition that is not allowed.
 type IllegalError struct {
 	From, To State
 	Allowed  []State
@@ -83,7 +80,7 @@ func (e *IllegalError) Error() string {
 	return fmt.Sprintf("after %s comes %s, got %s", e.From, join(e.Allowed), e.To)
 }
 
-// Transition returns nil if to may follow from, otherwise an *IllegalError.
+// Transition returns an *IllegalError unless to may follow from.
 func Transition(from, to State) error {
 	if slices.Contains(next[from], to) {
 		return nil
@@ -91,10 +88,9 @@ func Transition(from, to State) error {
 	return &IllegalError{from, to, from.Allowed()}
 }
 
-// Status is a booking's status for its guest.
+// Status is a booking's status as its guest sees it.
 type Status string
 
-// The statuses.
 const (
 	StatusPending   Status = "pending"
 	StatusConfirmed Status = "confirmed"
@@ -103,7 +99,8 @@ const (
 	StatusNoShow    Status = "no_show"
 )
 
-// Status is the booking's status, unless its guest has cancelled it.
+// Status returns the status that the guest sees. It does not apply if the guest has canceled the
+// booking.
 func (s State) Status() Status {
 	switch s {
 	case Accepted:
@@ -118,28 +115,27 @@ func (s State) Status() Status {
 	return StatusPending
 }
 
-// Claim is a host's signed statement that a guest's envelope brings a booking of the host:
-// the guest's key is of the host's making, so the venue knows nobody by it.
+// Claim is a host's signed statement that an envelope of a guest carries one of the host's
+// bookings. The host created the guest's key, so the venue cannot recognize the guest by that key.
 type Claim struct {
 	Host, Guest, Venue identity.ID
 	Booking            string
 	Time               time.Time // whole microseconds
 	Certificate        certificate.Certificate
-	Signature          []byte // of the certified key
+	Signature          []byte // signature by the certified key
 }
 
-// domain separates these signed bytes from all others of a host.
+// domain separates the signed bytes of bookings from all other bytes that are signed for a host.
 const domain = "vacancy:booking:v2\x1f"
 
-// Sign signs c for the host of a certified key.
 func (c *Claim) Sign(ctx context.Context, s certificate.Signer) (err error) {
 	c.Host, c.Certificate = s.Certificate.Host, s.Certificate
 	c.Signature, err = s.Sign(ctx, c.signed())
 	return err
 }
 
-// Verify returns nil if c is signed by a key that its host certified for the claim's time;
-// otherwise an error of kind BadSignature. The venue decides whether that time is recent.
+// Verify returns an error of kind BadSignature unless c is signed by a key that its host certified
+// for the claim's time. The venue must decide whether that time is recent.
 func (c *Claim) Verify() error {
 	if err := c.Certificate.Verify(c.Host, c.Time); err != nil {
 		return err

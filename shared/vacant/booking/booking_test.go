@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// legal are the pairs of the specification, written out once more.
+// legal lists the allowed transitions of the specification independently of the code.
 var legal = [][2]booking.State{
 	{"pending", "dispatched"}, {"pending", "expired"}, {"dispatched", "accepted"}, {"dispatched", "rejected"},
 	{"dispatched", "dispatch_failed"}, {"dispatch_failed", "dispatched"}, {"accepted", "completed"}, {"accepted", "no_show"},
@@ -82,7 +82,7 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 	if err := c.Sign(t.Context(), by); err != nil || c.Verify() != nil || c.Host != keys[0].ID() {
 		t.Fatalf("Sign() = %v, Verify() = %v", err, c.Verify())
 	}
-	// The signed bytes are the protocol's: PROTOCOL §19.7.
+	// PROTOCOL §19.7 defines the signed bytes.
 	signed := "vacancy:booking:v2\x1f" + `{"booking_id":"b1","guest_id":"` + keys[1].ID().String() + `","host_id":"` + keys[0].ID().String() + `","key_id":"` + keys[3].ID().String() +
 		`","time":"2026-11-24T12:00:00+00:00","venue_id":"` + keys[2].ID().String() + `"}`
 	if !identity.Verify(keys[3].ID(), []byte(signed), c.Signature) {
@@ -108,7 +108,7 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 			t.Errorf("a claim of a time %s: Sign() = %v, Verify() = %v", name, err, claim.Verify())
 		}
 	}
-	itself := certificate.Signer{Signer: keys[0], Certificate: certified} // a claim of v1
+	itself := certificate.Signer{Signer: keys[0], Certificate: certified} // signed by the host's own key, as in v1
 	if err := c.Sign(t.Context(), itself); err != nil || c.Verify() == nil {
 		t.Errorf("a claim that the host's identity signed: Sign() = %v, Verify() = %v", err, c.Verify())
 	}
