@@ -1,10 +1,8 @@
-// Package receipt implements a host's signed statement about an answered call that had a
-// price.
+// Package receipt implements a host's signed statement about an answered call that had a price.
 //
-// The invariants: the signed bytes begin with a tag of their own and are rebuilt from the
-// members, so no member of a receipt can differ from the signed bytes. It carries the
-// certificate of the key that signed it, so anybody can check it with nothing but the
-// receipt and the host's id.
+// The signed bytes begin with a domain tag and are built from the members, so a verified receipt
+// has exactly the members that were signed. A receipt contains the certificate of the key that
+// signed it. So anyone who knows the host's id can verify it without other data.
 package receipt
 
 import (
@@ -18,38 +16,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domain separates these signed bytes from all others of a host.
+// domain separates the signed bytes of receipts from all other bytes that are signed for a host.
 const domain = "vacancy:receipt:v2\x1f"
 
-// Receipt states the cost of an answered call. Amounts are in micro-dollars.
+// Receipt states the cost of an answered call. Amounts are in micro-dollars. Parse checks only the
+// form of a receipt, and Verify checks its signature.
 type Receipt struct {
 	Host     identity.ID   `json:"host_id" canon:"required"`
 	Caller   identity.ID   `json:"caller_id" canon:"required"`
 	Vacant   identity.ID   `json:"vacant_id" canon:"required"`
-	Position int64         `json:"position" canon:"required"` // of the request in the pair's chain of rows
+	Position int64         `json:"position" canon:"required"` // position of the request's row in the pair's stream
 	Request  identity.Hash `json:"request_hash" canon:"required"`
 	Reply    identity.Hash `json:"reply_hash" canon:"required"`
-	Time     string        `json:"time" canon:"required"` // of the answer, in wire form
+	Time     string        `json:"time" canon:"required"` // time of the answer in wire form
 	Version  int64         `json:"price_version" canon:"required"`
-	Price    string        `json:"price" canon:"required"` // in words
+	Price    string        `json:"price" canon:"required"` // price in words, such as "$0.002 a call"
 	Hold     int64         `json:"hold" canon:"required"`
 	Charge   int64         `json:"charge" canon:"required"`
 	In       int64         `json:"tokens_in" canon:"required"`
 	Out      int64         `json:"tokens_out" canon:"required"`
 	Payment  string        `json:"payment" canon:"required"` // account, free or voucher
-	// Cut is the reason that the answer ends early, such as canceled. A whole answer's receipt
-	// has no such member.
+	// Cut is the reason that the answer is incomplete, such as canceled. The receipt of a complete
+	// answer does not have this member.
 	Cut string `json:"cut,omitempty"`
 
-	// Signed is the time at which the receipt was signed, in wire form. The certificate
-	// must cover it and not Time, because the receipt of an old call is signed long
-	// after Time.
+	// Signed is the time of signing in wire form. The certificate must cover Signed and not Time,
+	// because the receipt of an old call can be signed long after Time.
 	Signed      string                  `json:"signed_at" canon:"required"`
 	Certificate certificate.Certificate `json:"certificate" canon:"required"`
-	Signature   string                  `json:"signature" canon:"required"` // of the certified key, hex
+	Signature   string                  `json:"signature" canon:"required"` // signature by the certified key in hex
 }
 
-// Sign signs r for the host of a certified key.
 func (r *Receipt) Sign(ctx context.Context, s certificate.Signer, now time.Time) error {
 	r.Host, r.Certificate, r.Signed = s.Certificate.Host, s.Certificate, canon.FormatTime(now)
 	signature, err := s.Sign(ctx, r.signed())
@@ -57,8 +54,8 @@ func (r *Receipt) Sign(ctx context.Context, s certificate.Signer, now time.Time)
 	return err
 }
 
-// Verify returns nil if r is signed by a key that its host certified for the time of signing;
-// otherwise an error of kind BadSignature.
+// Verify returns an error of kind BadSignature unless r is signed by a key that its host certified
+// for the time of signing.
 func (r *Receipt) Verify() error {
 	at, err := canon.ParseTime(r.Signed)
 	if err != nil {
@@ -90,10 +87,9 @@ func (r *Receipt) signed() []byte {
 	return canon.NewObject(members...).AppendCJ([]byte(domain))
 }
 
-// limits bound a receipt's JSON.
+// limits restricts the JSON of a receipt.
 var limits = canon.Limits{Bytes: 8 << 10, Depth: 2, Keys: 32}
 
-// Parse parses a receipt's JSON without verifying it.
 func Parse(b []byte) (r Receipt, err error) {
 	if err := canon.Unmarshal(b, &r, limits); err != nil {
 		return Receipt{}, problem.Within(problem.Malformed, "receipt", err)
@@ -104,8 +100,7 @@ func Parse(b []byte) (r Receipt, err error) {
 	return r, nil
 }
 
-// At is the time of the answer.
 func (r *Receipt) At() time.Time {
-	at, _ := canon.ParseTime(r.Time) // Parse has checked it
+	at, _ := canon.ParseTime(r.Time) // Parse has checked the time
 	return at
 }

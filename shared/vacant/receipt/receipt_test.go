@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// at is when the receipts here are signed: months after the answer.
+// at is the time of signing in these tests, months after the answer.
 var at = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 func newKey(t testing.TB) *identity.Key {
@@ -27,7 +27,7 @@ func newKey(t testing.TB) *identity.Key {
 	return key
 }
 
-// certified returns a key that host certified from at on, for a day.
+// certified returns a key that host has certified for one day from at.
 func certified(t testing.TB, host *identity.Key) certificate.Signer {
 	t.Helper()
 	key := newKey(t)
@@ -50,7 +50,7 @@ func signed(t testing.TB) receipt.Receipt {
 	return r
 }
 
-// Every member is signed: a receipt with one of them changed does not verify.
+// A receipt with any changed member must not verify.
 func TestAReceiptVerifiesAsItWasSigned(t *testing.T) {
 	r := signed(t)
 	b, err := json.Marshal(r)
@@ -87,7 +87,7 @@ func TestAReceiptVerifiesAsItWasSigned(t *testing.T) {
 	changeEach("", func(r *receipt.Receipt) reflect.Value { return reflect.ValueOf(r).Elem() })
 }
 
-// The receipt of a cut answer says so: taken away, it does not verify.
+// A receipt must not verify if its cut is removed.
 func TestAReceiptOfACutAnswerSaysSo(t *testing.T) {
 	r := signed(t)
 	r.Cut = "canceled"
@@ -109,7 +109,7 @@ func TestAReceiptOfACutAnswerSaysSo(t *testing.T) {
 	}
 }
 
-// The signed bytes are the protocol's: PROTOCOL §19.6.
+// PROTOCOL §19.6 defines the signed bytes.
 func TestTheSignedBytesOfAReceipt(t *testing.T) {
 	by := certified(t, newKey(t))
 	var r receipt.Receipt
@@ -127,13 +127,14 @@ func TestTheSignedBytesOfAReceipt(t *testing.T) {
 	}
 }
 
-// Only a key that the receipt's own host certified signs it, and within its time.
+// Only a key that the receipt's own host certified may sign it, and only while the certificate is
+// valid.
 func TestWhoCannotSignAReceipt(t *testing.T) {
 	host, other := newKey(t), newKey(t)
 	foreign := certified(t, other)
-	renamed := foreign // says that it is of the host
+	renamed := foreign // claims to be of host
 	renamed.Certificate.Host = host.ID()
-	borrowed := certified(t, host) // the certificate of another key
+	borrowed := certified(t, host) // has the certificate of another key
 	borrowed.Signer = newKey(t)
 	uncertified := certificate.Signer{Signer: host}
 	uncertified.Certificate.Host, uncertified.Certificate.Key = host.ID(), host.ID()
