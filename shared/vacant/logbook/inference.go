@@ -8,26 +8,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindInference is an answer of a model (PROTOCOL §11).
+// KindInference is the kind of an entry about a model's answer (PROTOCOL §11).
 const KindInference = "INFERENCE_EVENT"
 
-// Inference is a vacant's statement about an answer of its model: the caller who
-// asked, and the hashes of both texts, never the texts.
+// Inference is a vacant's statement about an answer of its model. It contains hashes of the prompt
+// and the response, never their text.
 type Inference struct {
 	Caller           identity.ID
-	Request          identity.Hash // of the envelope
-	Prompt, Response identity.Hash // of the texts
-	Substrate, Model string        // kind of substrate; name of the model
-	Agent            int           // version of the vacant's agent; zero for an agent of defaults
+	Request          identity.Hash // envelope of the call
+	Prompt, Response identity.Hash // hashes of the texts
+	Substrate, Model string        // kind of substrate, name of the model
+	Agent            int           // version of the vacant's agent, or zero for the default agent
 	Time             time.Time
 }
 
-// Payload is the entry's payload.
 func (i Inference) Payload() []byte {
-	// Seconds since 1970 as a float, like the reference's.
+	// Like the reference, it writes the seconds since 1970 as a float.
 	ts, err := canon.Parse(canon.AppendFloat(nil, float64(i.Time.UnixMicro())/1e6), canon.DefaultLimits())
 	if err != nil {
-		panic(err) // a time is a finite number
+		panic(err) // impossible, because the seconds are a finite number
 	}
 	return object(
 		text("kind", KindInference), text("caller", i.Caller.String()), text("request_envelope_id_hex", i.Request.String()),
@@ -38,7 +37,7 @@ func (i Inference) Payload() []byte {
 	)
 }
 
-// ParseInference parses the payload of an INFERENCE_EVENT entry, but for its time.
+// ParseInference parses the payload of an INFERENCE_EVENT entry. It does not read the time.
 func ParseInference(payload []byte) (i Inference, err error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {

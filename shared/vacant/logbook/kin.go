@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Kinds of entries about a parent and its children (PROTOCOL §11). A child's
-// logbook begins with BIRTH.
+// Entries about a parent and its children have these kinds (PROTOCOL §11). The logbook of a child
+// begins with BIRTH.
 const (
 	KindBirth       = "BIRTH"
 	KindSpawn       = "SPAWN"
@@ -23,26 +23,25 @@ const (
 	KindPlanChanged = "PLAN_CHANGED"
 )
 
-// closedPath is the birth path of children that begin LOCAL.
+// closedPath is the birth path of children whose first state is LOCAL.
 const closedPath = "D2"
 
-// Birth is the first entry of a child: its parent, and what its path changed.
-// Only the members of its own path are written.
+// Birth is the content of a child's first entry: its parent, and what its birth path changed.
+// Payload writes only the members of this path.
 type Birth struct {
 	Parent        identity.ID
 	Path          string
 	Rule          string       // D1: policy_mutation
 	Tools         []string     // D2: narrowed_tools
 	Capability    string       // D3: new_capability_text
-	Secondary     *identity.ID // D4
-	Consent       []byte       // D4: consent_signature, as the reference signs it
-	ChildConsent  []byte       // D4: our consent signature, over this child
-	ConsentNonce  string       // D4: the nonce of ChildConsent
-	NewSubstrates []string     // D5
-	OldSubstrates []string     // D5
+	Secondary     *identity.ID // D4: secondary_parent_id
+	Consent       []byte       // D4: consent_signature, over the bytes that the reference signs
+	ChildConsent  []byte       // D4: child_consent_signature, which also covers this child
+	ConsentNonce  string       // D4: nonce of ChildConsent
+	NewSubstrates []string     // D5: new_substrates
+	OldSubstrates []string     // D5: old_substrates
 }
 
-// Payload encodes b.
 func (b Birth) Payload() []byte {
 	members := []canon.Member{text("parent_id", b.Parent.String()), text("path", b.Path)}
 	switch b.Path {
@@ -66,8 +65,7 @@ func (b Birth) Payload() []byte {
 	return object(members...)
 }
 
-// ParseBirth parses the payload of a BIRTH entry. It ignores members of other
-// paths.
+// ParseBirth parses the payload of a BIRTH entry. It ignores the members of other birth paths.
 func ParseBirth(payload []byte) (Birth, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -121,14 +119,13 @@ func (b *Birth) readConsent(v canon.Value) error {
 	return err
 }
 
-// Spawn is the parent's entry about a new child.
+// Spawn is the content of the parent's entry about a new child.
 type Spawn struct {
 	Child     identity.ID
 	Path      string
 	Secondary *identity.ID // D4
 }
 
-// Payload encodes s.
 func (s Spawn) Payload() []byte {
 	members := []canon.Member{text("child_id", s.Child.String()), text("path", s.Path)}
 	if s.Path == closedPath {
@@ -140,7 +137,6 @@ func (s Spawn) Payload() []byte {
 	return object(members...)
 }
 
-// ParseSpawn parses the payload of a SPAWN entry.
 func ParseSpawn(payload []byte) (Spawn, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -163,19 +159,17 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 	return s, nil
 }
 
-// Delegation is a task that a parent gives to a child: DELEGATE in the parent's
-// logbook, EXECUTE in the child's. The hash of the task is ours: the zero Hash
-// omits it, as the reference does.
+// Delegation is the content of the entries about a task that a parent gives to a child: Delegate in
+// the parent's logbook and Execute in the child's. A zero Task is omitted, because the reference
+// has no hash of the task.
 type Delegation struct {
 	Parent, Child identity.ID
-	Kind          string        // of the subtask
-	Task          identity.Hash // hash of the UTF-8 text sent
+	Kind          string        // kind of the subtask
+	Task          identity.Hash // hash of the text that is sent, in UTF-8
 }
 
-// Delegate is the payload for the parent's logbook.
 func (d Delegation) Delegate() []byte { return d.payload(text("child_id", d.Child.String())) }
 
-// Execute is the payload for the child's logbook.
 func (d Delegation) Execute() []byte { return d.payload(text("parent_id", d.Parent.String())) }
 
 func (d Delegation) payload(other canon.Member) []byte {
@@ -186,16 +180,16 @@ func (d Delegation) payload(other canon.Member) []byte {
 	return object(members...)
 }
 
-// Aggregation is the parent's entry about combining its children's answers. The
-// hashes are ours: of the texts sent and answered, in the order of the calls,
-// and of the result. Nil or zero omits them, as the reference does.
+// Aggregation is the content of the parent's entry about combining its children's answers. Tasks
+// and Results are hashes of the sent and the received texts in the order of the calls, and Result
+// is the hash of the combined text. A nil list or zero hash is omitted, because the reference has
+// none of these hashes.
 type Aggregation struct {
-	Children       []identity.ID // in the order of the calls, once per call
+	Children       []identity.ID // one for each call, in the order of the calls
 	Tasks, Results []identity.Hash
 	Result         identity.Hash
 }
 
-// Payload encodes a.
 func (a Aggregation) Payload() []byte {
 	members := []canon.Member{
 		texts("child_ids", texted(a.Children)),
@@ -213,18 +207,17 @@ func (a Aggregation) Payload() []byte {
 	return object(members...)
 }
 
-// Graduation is the entry of parent and child when the child becomes public.
+// Graduation is the content of the entries of parent and child when the child becomes public. Both
+// logbooks have the same payload.
 type Graduation struct {
 	Parent, Child identity.ID
 	Capability    string
 }
 
-// Payload encodes g; it is the same in both logbooks.
 func (g Graduation) Payload() []byte {
 	return object(text("capability_text", g.Capability), text("child_id", g.Child.String()), text("parent_id", g.Parent.String()))
 }
 
-// ParseGraduation parses the payload of a COMPOSITE_GRADUATED entry.
 func ParseGraduation(payload []byte) (Graduation, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -243,10 +236,8 @@ func ParseGraduation(payload []byte) (Graduation, error) {
 	return g, nil
 }
 
-// PlanChanged is the payload with the hash of a vacant's new plan.
 func PlanChanged(plan identity.Hash) []byte { return object(text("plan_hash", plan.String())) }
 
-// ParsePlanChanged parses the payload of a PLAN_CHANGED entry.
 func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -260,9 +251,8 @@ func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	return h, inField("plan_hash", err)
 }
 
-// SubtaskKind is the name of a subtask in a logbook: its member "kind" in
-// Python's str form if it is an object with that member, else the name of its
-// Python type (PROTOCOL §11).
+// SubtaskKind returns the kind of a subtask in a logbook. If v is an object with a member "kind",
+// this is the member in Python's str form, otherwise the name of v's Python type (PROTOCOL §11).
 func SubtaskKind(v canon.Value) string {
 	if kind, ok := v.Get("kind"); ok && v.Kind() == canon.Object {
 		if kind.Kind() == canon.String {
@@ -287,8 +277,8 @@ func SubtaskKind(v canon.Value) string {
 	return "NoneType"
 }
 
-// State returns the state of owner's vacant after e, an entry in its logbook;
-// ok is false if e does not change the state.
+// State returns the state of owner's vacant after e, an entry of its logbook. If e does not change
+// the state, ok is false.
 func (e *Entry) State(owner identity.ID) (state lifecycle.State, ok bool, err error) {
 	switch e.Kind {
 	case KindStateChanged, KindPublished:

@@ -56,7 +56,7 @@ func delegations(t *testing.T) []delegated {
 	return file.Cases
 }
 
-// pen writes a logbook in the form of the vectors.
+// pen writes a logbook and records its entries in the form of the vectors.
 type pen struct {
 	key  *identity.Key
 	last *Entry

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AppendLine appends e as a line of the reference's logbook file, without the
-// newline: sorted keys, Python's default separators, ASCII only.
+// AppendLine appends e as a line of the reference's logbook file, without the newline: sorted keys,
+// Python's default separators, and ASCII only.
 func (e *Entry) AppendLine(dst []byte) []byte {
 	dst = canon.AppendStringA(append(dst, `{"kind": `...), e.Kind)
 	dst = appendSpaced(append(dst, `, "payload": `...), e.Payload)
@@ -22,14 +22,14 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendSpaced appends canonical JSON with a space after each separator and all
-// strings in ASCII. Escapes of CJ are unchanged.
+// appendSpaced appends canonical JSON with a space after each separator and with non-ASCII
+// characters escaped. The escapes of CJ are unchanged.
 func appendSpaced(dst, cj []byte) []byte {
 	inString := false
 	for len(cj) > 0 {
 		c := cj[0]
 		switch {
-		case c >= 0x7f: // occurs only in strings
+		case c >= 0x7f: // such bytes occur only in strings
 			r, n := utf8.DecodeRune(cj)
 			for _, unit := range utf16.AppendRune(nil, r) {
 				dst = fmt.Appendf(dst, `\u%04x`, unit)
@@ -52,9 +52,9 @@ func appendSpaced(dst, cj []byte) []byte {
 	return dst
 }
 
-// ParseLine parses a line of a logbook file, with or without its newline. It is
-// strict about types and JSON and does not verify; unknown keys are ignored. A
-// time without an offset is UTC (PROTOCOL §23 D6).
+// ParseLine parses a line of a logbook file, with or without its newline. It is strict about types
+// and JSON, but it does not verify the entry, and it ignores unknown keys. A time without an offset
+// is in UTC (PROTOCOL §23 D6).
 func ParseLine(line []byte) (Entry, error) {
 	v, err := canon.Parse(line, canon.DefaultLimits())
 	if err != nil {
@@ -115,7 +115,6 @@ func readSignature(e *Entry, v canon.Value) error {
 	return inField("signature", err)
 }
 
-// at returns the value of a required key of a given kind.
 func at(v canon.Value, key string, want canon.Kind) (canon.Value, error) {
 	got, ok := v.Get(key)
 	if !ok {

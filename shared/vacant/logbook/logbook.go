@@ -1,10 +1,8 @@
-// Package logbook implements a vacant's signed history: entries that each
-// contain the hash of the previous entry, and the payloads of the entries that
-// a host writes (PROTOCOL §11).
+// Package logbook implements a vacant's signed history: entries that each contain the hash of the
+// previous entry, and the payloads of the entries that a host writes (PROTOCOL §11).
 //
-// Invariants: the signed bytes are rebuilt from the fields; a payload is
-// canonical JSON of an object; an entry has one line form and one row form, and
-// both decode to the same entry.
+// The signed bytes are built from the fields, and a payload is the canonical JSON of an object. An
+// entry has exactly one line form and one row form, which decode to the same entry.
 package logbook
 
 import (
@@ -17,20 +15,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxPayload is the largest payload in bytes that Sign accepts. ParseLine
-// accepts its line even if every byte must be escaped.
+// MaxPayload limits the payloads that Sign accepts, in bytes. ParseLine accepts the line of such a
+// payload even if each of its bytes is escaped.
 const MaxPayload = 32 << 10
 
-// Entry is one entry of a logbook.
+// Entry is one entry of a logbook. ParseLine and UnmarshalBinary accept a Signature of any length,
+// but Verify requires 64 bytes.
 type Entry struct {
 	Kind      string        // not blank
 	Time      time.Time     // UTC, whole microseconds
 	Payload   []byte        // canonical JSON of an object
-	Prev      identity.Hash // hash of the previous entry; zeros for the first
-	Signature []byte        // 64 bytes when well formed; any length parses, and does not verify
+	Prev      identity.Hash // hash of the previous entry, or zero for the first
+	Signature []byte
 }
 
-// Kinds of entries that a host writes.
+// A host writes entries of these kinds. The functions below return their payloads.
 const (
 	KindGenesis      = "GENESIS"
 	KindStateChanged = "STATE_CHANGED"
@@ -43,40 +42,38 @@ const (
 	KindDeleted      = "DELETED"
 )
 
-// Genesis is the payload of the first entry of a vacant.
+// Genesis returns the payload of the first entry of a vacant that is not created as a child. The
+// first entry of a child has a [Birth].
 func Genesis(name string, id identity.ID) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
-// StateChanged is the payload for a state change by the owner.
 func StateChanged(from, to lifecycle.State) []byte {
 	return object(canon.Member{Key: "from", Value: canon.NewString(string(from))},
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
 }
 
-// Restored is the payload for a vacant whose host was restored from a backup:
-// it refuses everything signed at or before floor.
+// Restored returns the payload for a vacant after its host was restored from a backup. The vacant
+// refuses everything that was signed at or before floor.
 func Restored(floor time.Time) []byte {
 	return object(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
 
-// CardSigned is the payload with a vacant's card and endpoint.
 func CardSigned(card identity.Hash, endpoint string) []byte {
 	return object(canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
 }
 
-// Publication is the content of a publication entry.
+// Publication is the content of a publication's payload.
 type Publication struct {
 	Card       identity.Hash
 	Endpoint   string
-	ActorSeq   int64 // of the vacant's own event in the registry
+	ActorSeq   int64 // ActorSeq of the vacant's event in the registry
 	Visibility lifecycle.Visibility
 	From, To   lifecycle.State
 }
 
-// Published is the payload for a publication.
 func Published(p Publication) []byte {
 	return object(canon.Member{Key: "actor_seq", Value: canon.NewInt(p.ActorSeq)},
 		canon.Member{Key: "card_hash", Value: canon.NewString(p.Card.String())},
@@ -86,28 +83,28 @@ func Published(p Publication) []byte {
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
 }
 
-// Updated is the payload for a vacant that got another name or another endpoint
-// of its substrate: its name and the kind of its substrate.
+// Updated returns the payload for an update of a vacant that does not change its card. substrate is
+// the kind of the vacant's substrate.
 func Updated(name, substrate string) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
 }
 
-// Priced is the payload for a new version of the price of calls: its number and the most
-// that a call costs, in micro-dollars.
+// Priced returns the payload for a new version of the price of calls. most is the maximum that a
+// call costs in micro-dollars.
 func Priced(version uint64, most int64) []byte {
 	return object(canon.Member{Key: "most", Value: canon.NewInt(most)},
 		canon.Member{Key: "version", Value: canon.NewInt(int64(version))})
 }
 
-// KeyExported is the payload for an export of the key and of the logbook up to
-// this entry, by the host at a URL. From then on somebody else may sign too.
+// KeyExported returns the payload for an export of the key and the logbook. host is the URL of the
+// exporting host. After this entry, another party can sign with the key too.
 func KeyExported(host string) []byte {
 	return object(canon.Member{Key: "host", Value: canon.NewString(host)})
 }
 
-// Deleted is the payload of the last entry: the key is destroyed with it, so no
-// entry can follow.
+// Deleted returns the payload of the last entry of a vacant. The key is destroyed with this entry,
+// so further entries are impossible.
 func Deleted(name string, id identity.ID) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
@@ -115,8 +112,8 @@ func Deleted(name string, id identity.ID) []byte {
 
 func object(members ...canon.Member) []byte { return canon.NewObject(members...).AppendCJ(nil) }
 
-// Next returns the unsigned entry after prev, or the first entry if prev is
-// nil.
+// Next returns the unsigned entry that follows prev. If prev is nil, it returns the first entry of
+// a logbook.
 func Next(prev *Entry, kind string, at time.Time, payload []byte) Entry {
 	e := Entry{Kind: kind, Time: at, Payload: payload}
 	if prev != nil {
@@ -125,8 +122,7 @@ func Next(prev *Entry, kind string, at time.Time, payload []byte) Entry {
 	return e
 }
 
-// AppendSigning appends the signed bytes: kind, time, payload and prev, joined
-// by 0x1f.
+// AppendSigning appends the signed bytes: kind, time, payload and prev, joined by 0x1f.
 func (e *Entry) AppendSigning(dst []byte) []byte {
 	const separator = 0x1f
 	dst = append(append(dst, e.Kind...), separator)
@@ -135,13 +131,11 @@ func (e *Entry) AppendSigning(dst []byte) []byte {
 	return append(dst, e.Prev[:]...)
 }
 
-// Hash is the hash of the signed bytes, without the signature. The next entry
-// contains it.
 func (e *Entry) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil)) }
 
-// Sign signs e with s, the owner of the log, and returns its hash. It first
-// converts the time to UTC and whole microseconds (PROTOCOL §23 D6) and the
-// payload to its canonical form. If kind or payload is refused, e is unchanged.
+// Sign signs e with s, the owner of the logbook, and returns the hash of e. It first converts the
+// time to UTC and whole microseconds (PROTOCOL §23 D6), and the payload to its canonical form. If
+// Sign fails, e is unchanged.
 func (e *Entry) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
 	signed := *e
 	signed.Time = e.Time.UTC().Truncate(time.Microsecond)
@@ -167,13 +161,10 @@ func (e *Entry) Sign(ctx context.Context, s identity.Signer) (identity.Hash, err
 	return identity.Sum(b), nil
 }
 
-// Verify reports whether e is signed by owner.
 func (e *Entry) Verify(owner identity.ID) bool {
 	return identity.Verify(owner, e.AppendSigning(nil), e.Signature)
 }
 
-// check returns nil if e has the form of an old or new entry. It does not check
-// the payload.
 func (e *Entry) check() error {
 	if canon.IsBlank(e.Kind) {
 		return problem.Invalid("kind", "a name", "a blank string")
@@ -184,7 +175,6 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// parsePayload parses a payload, which is an object.
 func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
 	// The line of an entry wraps the payload in an object.
 	l.Depth--
@@ -198,16 +188,16 @@ func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
 	return v, nil
 }
 
-// Verifier checks a logbook entry by entry. After a failure it continues as if
-// the entry were correct, so that it finds later damage too.
+// Verifier verifies a logbook entry by entry. After a failure it continues as if the entry were
+// correct, so that it also finds later damage.
 type Verifier struct {
 	Owner identity.ID
 	next  int
 	tip   identity.Hash
 }
 
-// Next checks the next entry: first its link, then its signature. A failure is
-// a *ChainError.
+// Next checks the link of the next entry and then its signature. If one of them is wrong, it
+// returns a *ChainError.
 func (v *Verifier) Next(e *Entry) error {
 	err := &ChainError{Index: v.next, Want: v.tip, Got: e.Prev}
 	b := e.AppendSigning(nil)
@@ -221,8 +211,8 @@ func (v *Verifier) Next(e *Entry) error {
 	return nil
 }
 
-// VerifyChain checks a whole logbook. It returns nil, or a *ChainError for the
-// first entry that fails. An empty logbook is valid.
+// VerifyChain verifies a complete logbook. It returns a *ChainError for the first entry that fails.
+// An empty logbook is valid.
 func VerifyChain(owner identity.ID, entries []Entry) error {
 	v := Verifier{Owner: owner}
 	for i := range entries {
@@ -233,22 +223,20 @@ func VerifyChain(owner identity.ID, entries []Entry) error {
 	return nil
 }
 
-// ChainError is an entry that does not verify: because of its link if Want and
-// Got differ, else because of its signature.
+// ChainError is the error about an entry that does not verify. If Want and Got differ, the entry's
+// link is wrong. Otherwise its signature is wrong.
 type ChainError struct {
-	Index     int // from 0
+	Index     int // index of the entry, from 0
 	Want, Got identity.Hash
 }
 
-// IsLink reports whether the entry names another entry than its predecessor.
 func (e *ChainError) IsLink() bool { return e.Want != e.Got }
 
 func (e *ChainError) Error() string { return e.problem().Text() }
 
-// Unwrap returns the problem, which has a kind.
 func (e *ChainError) Unwrap() error { return e.problem() }
 
-// problem has the reference's texts.
+// The messages are worded as in the reference.
 func (e *ChainError) problem() *problem.Error {
 	if e.IsLink() {
 		return problem.New(problem.Untrusted, "Logbook entry %d prev_hash mismatch: expected %s, got %s", e.Index, e.Want, e.Got)

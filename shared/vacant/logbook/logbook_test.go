@@ -105,8 +105,7 @@ func TestEntriesSignHashAndPrintAsTheReferencesDo(t *testing.T) {
 			for i, in := range c.Input.Entries {
 				e := Next(prev, in.Kind, instant(t, in.TS), canonical(t, in.PayloadJSON))
 				b := e.AppendSigning(nil)
-				// Some kinds of the vectors contain control characters, which
-				// Sign refuses.
+				// Some kinds of the vectors contain control characters, which Sign refuses.
 				e.Signature, _ = key.Sign(t.Context(), b)
 				got := expected{
 					Kind: e.Kind, TS: canon.FormatTime(e.Time), PrevHash: e.Prev.String(), SigningPayload: hex.EncodeToString(b),
@@ -180,7 +179,7 @@ func TestDamagedLogbooksFailWhereAndAsTheReferenceSays(t *testing.T) {
 	}
 }
 
-// Seeds of PROTOCOL §24.
+// The seeds of PROTOCOL §24.
 const (
 	seedA = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	seedB = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
@@ -188,14 +187,14 @@ const (
 
 var day = time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 
-// book is the log of PROTOCOL §24.
+// book returns the logbook of PROTOCOL §24 and its owner's key.
 func book(t testing.TB) (*identity.Key, []Entry) {
 	t.Helper()
 	a, b := keyOf(t, seedA), keyOf(t, seedB)
 	first := Next(nil, KindGenesis, day, Genesis("alice", a.ID()))
 	_, err := first.Sign(t.Context(), a)
 	second := Next(&first, "COMPOSITE_DELEGATE", day.Add(time.Second+time.Microsecond),
-		[]byte(`{ "subtask_kind": "dict", "child_id": "`+b.ID().String()+`" }`)) // Sign makes it canonical
+		[]byte(`{ "subtask_kind": "dict", "child_id": "`+b.ID().String()+`" }`)) // Sign converts it to its canonical form
 	_, err2 := second.Sign(t.Context(), a)
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
@@ -255,7 +254,7 @@ func TestAVerifierGoesOnAfterDamage(t *testing.T) {
 		prev = &entries[i]
 	}
 	entries[1].Signature = entries[0].Signature
-	entries = append(entries[:3], entries[4:]...) // 3 is missing
+	entries = append(entries[:3], entries[4:]...) // without entry 3
 	v := Verifier{Owner: a.ID()}
 	var got []string
 	for i := range entries {
@@ -340,7 +339,7 @@ func TestAnEntryThatCouldNotBeSignedStaysUnsigned(t *testing.T) {
 }
 
 func TestAPayloadThatSignTakesHasALineThatIsRead(t *testing.T) {
-	// 0x7f is one byte signed and six in a line: nothing grows more.
+	// 0x7f has one byte in the payload and six in a line. No other character grows more.
 	fill := strings.Repeat("\x7f", MaxPayload-len(`{"a":""}`))
 	e := Next(nil, strings.Repeat("k", 1000), day, []byte(`{"a":"`+fill+`"}`))
 	if _, err := e.Sign(t.Context(), keyOf(t, seedA)); err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The row form: format, time as microseconds since 1970 (8 bytes big-endian),
-// prev, signature and kind each after their length, and the payload.
+// A row has these parts: format, time in microseconds since 1970 (8 bytes big-endian), prev,
+// signature and kind with a length prefix each, and payload.
 const (
 	rowFormat = 1
 	rowFixed  = 1 + 8 + identity.Size
 )
 
-// MarshalBinary returns the row form of e. It refuses entries that
-// UnmarshalBinary would not accept.
+// MarshalBinary returns the row form of e. It refuses entries that UnmarshalBinary would not
+// accept.
 func (e *Entry) MarshalBinary() ([]byte, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -43,9 +43,8 @@ func (e *Entry) MarshalBinary() ([]byte, error) {
 	return append(b, e.Payload...), nil
 }
 
-// UnmarshalBinary decodes a row without keeping it. It accepts only what
-// MarshalBinary writes, because an entry has one row form; other input is
-// Damaged.
+// UnmarshalBinary decodes a row, which it does not retain. It accepts only rows that MarshalBinary
+// returns, because an entry has one row form. The error for any other input has kind Damaged.
 func (e *Entry) UnmarshalBinary(row []byte) error {
 	if len(row) < rowFixed {
 		return problem.New(problem.Damaged, "log row: expected at least %d bytes, got %d", rowFixed, len(row))
@@ -76,7 +75,6 @@ func (e *Entry) UnmarshalBinary(row []byte) error {
 	return nil
 }
 
-// cutPrefixed splits b after a field with a length prefix.
 func cutPrefixed(b []byte) (field, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {

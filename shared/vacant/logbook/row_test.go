@@ -116,8 +116,8 @@ func TestSignedEntriesRoundTrip(t *testing.T) {
 	})
 }
 
-// A parsed line encodes and parses to the same entry in both forms, and signs
-// to the same bytes.
+// A parsed line must encode to a line that parses to the same entry, and to a row with the same
+// signed bytes.
 func FuzzParseLine(f *testing.F) {
 	for _, c := range vectors(f) {
 		for _, line := range c.Input.Lines {
@@ -137,7 +137,7 @@ func FuzzParseLine(f *testing.F) {
 		}
 		written := e.AppendLine(nil)
 		if len(written) > 200<<10 {
-			return // escaped, it may be longer than its source
+			return // escapes can make a line longer than its source
 		}
 		again, err := ParseLine(written)
 		if err != nil || !cmp.Equal(e, again, cmpopts.EquateEmpty()) || !bytes.Equal(again.AppendLine(nil), written) {
@@ -151,7 +151,7 @@ func FuzzParseLine(f *testing.F) {
 	})
 }
 
-// Each entry has exactly one row form.
+// Each entry must have exactly one row form.
 func FuzzUnmarshalBinary(f *testing.F) {
 	for _, c := range vectors(f) {
 		for _, x := range c.Expect.Entries {
