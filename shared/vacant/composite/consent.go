@@ -11,18 +11,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The intents of a second parent. The reference's signed bytes name neither the
-// other parent nor the child, so anybody who has seen them can reuse them. Ours
-// name both and are signed in addition.
+// A second parent signs two intents. The bytes with mergeReference, which the reference defines,
+// name neither the other parent nor the child, so anyone who has seen their signature can reuse it.
+// The bytes with merge name both.
 const (
 	mergeReference = "vacant:spawn:D4:lineage_merge"
 	merge          = "vacancy:spawn:D4:v1"
 )
 
-// NonceSize is the length of a nonce in bytes; it is written in lowercase hex.
+// NonceSize is the size of a nonce in bytes. Its text form is lowercase hex.
 const NonceSize = 16
 
-// NewNonce returns a random nonce.
 func NewNonce(rand io.Reader) (string, error) {
 	b := make([]byte, NonceSize)
 	if _, err := io.ReadFull(rand, b); err != nil {
@@ -39,16 +38,15 @@ func checkNonce(s string) error {
 	return nil
 }
 
-// Consent is signed by the second parent of a path D4 child. The second parent
-// makes both signatures.
+// Consent is a second parent's consent to a child of birth path D4. The second parent makes both
+// signatures.
 type Consent struct {
 	ParentID, SecondaryID, ChildID identity.ID
 	Nonce                          string
-	Reference                      []byte // over its key and the reference's intent
-	Signature                      []byte // over SigningBytes
+	Reference                      []byte // signature over the second parent's key and the reference's intent
+	Signature                      []byte // signature over SigningBytes
 }
 
-// SigningBytes are the bytes the second parent signs for this child.
 func (c *Consent) SigningBytes() []byte {
 	return canon.NewObject(
 		canon.Member{Key: "child_id", Value: canon.NewString(c.ChildID.String())},
@@ -59,8 +57,8 @@ func (c *Consent) SigningBytes() []byte {
 	).AppendCJ(nil)
 }
 
-// referenceBytes are the bytes that the reference has the second parent sign:
-// the hash of its key and the intent (PROTOCOL §21).
+// referenceBytes returns the bytes that a second parent signs in the reference: a hash of its key
+// and the intent.
 func (c *Consent) referenceBytes() []byte {
 	h := identity.Sum(append(append(append([]byte{}, c.SecondaryID[:]...), 0x1f), mergeReference...))
 	return h[:]
@@ -79,7 +77,6 @@ func (c *Consent) check() error {
 	return checkNonce(c.Nonce)
 }
 
-// Sign sets both signatures with s, which must be the second parent's.
 func (c *Consent) Sign(ctx context.Context, s identity.Signer) error {
 	if err := c.check(); err != nil {
 		return err
@@ -99,8 +96,6 @@ func (c *Consent) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify returns nil if the second parent consented to this child, or an error
-// of kind Malformed or Consent.
 func (c *Consent) Verify() error {
 	if err := c.check(); err != nil {
 		return err

@@ -6,15 +6,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// inMember prefixes an error with a member's name.
 func inMember(field string, err error) error {
 	p := problem.Within(problem.Malformed, field, err)
 	p.Field = field
 	return p
 }
 
-// checkSigned returns an error of kind Malformed unless the intent is the wanted one and check accepts the document. The
-// intent distinguishes this kind of signed bytes from all others.
+// checkSigned returns an error of kind Malformed unless the intent is as wanted and check accepts
+// the document. The intent distinguishes one kind of signed bytes from all others.
 func checkSigned(document, got, want string, check func() error) error {
 	err := check()
 	if got != want {
@@ -26,9 +25,8 @@ func checkSigned(document, got, want string, check func() error) error {
 	return nil
 }
 
-// nilIfEmpty returns list, or nil if list is empty, because an empty list equals a missing one.
 func nilIfEmpty(list []string) []string {
-	if len(list) == 0 {
+	if len(list) == 0 { // an empty list is equal to a missing list
 		return nil
 	}
 	return list

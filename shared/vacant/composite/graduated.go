@@ -7,9 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Graduated is the unsigned manifest that replaces m when its child graduates:
-// open, public_a2a and of version 2, with all other members unchanged (PROTOCOL
-// §13.4).
+// Graduated returns the unsigned manifest that replaces m when its child graduates. It is open,
+// public_a2a and of version V2. All other members are unchanged (PROTOCOL §13.4).
 func (m *Manifest) Graduated() Manifest {
 	next := *m
 	next.Inherited, next.Added, next.Removed = slices.Clone(m.Inherited), slices.Clone(m.Added), slices.Clone(m.Removed)
@@ -18,9 +17,8 @@ func (m *Manifest) Graduated() Manifest {
 	return next
 }
 
-// CheckGraduated returns nil if next is m graduated and signed by both parties.
-// Otherwise it returns the first error in the order of PROTOCOL §15, then a
-// member that graduation must not change (PROTOCOL §23 E7).
+// CheckGraduated returns an error unless next is the graduated form of m with the signatures of
+// both parties (PROTOCOL §13.4). It names the first member with another value.
 func (m *Manifest) CheckGraduated(next *Manifest) error {
 	switch {
 	case next.ParentID != m.ParentID:
@@ -46,7 +44,7 @@ func (m *Manifest) CheckGraduated(next *Manifest) error {
 	}
 	lists, others := want.tools(), next.tools()
 	for i, list := range lists {
-		// The order of tools is not signed.
+		// The signatures do not cover the order of tools.
 		if !slices.Equal(slices.Sorted(slices.Values(list.tools)), slices.Sorted(slices.Values(others[i].tools))) {
 			return problem.Invalid(list.key, "the tools of the manifest before", "others")
 		}
@@ -54,8 +52,8 @@ func (m *Manifest) CheckGraduated(next *Manifest) error {
 	return nil
 }
 
-// Tools lists the tools the child may use, each once: inherited and added,
-// without removed.
+// Tools returns the tools that the child may use: inherited and added tools without duplicates and
+// without removed tools.
 func (m *Manifest) Tools() []string {
 	var tools []string
 	for _, tool := range slices.Concat(m.Inherited, m.Added) {

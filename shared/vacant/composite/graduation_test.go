@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// manifestVector is a manifest as the vectors of graduation write it.
+// manifestVector is a manifest in the form of the graduation vectors.
 type manifestVector struct {
 	ParentID  identity.ID            `json:"parent_id"`
 	ChildID   identity.ID            `json:"child_id"`
@@ -170,7 +170,7 @@ func TestAManifestThatGraduatesIsTheReferences(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			m := v.Input.Manifest.manifest(t)
 			next := m.Graduated()
-			// The children sign first: the order is free.
+			// The child signs first, because the order of signatures is free.
 			if err := next.SignChild(t.Context(), keyOf(t, v.Input.ChildSeed)); err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func TestGraduationComparesUnchangedMembers(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*composite.Manifest){
-		"":                         func(n *composite.Manifest) { slices.Reverse(n.Inherited) }, // their order is not signed
+		"":                         func(n *composite.Manifest) { slices.Reverse(n.Inherited) }, // the order of tools is not signed
 		"parent_id":                func(n *composite.Manifest) { n.ParentID = keyOf(t, strings.Repeat("33", 32)).ID() },
 		"child_id":                 func(n *composite.Manifest) { n.ChildID = keyOf(t, strings.Repeat("33", 32)).ID() },
 		"closed_by_default":        func(n *composite.Manifest) { n.ClosedByDefault = true },
@@ -245,7 +245,7 @@ func FuzzARequestThatIsReadIsWrittenAgain(f *testing.F) {
 		}
 		again, err := composite.ParseRequest(r.Blob())
 		if problem.Is(err, problem.TooLarge) {
-			return // escapes may make a blob longer than its source
+			return // escapes can make a blob longer than its source
 		}
 		if err != nil || again.Hash() != r.Hash() || string(again.Blob()) != string(r.Blob()) {
 			t.Errorf("ParseRequest(Blob()) = %+v, %v, want %+v", again, err, r)

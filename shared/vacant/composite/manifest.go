@@ -1,11 +1,10 @@
-// Package composite implements the signed relations between a parent and a
-// child: the spawn request, the consent of a second parent, the manifest signed
-// by both and the calls it allows, and the graduation request (PROTOCOL §12 to
-// §15).
+// Package composite implements the signed relations between a parent and a child (PROTOCOL §12 to
+// §15): the spawn request, the consent of a second parent, the manifest that both sign and the
+// calls that it allows, and the graduation request.
 //
-// Invariants: the signed bytes are rebuilt from the fields; both signatures of
-// a manifest cover the same bytes, in the form of its own schema version;
-// members that a version does not sign have no effect.
+// The signed bytes are built from the fields. Both signatures of a manifest cover the same bytes,
+// in the form of the manifest's schema version. Members that a version does not sign have no
+// effect.
 package composite
 
 import (
@@ -19,58 +18,53 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// BirthPath is the kind of a child's creation; its value is the word on the
-// wire.
+// BirthPath is a way of creating a child, in its wire form.
 type BirthPath string
 
-// BirthPaths lists the five paths.
 func BirthPaths() []BirthPath { return []BirthPath{"D1", "D2", "D3", "D4", "D5"} }
 
-// Reachability limits who may call a child; its value is the word on the wire.
+// Reachability limits who may call a child, in its wire form.
 type Reachability string
 
-// The reachabilities. The underscore is the reference's.
+// The underscore in PublicA2A comes from the reference.
 const (
 	ParentOnly    Reachability = "parent-only"
 	ParentBridged Reachability = "parent-bridged"
 	PublicA2A     Reachability = "public_a2a"
 )
 
-// Outbound limits which vacants a child may call; its value is the word on the
-// wire.
+// Outbound limits which vacants and URLs a child may call, in its wire form.
 type Outbound string
 
-// The outbound policies.
 const (
 	NoExternal      Outbound = "no-external"
 	ParentPermitted Outbound = "parent-permitted"
 	Unrestricted    Outbound = "unrestricted"
 )
 
-// Schema is the version of a manifest; its value is the word on the wire.
+// Schema is the version of a manifest, in its wire form.
 type Schema string
 
-// The schemas. V1 signs neither reachability nor outbound policy, so a V1
-// manifest does not set them.
+// V1 signs neither reachability nor outbound policy, so a V1 manifest cannot set them.
 const (
 	V1 Schema = "v1"
 	V2 Schema = "v2"
 )
 
-// The limits of a registry.
+// The limits for manifests in a registry.
 const (
-	MaxTools     = 256 // in each of the three lists
-	MaxToolBytes = 256 // bytes
+	MaxTools     = 256 // in each of the three tool lists
+	MaxToolBytes = 256
 	MaxBlob      = 64 << 10
 )
 
-// Manifest binds a child to its parent.
+// Manifest binds a child to its parent. JSON with the signatures is a [ManifestShape].
 type Manifest struct {
 	ParentID        identity.ID  `json:"parent_id" canon:"required"`
 	ChildID         identity.ID  `json:"child_id" canon:"required"`
 	BirthPath       BirthPath    `json:"birth_path" canon:"required"`
 	ClosedByDefault bool         `json:"closed_by_default"`
-	Inherited       []string     `json:"tool_whitelist_inherited"` // tools; their order is not signed
+	Inherited       []string     `json:"tool_whitelist_inherited"` // the order of tools is not signed
 	Added           []string     `json:"tool_whitelist_added"`
 	Removed         []string     `json:"tool_whitelist_removed"`
 	Reachability    Reachability `json:"endpoint_reachability"`
@@ -80,8 +74,6 @@ type Manifest struct {
 	SignatureChild  []byte       `json:"-"`
 }
 
-// Check returns nil if m has the form of a manifest, or an error that names the
-// wrong field.
 func (m *Manifest) Check() error {
 	if err := m.ParentID.Check(); err != nil {
 		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
@@ -126,7 +118,6 @@ type toolList struct {
 	tools []string
 }
 
-// tools returns the three lists in signing order.
 func (m *Manifest) tools() [3]toolList {
 	return [3]toolList{
 		{"tool_whitelist_added", m.Added},
@@ -135,12 +126,12 @@ func (m *Manifest) tools() [3]toolList {
 	}
 }
 
-// SigningBytes are the bytes both parties sign: canonical JSON of the fields of
-// m's schema version.
+// SigningBytes returns the bytes that both parties sign: canonical JSON of the fields that m's
+// schema version signs.
 func (m *Manifest) SigningBytes() []byte { return append(m.appendToParent(nil), m.appendTools(nil)...) }
 
-// appendToParent appends the members before the tool lists. The signatures and
-// the schema version, which are not signed, sort between the two halves.
+// appendToParent appends the members before the tool lists. The signatures and the schema version,
+// which are not signed, sort between these members and the tool lists.
 func (m *Manifest) appendToParent(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"birth_path":`...), string(m.BirthPath))
 	dst = m.ChildID.AppendHex(append(dst, `,"child_id":"`...))
@@ -166,11 +157,10 @@ func (m *Manifest) appendTools(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Hash is the hash of the signed bytes.
 func (m *Manifest) Hash() identity.Hash { return identity.Sum(m.SigningBytes()) }
 
-// SignParent sets the parent's signature with s, which must be the parent's.
-// The parties may sign in either order.
+// SignParent sets the parent's signature with s, whose id must be m.ParentID. The parties may sign
+// in either order.
 func (m *Manifest) SignParent(ctx context.Context, s identity.Signer) error {
 	signature, err := m.sign(ctx, s, "parent", m.ParentID)
 	if err == nil {
@@ -179,7 +169,6 @@ func (m *Manifest) SignParent(ctx context.Context, s identity.Signer) error {
 	return err
 }
 
-// SignChild sets the child's signature with s, which must be the child's.
 func (m *Manifest) SignChild(ctx context.Context, s identity.Signer) error {
 	signature, err := m.sign(ctx, s, "child", m.ChildID)
 	if err == nil {
@@ -205,9 +194,8 @@ func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id
 	return s.Sign(ctx, m.SigningBytes())
 }
 
-// Verify returns nil if both parties have signed m. Otherwise it returns the
-// first of the four errors of PROTOCOL §12, of kind BadSignature, in the
-// reference's words.
+// Verify returns an error unless both parties have signed m. The error is the first of the four
+// errors of PROTOCOL §12, in the words of the reference, and has kind BadSignature.
 func (m *Manifest) Verify() error {
 	switch {
 	case len(m.SignatureParent) == 0:

@@ -102,8 +102,8 @@ func TestManifestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 	}
 }
 
-// signAgain checks that the seeds make the vector's signatures, unless Sign
-// refuses its control characters.
+// signAgain checks that the keys of the seeds produce the vector's signatures. It skips manifests
+// that Sign refuses because of control characters.
 func signAgain(t *testing.T, v vector, m composite.Manifest) {
 	t.Helper()
 	parent, child := keyOf(t, v.Input.Seeds.Parent), keyOf(t, v.Input.Seeds.Child)
@@ -223,7 +223,7 @@ func FuzzAManifestThatIsReadIsWrittenAgain(f *testing.F) {
 		}
 		again, err := composite.Parse(m.Blob())
 		if problem.Is(err, problem.TooLarge) {
-			return // escapes may make a blob longer than its source
+			return // escapes can make a blob longer than its source
 		}
 		if err != nil {
 			t.Fatalf("Parse(Blob()) = %v, want nil", err)

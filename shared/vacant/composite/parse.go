@@ -8,8 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Blob is the serialised manifest: canonical JSON of the signed members, the
-// schema version and both signatures. The reference never serialises one.
 func (m *Manifest) Blob() []byte {
 	dst := canon.AppendString(append(m.appendToParent(nil), `,"schema_version":`...), string(m.Schema))
 	dst = hex.AppendEncode(append(dst, `,"signature_child":"`...), m.SignatureChild)
@@ -17,12 +15,11 @@ func (m *Manifest) Blob() []byte {
 	return m.appendTools(append(dst, '"'))
 }
 
-// Parse parses a serialised manifest and checks its form, not its signatures.
-// Missing members have the defaults of PROTOCOL §12; both ids and the birth
-// path are required. Unknown members are refused because the signatures do not
-// cover them. A manifest of version 1 gets the default reachability and outbound policy
-// whatever it contains, because version 1 does not sign them (PROTOCOL §23 D7).
-// Errors have kind Malformed, NotJSON or TooLarge and name the field.
+// Parse parses a serialised manifest and checks its form, but not its signatures. Both ids and the
+// birth path are required, and other missing members have the defaults of PROTOCOL §12. Unknown
+// members are refused, because the signatures do not cover them. A V1 manifest always has the
+// default reachability and outbound policy, because V1 does not sign them (PROTOCOL §23 D7). Errors
+// have kind Malformed, NotJSON or TooLarge and name the field.
 func Parse(blob []byte) (Manifest, error) {
 	shape := ManifestShape{Manifest: Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}}
 	if err := canon.UnmarshalSigned("manifest", blob, &shape, MaxBlob); err != nil {
@@ -42,7 +39,8 @@ func Parse(blob []byte) (Manifest, error) {
 	return m, nil
 }
 
-// ManifestShape is the JSON of a manifest: Parse reads it, and Blob writes it.
+// ManifestShape is the JSON form of a manifest, which Parse reads and Blob writes. The reference
+// never serialises a manifest.
 type ManifestShape struct {
 	Manifest
 	SignatureParent identity.Signature `json:"signature_parent"`

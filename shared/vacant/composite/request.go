@@ -11,18 +11,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// graduation is the intent that both parties of a Request sign.
+// graduation is the intent in the signed bytes of a Request.
 const graduation = "vacant:graduation:v1"
 
-// The limits of a request. The text must fit into a card and a log entry.
+// The limits of a request. The capability text must fit into a card and a logbook entry.
 const (
 	MaxCapability = 16 << 10 // bytes
-	MaxRequest    = 64 << 10
+	MaxRequest    = 64 << 10 // bytes
 )
 
-// Request asks for a child to become public. Parent and child both sign it with
-// the text of the child's new card (PROTOCOL §13.1). It has neither nonce nor
-// time, so the receiver must remember requests.
+// Request asks for a child to become public. Parent and child both sign it, together with the
+// capability text of the child's new card (PROTOCOL §13.1). It has neither a nonce nor a time, so a
+// host that receives requests must record them.
 type Request struct {
 	ParentID        identity.ID `json:"parent_id" canon:"required"`
 	ChildID         identity.ID `json:"child_id" canon:"required"`
@@ -31,8 +31,6 @@ type Request struct {
 	SignatureChild  []byte      `json:"-"`
 }
 
-// Check returns nil if r has the form of a request, or an error that names the
-// wrong field.
 func (r *Request) Check() error {
 	if err := checkParties(r.ParentID, r.ChildID); err != nil {
 		return err
@@ -56,7 +54,6 @@ func checkParties(parent, child identity.ID) error {
 	return nil
 }
 
-// SigningBytes returns the bytes that both parties sign.
 func (r *Request) SigningBytes() []byte { return append(r.appendSigned(nil), '}') }
 
 func (r *Request) appendSigned(dst []byte) []byte {
@@ -66,11 +63,8 @@ func (r *Request) appendSigned(dst []byte) []byte {
 	return append(r.ParentID.AppendHex(dst), '"')
 }
 
-// Hash is the hash of the signed bytes.
 func (r *Request) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
 
-// SignParent sets the parent's signature with s, which must be the parent's.
-// The parties may sign in either order.
 func (r *Request) SignParent(ctx context.Context, s identity.Signer) error {
 	signature, err := r.sign(ctx, s, "parent", r.ParentID)
 	if err == nil {
@@ -79,7 +73,6 @@ func (r *Request) SignParent(ctx context.Context, s identity.Signer) error {
 	return err
 }
 
-// SignChild sets the child's signature with s, which must be the child's.
 func (r *Request) SignChild(ctx context.Context, s identity.Signer) error {
 	signature, err := r.sign(ctx, s, "child", r.ChildID)
 	if err == nil {
@@ -101,8 +94,6 @@ func (r *Request) sign(ctx context.Context, s identity.Signer, party string, id 
 	return s.Sign(ctx, r.SigningBytes())
 }
 
-// Verify returns nil if both parties have signed r, or an error of kind Consent
-// in the reference's words.
 func (r *Request) Verify() error {
 	b := r.SigningBytes()
 	if !identity.Verify(r.ParentID, b, r.SignatureParent) || !identity.Verify(r.ChildID, b, r.SignatureChild) {
@@ -111,18 +102,15 @@ func (r *Request) Verify() error {
 	return nil
 }
 
-// Blob is the serialised request: canonical JSON of the signed members and
-// both signatures.
 func (r *Request) Blob() []byte {
 	dst := hex.AppendEncode(append(r.appendSigned(nil), `,"signature_child":"`...), r.SignatureChild)
 	dst = hex.AppendEncode(append(dst, `","signature_parent":"`...), r.SignatureParent)
 	return append(dst, `"}`...)
 }
 
-// ParseRequest parses a serialised request and checks its form, not its
-// signatures, either of which may be missing. Unknown members are refused
-// because the signatures do not cover them. Errors have kind Malformed or
-// TooLarge and name the field.
+// ParseRequest parses a serialised request and checks its form, but not its signatures, which may
+// be missing. Unknown members are refused, because the signatures do not cover them. Errors have
+// kind Malformed or TooLarge and name the field.
 func ParseRequest(blob []byte) (Request, error) {
 	var shape struct {
 		Request
@@ -132,8 +120,7 @@ func ParseRequest(blob []byte) (Request, error) {
 	}
 	err := canon.UnmarshalSigned("graduation request", blob, &shape, MaxRequest)
 	if problem.Is(err, problem.NotJSON) {
-		// A request is part of another document, so its syntax errors are
-		// Malformed.
+		// A request is part of another document, so its syntax errors have kind Malformed.
 		err = problem.Within(problem.Malformed, "request", err)
 	}
 	if err != nil {

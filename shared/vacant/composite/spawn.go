@@ -13,30 +13,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// spawning is the intent of a SpawnRequest.
+// spawning is the intent in the signed bytes of a SpawnRequest.
 const spawning = "vacancy:spawn:v1"
 
-// SpawnRequest asks a host to create a child. Only the parent signs it; the
-// host creates the child's key. The nonce and the time let the host refuse
-// repeated and old requests.
+// SpawnRequest asks a host to create a child. Only the parent signs it, because the host creates
+// the child's key. The nonce and the time let the host refuse repeated and old requests.
 type SpawnRequest struct {
 	ParentID    identity.ID  `json:"parent_id" canon:"required"`
 	Path        BirthPath    `json:"path" canon:"required"`
-	Name        string       `json:"name" canon:"required"`  // of the child; the host appends the start of the parent's id
-	Capability  string       `json:"capability"`             // "" means the parent's
-	Substrate   string       `json:"substrate"`              // "" means the parent's; the host decides which other values it allows
-	Tools       []string     `json:"tools"`                  // the parent's tools that the child keeps (D2)
-	Rule        string       `json:"rule"`                   // added to the child's policy (D1)
-	SecondaryID *identity.ID `json:"-"`                      // the other parent (D4)
-	Reach       Reachability `json:"reach"`                  // "" means the path's default
-	Outbound    Outbound     `json:"outbound"`               // "" means the path's default
+	Name        string       `json:"name" canon:"required"`  // the host appends the start of the parent's id
+	Capability  string       `json:"capability"`             // the parent's capability if empty
+	Substrate   string       `json:"substrate"`              // the parent's substrate if empty
+	Tools       []string     `json:"tools"`                  // tools of the parent that the child keeps (D2)
+	Rule        string       `json:"rule"`                   // rule added to the child's policy (D1)
+	SecondaryID *identity.ID `json:"-"`                      // second parent (D4)
+	Reach       Reachability `json:"reach"`                  // the path's default if empty
+	Outbound    Outbound     `json:"outbound"`               // the path's default if empty
 	Nonce       string       `json:"nonce" canon:"required"` // NonceSize bytes in lowercase hex
 	Time        time.Time    `json:"-"`                      // UTC, whole microseconds
 	Signature   []byte       `json:"-"`
 }
 
-// Check returns nil if r has the form of a request, or an error that names the
-// wrong field. The host checks which members the path allows.
+// Check returns an error that names the wrong field unless r has the form of a request. The host
+// must check which members the birth path allows, and which substrates are allowed.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
 		return inMember("parent_id", err)
@@ -78,11 +77,10 @@ func (r *SpawnRequest) Check() error {
 	return checkNonce(r.Nonce)
 }
 
-// SigningBytes are the bytes the parent signs: all members, empty ones
-// included.
 func (r *SpawnRequest) SigningBytes() []byte { return canon.NewObject(r.members()...).AppendCJ(nil) }
 
 func (r *SpawnRequest) members() []canon.Member {
+	// Empty members are signed too.
 	text := func(key, s string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(s)} }
 	with := ""
 	if r.SecondaryID != nil {
@@ -100,11 +98,8 @@ func (r *SpawnRequest) members() []canon.Member {
 	}
 }
 
-// Hash is the hash of the signed bytes.
 func (r *SpawnRequest) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
 
-// Sign signs r with s, which must be the parent's. It first converts the time
-// to UTC and whole microseconds.
 func (r *SpawnRequest) Sign(ctx context.Context, s identity.Signer) error {
 	signed := *r
 	signed.Time = r.Time.UTC().Truncate(time.Microsecond)
@@ -126,8 +121,8 @@ func (r *SpawnRequest) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify returns nil if the parent has signed r, or an error of kind
-// BadSignature. The host checks the time.
+// Verify returns an error of kind BadSignature unless the parent has signed r. The host must check
+// the time.
 func (r *SpawnRequest) Verify() error {
 	if !identity.Verify(r.ParentID, r.SigningBytes(), r.Signature) {
 		return problem.New(problem.BadSignature, "spawn request of %s: signature did not verify", r.ParentID.Short())
@@ -135,17 +130,14 @@ func (r *SpawnRequest) Verify() error {
 	return nil
 }
 
-// Blob is the serialised request: canonical JSON of the signed members and the
-// signature.
 func (r *SpawnRequest) Blob() []byte {
 	members := append(r.members(), canon.Member{Key: "signature", Value: canon.NewString(hex.EncodeToString(r.Signature))})
 	return canon.NewObject(members...).AppendCJ(nil)
 }
 
-// ParseSpawnRequest parses a serialised request and checks its form, not its
-// signature. Missing members are empty. Unknown members are refused because the
-// signature does not cover them. Errors have kind Malformed, NotJSON or TooLarge
-// and name the field.
+// ParseSpawnRequest parses a serialised request and checks its form, but not its signature. A
+// missing optional member is empty. Unknown members are refused, because the signature does not
+// cover them. Errors have kind Malformed, NotJSON or TooLarge and name the field.
 func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	var shape struct {
 		SpawnRequest
@@ -166,7 +158,7 @@ func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	return r, nil
 }
 
-// optionalID is an id or nil; the text of nil is "".
+// optionalID is an id that may be nil. The text form of nil is "".
 type optionalID struct{ *identity.ID }
 
 func (o *optionalID) UnmarshalText(b []byte) error {
@@ -177,7 +169,7 @@ func (o *optionalID) UnmarshalText(b []byte) error {
 	return o.ID.UnmarshalText(b)
 }
 
-// signedTime is a time in its signed form.
+// signedTime is a time that canon.ParseTime parses.
 type signedTime struct{ time.Time }
 
 func (t *signedTime) UnmarshalText(b []byte) (err error) {

@@ -138,7 +138,7 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 	if diff := cmp.Diff(want, string(c.SigningBytes())); diff != "" {
 		t.Errorf("SigningBytes() (-want +got):\n%s", diff)
 	}
-	// The reference signs the hash of its own key and the intent.
+	// In the reference, the second parent signs the hash of its own key and the intent.
 	h := identity.Sum(append(append([]byte{}, c.SecondaryID[:]...), "\x1fvacant:spawn:D4:lineage_merge"...))
 	if !identity.Verify(second.ID(), h[:], c.Reference) {
 		t.Error("Reference is not what the reference has signed")
@@ -179,7 +179,7 @@ func FuzzASpawnRequestThatIsReadIsWrittenAgain(f *testing.F) {
 		}
 		again, err := composite.ParseSpawnRequest(r.Blob())
 		if problem.Is(err, problem.TooLarge) {
-			return // omitted members are written
+			return // Blob also writes members that the source omits
 		}
 		if err != nil || again.Hash() != r.Hash() || string(again.Blob()) != string(r.Blob()) {
 			t.Errorf("ParseSpawnRequest(Blob()) = %+v, %v, want %+v", again, err, r)

@@ -7,15 +7,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// inTree reports whether other is m's parent or one of the siblings. A vacant
-// is not in its own tree, because it cannot call itself (PROTOCOL §14).
 func (m *Manifest) inTree(other identity.ID, siblings []identity.ID) bool {
+	// A vacant is not in its own tree, because it cannot call itself (PROTOCOL §14).
 	return other != m.ChildID && (other == m.ParentID || slices.Contains(siblings, other))
 }
 
-// CheckCall enforces Tree-Only (PROTOCOL §14): a closed child may call only its
-// parent and its siblings. Tree-Only does not limit an open child, whatever its
-// outbound policy is. Errors have kind TreeOnly, in the reference's words.
+// CheckCall enforces Tree-Only (PROTOCOL §14): a closed child may call only its parent and its
+// siblings. Tree-Only does not limit an open child, whatever its outbound policy is. Errors have
+// kind TreeOnly, in the words of the reference.
 func (m *Manifest) CheckCall(callee identity.ID, siblings []identity.ID) error {
 	if !m.ClosedByDefault || m.inTree(callee, siblings) {
 		return nil
@@ -23,11 +22,10 @@ func (m *Manifest) CheckCall(callee identity.ID, siblings []identity.ID) error {
 	return problem.New(problem.TreeOnly, "closed child %s cannot call %s (not parent / not sibling)", m.ChildID.Short(), callee.Short())
 }
 
-// CheckPolicy enforces the outbound policy that both parties signed, which the
-// reference does not enforce (PROTOCOL §23 E8). parent-permitted allows the
-// tree and the vacants whose id is among the child's tools. A manifest of
-// version 1 has no signed policy and allows every vacant here. Errors have kind
-// TreeOnly and name the policy.
+// CheckPolicy enforces the outbound policy, which the reference does not enforce (PROTOCOL §23 E8).
+// ParentPermitted allows calls within the tree and to vacants whose id is among the child's tools.
+// A V1 manifest does not sign the policy, so it passes for all vacants. Errors have kind TreeOnly
+// and name the policy.
 func (m *Manifest) CheckPolicy(callee identity.ID, siblings []identity.ID) error {
 	if m.Schema == V1 || m.Outbound == Unrestricted || m.inTree(callee, siblings) {
 		return nil
@@ -41,11 +39,10 @@ func (m *Manifest) CheckPolicy(callee identity.ID, siblings []identity.ID) error
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot call %s (not in its tree)", m.Outbound, m.ChildID.Short(), callee.Short())
 }
 
-// CheckEndpoint returns nil if the child may send requests to a URL that is not
-// a vacant's, such as a model's. The outbound policy must be unrestricted, or
-// parent-permitted with exactly this URL among the tools. A manifest of version
-// 1 has no signed policy: an open child may use every URL, a closed child none.
-// Errors have kind TreeOnly and name the policy.
+// CheckEndpoint returns an error unless the child may send requests to a URL that does not belong
+// to a vacant, such as a model's URL. The policy must be Unrestricted, or ParentPermitted with
+// exactly this URL among the tools. A V1 manifest does not sign the policy, so an open child may
+// use all URLs and a closed child none. Errors have kind TreeOnly and name the policy.
 func (m *Manifest) CheckEndpoint(url string) error {
 	policy := m.Outbound
 	if m.Schema == V1 {
@@ -65,9 +62,9 @@ func (m *Manifest) CheckEndpoint(url string) error {
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot reach %.200q", policy, m.ChildID.Short(), url)
 }
 
-// Admits reports whether caller may call the child. Its tree always may. Others
-// may if the child is open and either public_a2a or under a manifest of version
-// 1, which does not sign reachability.
+// Admits reports whether caller may call the child. Its parent and its siblings always may. Others
+// may call only an open child, and its manifest must either be public_a2a or be V1, which does not
+// sign reachability.
 func (m *Manifest) Admits(caller identity.ID, siblings []identity.ID) bool {
 	if m.inTree(caller, siblings) {
 		return true

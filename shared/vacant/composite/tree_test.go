@@ -55,9 +55,9 @@ func TestTreeOnlyAllowsWhatTheReferenceAllows(t *testing.T) {
 	}
 }
 
-// siblings lists the other children of the parent named by child's first
-// manifest, in the order of the manifests. It lists none if no manifest names
-// child. A graduated child is still a sibling (PROTOCOL §14).
+// siblings returns the other children of the parent in child's first manifest, in the order of the
+// manifests. If child has no manifest, it has no siblings. A graduated child is still a sibling
+// (PROTOCOL §14).
 func siblings(child identity.ID, manifests []composite.Manifest) []identity.ID {
 	i := slices.IndexFunc(manifests, func(m composite.Manifest) bool { return m.ChildID == child })
 	if i < 0 {
@@ -72,19 +72,17 @@ func siblings(child identity.ID, manifests []composite.Manifest) []identity.ID {
 	return siblings
 }
 
-// gates lists the results of a manifest's checks: calls to its parent, a
-// sibling, a vacant among its tools, a stranger; requests to a URL among its
-// tools, to another; calls from its parent, a sibling, a stranger, itself. One
-// sign each, + for allowed.
+// gates contains the expected results of a manifest's checks, with one sign for each peer or URL. +
+// means allowed.
 type gates struct {
 	name     string
 	schema   composite.Schema
 	closed   bool
 	reach    composite.Reachability
 	outbound composite.Outbound
-	policy   string // CheckPolicy: parent, sibling, tool, stranger
-	endpoint string // CheckEndpoint: among the tools, another
-	admits   string // Admits: parent, sibling, stranger, itself
+	policy   string // CheckPolicy for parent, sibling, vacant among the tools, stranger
+	endpoint string // CheckEndpoint for a URL among the tools, another URL
+	admits   string // Admits for parent, sibling, stranger, the child itself
 }
 
 func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
