@@ -1,8 +1,8 @@
-// Package collusion measures how similar two vacants are: by when they are
-// active, by the model family of their substrates, and by how they write.
+// Package collusion measures the similarity of two vacants: the times of their activity, the model
+// families of their substrates, and their style of writing.
 //
-// Invariants: a strength is in [0, 1]. Series of different lengths are an
-// error, never a strength. NaN and infinite numbers are refused.
+// A strength is in [0, 1]. Series of different lengths, NaN and infinite numbers are errors and
+// never result in a strength.
 package collusion
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A similarity at or below its threshold has strength 0.
+// A similarity that does not exceed its threshold has strength 0.
 const (
-	ActivityThreshold = 0.70 // of Pearson
-	StyleThreshold    = 0.88 // of Cosine
+	ActivityThreshold = 0.70 // threshold for Pearson
+	StyleThreshold    = 0.88 // threshold for Cosine
 )
 
-// Cosine is the cosine of the angle between x and y; 0 if either is zero.
+// Cosine returns the cosine of the angle between x and y, or 0 if one of them is the zero vector.
 func Cosine(x, y []float64) (float64, error) {
 	if err := checkNumbers("vector", x, y); err != nil {
 		return 0, err
@@ -34,8 +34,8 @@ func Cosine(x, y []float64) (float64, error) {
 	return quotient(xy, math.Sqrt(xx), math.Sqrt(yy))
 }
 
-// Pearson is the correlation of x and y at lag 0. It is 0 if either series is
-// empty or constant.
+// Pearson returns the correlation of x and y at lag 0, or 0 if one of the series is empty or
+// constant.
 func Pearson(x, y []float64) (float64, error) {
 	if err := checkNumbers("series", x, y); err != nil {
 		return 0, err
@@ -76,8 +76,8 @@ func checkNumbers(what string, x, y []float64) error {
 	return nil
 }
 
-// quotient returns xy / (x·y), clipped to [-1, 1]; 0 if x or y is 0. It returns
-// an error if a sum overflowed.
+// quotient returns xy / (x·y), clipped to [-1, 1], or 0 if x or y is 0. It returns an error if a
+// sum has overflowed.
 func quotient(xy, x, y float64) (float64, error) {
 	if x == 0 || y == 0 {
 		return 0, nil
@@ -89,7 +89,7 @@ func quotient(xy, x, y float64) (float64, error) {
 	return min(max(q, -1), 1), nil
 }
 
-// Ramp is 0 up to the threshold and rises linearly to 1 at v = 1.
+// Ramp returns 0 for v up to the threshold. From there it rises linearly to 1 at v = 1.
 func Ramp(v, threshold float64) float64 {
 	if v <= threshold {
 		return 0
@@ -97,14 +97,14 @@ func Ramp(v, threshold float64) float64 {
 	return min(max((v-threshold)/max(1-threshold, 1e-9), 0), 1)
 }
 
-// Signal is the result of one detector for one pair.
+// Signal is a detector's result for one pair of vacants.
 type Signal struct {
-	Strength float64 // in [0, 1]
-	Why      string  // an explanation for the operator
+	Strength float64 // strength in [0, 1]
+	Why      string  // explanation for the operator
 }
 
-// SameSubstrate compares the model families of a and b. Two unknown families
-// compare equal, so the caller decides about those first.
+// SameSubstrate compares the model families of a and b. Two unknown families are equal, so the
+// caller must handle unknown families first.
 func SameSubstrate(a, b identity.ID, familyA, familyB string) Signal {
 	switch {
 	case a == b:

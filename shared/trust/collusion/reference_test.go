@@ -8,20 +8,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The reference's detectors, built from this package's measures: its vectors
-// prove the measures. The gate combines the same measures differently.
+// These functions are the reference's detectors, built from the measures of this package, so that the
+// reference's vectors test the measures. The gate combines the same measures differently.
 
-// controllerEvidence is the input of sameController. A nil list is missing and
-// skips its layer.
+// controllerEvidence is the input of sameController. A layer with a nil list is skipped.
 type controllerEvidence struct {
-	Declared               bool // both name the same controller
-	Ancestor               bool // their lineages meet
+	Declared               bool // whether both declare the same controller
+	Ancestor               bool // whether they have a common ancestor
 	ActivityA, ActivityB   []float64
 	BehaviourA, BehaviourB []float64
 }
 
-// sameController is how likely a and b have one controller: by declaration,
-// common ancestor, hours of activity or behaviour. One layer suffices.
+// sameController returns how likely it is that a and b have one controller, by declaration, common
+// ancestor, hours of activity or behaviour. The strongest of these layers decides.
 func sameController(a, b identity.ID, e controllerEvidence) (collusion.Signal, error) {
 	if a == b {
 		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
@@ -50,8 +49,8 @@ func sameController(a, b identity.ID, e controllerEvidence) (collusion.Signal, e
 	return strongest(layers), nil
 }
 
-// strongest is the strength of the strongest layer, with the reasons of all
-// layers that have one.
+// strongest returns the strength of the strongest layer, with the reasons of all layers whose
+// strength is not 0.
 func strongest(layers []collusion.Signal) collusion.Signal {
 	var all collusion.Signal
 	var why []string
@@ -66,7 +65,7 @@ func strongest(layers []collusion.Signal) collusion.Signal {
 	return all
 }
 
-// sameStylo is the similarity of style of a and b.
+// sameStylo returns the similarity of the styles of a and b.
 func sameStylo(a, b identity.ID, styleA, styleB []float64) (collusion.Signal, error) {
 	if a == b {
 		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
@@ -81,8 +80,7 @@ func sameStylo(a, b identity.ID, styleA, styleB []float64) (collusion.Signal, er
 	return collusion.Signal{Strength: 0, Why: fmt.Sprintf("sim %.2f <= %.2f", c, collusion.StyleThreshold)}, nil
 }
 
-// discount is the remaining weight of a review between two vacants with these
-// signals.
+// discount returns the remaining weight of a review between two vacants with these signals.
 func discount(signals ...collusion.Signal) float64 {
 	if len(signals) == 0 {
 		return 1

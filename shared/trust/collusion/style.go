@@ -9,11 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The indexes of a style vector. Each feature is clipped to [0, 1].
+// The constants are the indexes of a style vector. Each feature is clipped to [0, 1].
 const (
-	tokens = iota // per response, in thousands
+	tokens = iota // tokens per response, in thousands
 	typeToken
-	entropy // of its ten most frequent tokens
+	entropy // evenness of the ten most frequent tokens
 	sentences
 	sentenceLength
 	punctuation
@@ -24,26 +24,25 @@ const (
 	refusals
 	confidenceMean
 	confidenceSpread
-	latencyMedian // of all responses, in 5 s
-	latencyTail   // the 95th percentile, in 10 s
-	toolCalls     // always 0: a host cannot see tool calls
+	latencyMedian // median latency, in units of 5 s
+	latencyTail   // 95th percentile of the latency, in units of 10 s
+	toolCalls     // always 0, because a host cannot see tool calls
 	// Features is the length of a style vector.
 	Features
 )
 
-// LastResponses is the largest number of responses that a style vector is
-// computed from.
+// LastResponses limits the responses that a style vector is computed from.
 const LastResponses = 50
 
-// Response is an answer as the host recorded it.
+// Response is an answer as the host has recorded it.
 type Response struct {
 	Text       string
 	Took       time.Duration
-	Confidence *float64 // nil if the vacant stated none
+	Confidence *float64 // nil if the vacant has not stated a confidence
 }
 
-// StyleVector computes the style vector of the last responses: the mean of each
-// feature. It is nil without responses.
+// StyleVector returns the style vector of the last responses, or nil if there are no responses. The
+// features of the text are means over the responses.
 func StyleVector(responses []Response) ([]float64, error) {
 	if len(responses) == 0 {
 		return nil, nil
@@ -55,7 +54,7 @@ func StyleVector(responses []Response) ([]float64, error) {
 		r := &responses[i]
 		one := measure(r.Text)
 		for j, f := range one {
-			v[j] = clip(v[j] + f/float64(len(responses))) // rounding may push a sum of shares above 1
+			v[j] = clip(v[j] + f/float64(len(responses))) // because of rounding, the sum can exceed 1
 		}
 		took = append(took, r.Took.Seconds())
 		if c := r.Confidence; c != nil {
@@ -74,7 +73,6 @@ func StyleVector(responses []Response) ([]float64, error) {
 
 func clip(f float64) float64 { return min(max(f, 0), 1) }
 
-// spread returns the mean and the standard deviation.
 func spread(list []float64) (m, deviation float64) {
 	if len(list) == 0 {
 		return 0, 0
@@ -90,9 +88,9 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[int(math.Ceil(p*float64(len(sorted))))-1]
 }
 
-// baseline holds the mean and scale of each feature's square root over ordinary
-// answers. Square roots are used because most features are rates near 0. A
-// scale of 0 excludes the feature.
+// baseline returns the mean and the scale of each feature's square root in ordinary answers. It
+// uses square roots because most features are rates near 0. A feature with a scale of 0 is not
+// used.
 func baseline() (means, scales [Features]float64) {
 	return [Features]float64{
 			tokens: 0.35, typeToken: 0.65, entropy: 0.92, sentences: 0.55, sentenceLength: 0.35, punctuation: 0.30, questions: 0.25,
@@ -103,17 +101,17 @@ func baseline() (means, scales [Features]float64) {
 		}
 }
 
-// farthest clips a centred feature, in scales from the mean. Without the clip,
-// one extreme feature shared by two vectors would make them similar whatever
-// their other features are.
+// farthest limits the distance of a centred feature from the mean, in scales. Otherwise one extreme
+// feature that two vectors share would make them similar whatever their other features are.
 const farthest = 2
 
-// Centre returns the difference between a style and the style of ordinary
-// answers. Vectors without negative components all point in similar directions;
-// centred vectors do not. Measured on synthetic authors: of unrelated pairs,
-// 0.1 to 2 % exceed StyleThreshold (9 to 48 % without centring) and at most 0.3
-// % reach the default refusal strength; of pairs by one author, 95 % do. A
-// missing confidence counts as no difference.
+// Centre returns the difference between a style and the style of ordinary answers. Vectors without
+// negative components all point in similar directions, but centred vectors do not. A missing
+// confidence makes no difference.
+//
+// Figures for synthetic authors: 0.1 to 2 % of the pairs of different authors exceed StyleThreshold
+// (9 to 48 % without centring), and at most 0.3 % reach the strength that refuses by default. 95 %
+// of the pairs by one author reach it.
 func Centre(v []float64) ([]float64, error) {
 	if len(v) != Features {
 		return nil, problem.New(problem.Damaged, "style: expected %d features, got %d", Features, len(v))

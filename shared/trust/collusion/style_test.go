@@ -12,28 +12,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
 )
 
-// author is a synthetic generator of answers: a vacant with a style of its own.
+// author generates synthetic answers in a style of its own.
 type author struct {
 	vocabulary int
-	zipf       float64 // how uneven the words are
-	sentences  float64 // in an answer
-	words      float64 // in a sentence
-	commas     float64 // after a word
-	questions  float64 // of the sentences
+	zipf       float64 // inequality of the word frequencies
+	sentences  float64 // sentences per answer
+	words      float64 // words per sentence
+	commas     float64 // share of words that a comma follows
+	questions  float64 // share of sentences
 	hedges     float64
-	items      float64 // of the answers are lists
+	items      float64 // share of answers with lists
 	code       float64
 	refusals   float64
-	confidence float64 // zero if never told
+	confidence float64 // zero if the author states none
 	unsure     float64
 	took       float64 // seconds
 	jitter     float64
 }
 
-// anyAuthor draws an author from wide ranges.
+// anyAuthor draws an author from wide ranges of parameters.
 func anyAuthor(r *rand.Rand) author {
 	logUniform := func(a, b float64) float64 { return a * math.Pow(b/a, r.Float64()) }
-	often := func(p, most float64) float64 { // a habit that only some have
+	often := func(p, most float64) float64 { // a habit that only some authors have
 		if r.Float64() > p {
 			return 0
 		}
@@ -98,16 +98,16 @@ func (a author) answers(r *rand.Rand, n int) []collusion.Response {
 	return out
 }
 
-// alike measures, over a population of authors, how often two different ones
-// look alike and how often one looks like itself in other answers.
+// alike contains the results for a population of authors: how often two authors look alike, and how
+// often one author is recognized in other answers.
 type alike struct {
 	pairs, authors            float64
-	suspected, refused        float64 // of the pairs: above the threshold, as strong as refuses
-	recognized, refusedItself float64 // of the authors
-	suspectedRaw              float64 // of the pairs, not centred
+	suspected, refused        float64 // pairs above the threshold, pairs that would be refused
+	recognized, refusedItself float64 // authors, compared with themselves
+	suspectedRaw              float64 // pairs above the threshold without centring
 }
 
-// refusing is the cosine whose strength is 0.6.
+// refusing is the cosine that has the strength 0.6.
 const refusing = 0.952
 
 func population(t *testing.T, r *rand.Rand, n int, draw func() author) alike {
@@ -161,8 +161,7 @@ func TestUnrelatedAuthorsLookDifferentAndOneLooksLikeItself(t *testing.T) {
 		change func(*author, *rand.Rand)
 	}{
 		{"in any way", func(*author, *rand.Rand) {}},
-		// One host gives all of them the same latency, and none reports
-		// confidence.
+		// All authors have the latency of one host, and they do not state a confidence.
 		{"on one fast host", func(a *author, _ *rand.Rand) { a.took, a.jitter, a.confidence = 0.02, 0.2, 0 }},
 		{"in short", func(a *author, r *rand.Rand) {
 			a.took, a.jitter, a.confidence, a.sentences = 0.02, 0.2, 0, 1+2*r.Float64()
@@ -191,7 +190,7 @@ func TestUnrelatedAuthorsLookDifferentAndOneLooksLikeItself(t *testing.T) {
 	}
 }
 
-// The components of a style vector, as listed in the research that defines it.
+// The components of a style vector, as in the research that defines the vector.
 const (
 	tokens = iota
 	typeToken

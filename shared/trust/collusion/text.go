@@ -8,18 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// most is the number of bytes of a response that are analysed.
+// most limits the bytes of a response that are analysed.
 const most = 64 << 10
 
-// topTokens is the number of most frequent tokens in the entropy.
+// topTokens is the number of most frequent tokens that the entropy is computed from.
 const topTokens = 10
 
-// measure computes the features of one text. The features of time and
-// confidence stay 0.
 func measure(text string) (v [Features]float64) {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "")
 	}
+	// The features of latency and confidence stay 0, because they are not in the text.
 	words := tokenize(text)
 	n := float64(len(words))
 	v[tokens] = clip(n / 1000)
@@ -60,8 +59,6 @@ func containsAny(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// tokenize splits text into lower-case words. In scripts without spaces, each
-// character is a word.
 func tokenize(text string) []string {
 	list := make([]string, 0, len(text)/5)
 	start := -1
@@ -72,6 +69,7 @@ func tokenize(text string) []string {
 	}
 	for i, r := range text {
 		switch {
+		// In scripts without spaces, each character is a word.
 		case r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai):
 			end(i)
 			list = append(list, string(r))
@@ -80,7 +78,7 @@ func tokenize(text string) []string {
 				start = i
 			}
 		case r == '\'' || r == '’':
-			// part of a word
+			// An apostrophe is part of a word.
 		default:
 			end(i)
 		}
@@ -89,8 +87,6 @@ func tokenize(text string) []string {
 	return list
 }
 
-// variety returns the share of distinct words, and the evenness of the most
-// frequent words: 1 if ten words are equally frequent.
 func variety(words []string) (ratio, even float64) {
 	if len(words) == 0 {
 		return 0, 0
@@ -113,10 +109,10 @@ func variety(words []string) (ratio, even float64) {
 		p := float64(n) / float64(sum)
 		even -= p * math.Log2(p)
 	}
+	// The evenness is 1 if ten words are equally frequent.
 	return float64(len(counts)) / float64(len(words)), clip(even / math.Log2(topTokens))
 }
 
-// split splits text into sentences, each with its final punctuation.
 func split(text string) []string {
 	var list []string
 	start := 0
@@ -138,8 +134,6 @@ func split(text string) []string {
 	return list
 }
 
-// punctuationShare returns the punctuationShare of punctuation among the characters that are not
-// spaces.
 func punctuationShare(text string) float64 {
 	marks, all := 0, 0
 	for _, r := range text {
@@ -157,8 +151,6 @@ func punctuationShare(text string) float64 {
 	return float64(marks) / float64(all)
 }
 
-// layout returns the share of lines that are list items, and the share that are
-// code.
 func layout(text string) (items, coded float64) {
 	lines, fenced := 0.0, false
 	for line := range strings.Lines(text) {
