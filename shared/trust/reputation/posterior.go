@@ -7,29 +7,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Posterior is a Beta distribution over the quality of a vacant in one
-// dimension.
+// Posterior is a Beta distribution of a vacant's quality in one dimension.
 type Posterior struct {
 	Alpha    float64 `json:"alpha"`
 	Beta     float64 `json:"beta"`
-	Alpha0   float64 `json:"alpha0"` // of the prior; Alpha decays towards it
-	Beta0    float64 `json:"beta0"`
-	Evidence float64 `json:"n_eff"`          // the decayed weight of all signals
+	Alpha0   float64 `json:"alpha0"`         // Alpha of the prior, towards which Alpha decays
+	Beta0    float64 `json:"beta0"`          // Beta of the prior, towards which Beta decays
+	Evidence float64 `json:"n_eff"`          // decayed weight of all signals
 	Updated  float64 `json:"last_update_ts"` // Unix seconds
 	HalfLife float64 `json:"half_life_days"`
 }
 
-// Prior is the distribution in d before the first signal.
 func Prior(d Dimension, at time.Time) Posterior {
 	p := priors[d]
 	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: seconds(at), HalfLife: p.halfLife}
 }
 
-// seconds converts t to the reference's unit, Unix seconds as a float.
-func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // Unix seconds, as in the reference
 
-// Decay returns p decayed to the time at. A time before the last update changes
-// nothing.
+// Decay returns p decayed to the time at. If at is not after the last update, it returns p
+// unchanged.
 func (p Posterior) Decay(at time.Time) Posterior {
 	days := (seconds(at) - p.Updated) / 86400
 	if days <= 0 {
@@ -43,11 +40,10 @@ func (p Posterior) Decay(at time.Time) Posterior {
 	return p
 }
 
-// Update decays p to the time at and adds a signal from 0 (bad) to 1 (good)
-// with a weight. An invalid signal is refused as Malformed, in the reference's
-// words.
+// Update decays p to the time at and adds a signal from 0 (bad) to 1 (good) with a weight. The
+// error for an invalid signal or weight has kind Malformed and the words of the reference.
 func (p Posterior) Update(signal, weight float64, at time.Time) (Posterior, error) {
-	// Written so that NaN is refused too.
+	// The comparison is false for NaN, so NaN is refused too.
 	if !(signal >= 0 && signal <= 1) {
 		return p, problem.New(problem.Malformed, "signal must be in [0, 1], got %s", number(signal))
 	}
@@ -61,18 +57,16 @@ func (p Posterior) Update(signal, weight float64, at time.Time) (Posterior, erro
 	return p, nil
 }
 
-// Mean is the expected quality.
 func (p Posterior) Mean() float64 { return p.Alpha / (p.Alpha + p.Beta) }
 
-// Variance is the uncertainty of Mean.
 func (p Posterior) Variance() float64 {
 	n := p.Alpha + p.Beta
 	return p.Alpha * p.Beta / (n * n * (n + 1))
 }
 
-// check refuses parameters that no sequence of signals can produce from the
-// prior of d. Without this check, a posterior from another registry could score
-// above 1 or be NaN.
+// check returns an error unless p has finite parameters, a positive prior and half-life, and is not
+// below its prior. Otherwise a posterior from another registry could have a mean above 1 or be NaN.
+// d only names the posterior in the error.
 func (p Posterior) check(d Dimension) error {
 	switch {
 	case !finite(p.Alpha) || !finite(p.Beta) || !finite(p.Evidence) || !finite(p.Updated):

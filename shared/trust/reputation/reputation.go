@@ -1,9 +1,9 @@
-// Package reputation turns reviews of a vacant into scores: five Beta
-// posteriors, one for each dimension, that decay with time.
+// Package reputation turns the reviews of a vacant into scores: five Beta posteriors, one for each
+// dimension, that decay with time.
 //
-// Invariants: a posterior is never below its prior and never worth more than
-// its evidence; a refused update changes nothing; a vacant without reviews
-// scores 0, even after its reputation was read.
+// A posterior is never below its prior, and reviews increase it by no more than their evidence. A
+// refused update leaves it unchanged. A vacant without reviews scores 0, even after its reputation
+// was read.
 package reputation
 
 import (
@@ -18,7 +18,6 @@ import (
 // Dimension is one of the five qualities that a review rates.
 type Dimension uint8
 
-// The dimensions.
 const (
 	Factual Dimension = iota
 	Logical
@@ -30,7 +29,6 @@ const (
 
 var words = [dimensions]string{"factual", "logical", "relevance", "honesty", "adoption"}
 
-// String is the name of d in reviews and answers.
 func (d Dimension) String() string {
 	if int(d) < len(words) {
 		return words[d]
@@ -38,7 +36,6 @@ func (d Dimension) String() string {
 	return fmt.Sprintf("dimension %d", uint8(d))
 }
 
-// ParseDimension parses the name of a dimension.
 func ParseDimension(word string) (Dimension, error) {
 	for i, w := range words {
 		if w == word {
@@ -48,21 +45,19 @@ func ParseDimension(word string) (Dimension, error) {
 	return 0, problem.Invalid("dimension", "factual, logical, relevance, honesty or adoption", fmt.Sprintf("%.40q", word))
 }
 
-// All lists the five dimensions. Clients rank by all of them.
 func All() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
 
-// Searched lists the three dimensions that a registry ranks search results by.
-// The other two describe conduct, not the quality of answers.
+// Searched returns the dimensions by which a registry ranks search results. The other two describe
+// conduct, not the quality of answers. Clients rank by all dimensions.
 func Searched() []Dimension { return []Dimension{Factual, Logical, Relevance} }
 
-// priors holds, for each dimension, the parameters before the first review and
-// the half-life of evidence in days.
+// priors contains the parameters of each dimension before the first review, and the half-life of
+// its evidence in days.
 var priors = [dimensions]struct{ alpha, beta, halfLife float64 }{
 	{1, 1, 90}, {1, 1, 180}, {1, 1, 60}, {2, 1, 30}, {1, 3, 90},
 }
 
-// State is the reputation of one vacant in all dimensions. Its JSON has the
-// reference's names.
+// State is the reputation of one vacant in all dimensions. Its JSON has the names of the reference.
 type State struct {
 	Factual   Posterior `json:"factual"`
 	Logical   Posterior `json:"logical"`
@@ -71,7 +66,6 @@ type State struct {
 	Adoption  Posterior `json:"adoption"`
 }
 
-// NewState is the state of a vacant without reviews.
 func NewState(at time.Time) State {
 	var s State
 	for _, d := range All() {
@@ -84,10 +78,8 @@ func (s *State) in(d Dimension) *Posterior {
 	return [dimensions]*Posterior{&s.Factual, &s.Logical, &s.Relevance, &s.Honesty, &s.Adoption}[d]
 }
 
-// In is the posterior of one dimension.
 func (s *State) In(d Dimension) Posterior { return *s.in(d) }
 
-// Update returns s after a signal in one dimension.
 func (s State) Update(d Dimension, signal, weight float64, at time.Time) (State, error) {
 	if int(d) >= dimensions {
 		return s, problem.Invalid("dimension", "one of the five", d.String())
@@ -100,7 +92,6 @@ func (s State) Update(d Dimension, signal, weight float64, at time.Time) (State,
 	return s, nil
 }
 
-// At returns s decayed to the time at.
 func (s State) At(at time.Time) State {
 	for _, d := range All() {
 		*s.in(d) = s.In(d).Decay(at)
@@ -108,8 +99,8 @@ func (s State) At(at time.Time) State {
 	return s
 }
 
-// Check refuses a state that no reviews can produce. Call it on a state from
-// outside or from a document that may be damaged.
+// Check returns an error if a posterior of s is invalid. Callers must check states from other hosts
+// and from documents that may be damaged.
 func (s *State) Check() error {
 	for _, d := range All() {
 		if err := s.In(d).check(d); err != nil {
@@ -119,7 +110,6 @@ func (s *State) Check() error {
 	return nil
 }
 
-// Reviewed reports whether there is evidence in any dimension.
 func (s *State) Reviewed() bool {
 	for _, d := range All() {
 		if s.In(d).Evidence > 0 {
@@ -129,10 +119,9 @@ func (s *State) Reviewed() bool {
 	return false
 }
 
-// Score is the mean of the posterior means of dims, or of all five dimensions
-// if dims is empty: the reference's score(). It is 0 for a nil state and
-// without reviews. The reference's score instead rises from 0 to the prior's
-// mean once somebody reads the vacant's reputation.
+// Score returns the mean of the posterior means of dims, or of all dimensions if dims is empty. It
+// is 0 without reviews and for a nil state. The score() of the reference differs: the score of a
+// vacant without reviews rises from 0 to the mean of the prior when its reputation is first read.
 func (s *State) Score(dims ...Dimension) float64 {
 	if s == nil || !s.Reviewed() {
 		return 0
@@ -147,8 +136,6 @@ func (s *State) Score(dims ...Dimension) float64 {
 	return sum / float64(len(dims))
 }
 
-// finite reports whether f is neither NaN nor infinite.
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// number formats f as the reference prints it.
-func number(f float64) string { return string(canon.AppendFloat(nil, f)) }
+func number(f float64) string { return string(canon.AppendFloat(nil, f)) } // the reference prints floats in this form

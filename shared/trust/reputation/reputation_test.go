@@ -28,12 +28,12 @@ func load[T any](t testing.TB, file string, want int) []T {
 	return v.Cases
 }
 
-// near compares with the tolerance of the vectors.
+// near compares numbers with the tolerance of the vectors.
 var near = cmpopts.EquateApprox(1e-9, 1e-12)
 
 func instant(seconds float64) time.Time { return time.UnixMicro(int64(math.Round(seconds * 1e6))) }
 
-// outcome is a posterior with its derived values, or a refusal.
+// outcome is either a posterior with its derived values or the message of an error.
 type outcome struct {
 	Posterior
 	Mean, Variance float64

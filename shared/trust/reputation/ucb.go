@@ -7,11 +7,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Weights are the relative weights of the dimensions. Nil or all zeros means
-// equal weights.
+// Weights are the relative weights of the dimensions. If Weights is nil or all weights are zero,
+// all dimensions have the same weight.
 type Weights map[Dimension]float64
 
-// normal returns w scaled to the sum 1.
 func (w Weights) normal() ([dimensions]float64, error) {
 	var out [dimensions]float64
 	var sum float64
@@ -41,7 +40,6 @@ const (
 	minEvidence          = 0.001 // lower bound of the combined evidence
 )
 
-// belief returns the weighted mean and standard deviation of s.
 func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 	for _, d := range All() {
 		p := s.In(d)
@@ -51,8 +49,8 @@ func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// evidence returns the harmonic mean of the evidence in the dimensions with more
-// than minCountedWeight. Each dimension has at least min.
+// evidence returns the harmonic mean of the evidence in the dimensions whose weight exceeds
+// minCountedWeight. It treats the evidence of each dimension as at least min.
 func evidence(s *State, w [dimensions]float64, min float64) float64 {
 	var n, inverse float64
 	for _, d := range All() {
@@ -68,12 +66,11 @@ func exploration(n float64, known int) float64 {
 	return explorationWeight * math.Sqrt(math.Log(math.Max(float64(known), 2))/n)
 }
 
-// UCB is the upper confidence bound of the reference: the mean, plus its
-// uncertainty, plus an exploration bonus for a vacant that is rarely tried
-// among the known vacants. One weighted dimension without evidence is enough to
-// raise the bonus to 13.2 with two known vacants and to 22 with seven, while
-// means are at most 1: such a vacant beats every vacant with reviews in all
-// dimensions. Use CappedUCB to choose a vacant.
+// UCB returns the upper confidence bound of the reference: the mean, the uncertainty of the mean,
+// and an exploration bonus for a vacant that is rarely tried among the known vacants. One weighted
+// dimension without evidence raises the bonus to 13.2 with two known vacants and to 22 with seven,
+// while means are at most 1. Such a vacant beats every vacant with reviews in all dimensions, so
+// use [CappedUCB] to choose a vacant.
 func UCB(s *State, w Weights, known int) (float64, error) {
 	weights, err := w.normal()
 	if err != nil {
@@ -84,23 +81,23 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 	return mean + deviationWeight*deviation + exploration(n, known), nil
 }
 
-// MaxExploration is the largest exploration bonus of CappedUCB. With it, a
-// vacant without reviews scores 0.85. Among a hundred vacants it beats one with
-// 100 reviews and a mean of 0.7, so that a new vacant gets its first calls. It
-// loses to one with 100 reviews and a mean of 0.8. Without a cap the bonus grows with the number of vacants,
-// and whoever creates the most vacants wins.
+// MaxExploration limits the exploration bonus of CappedUCB. A vacant without reviews then scores
+// 0.85, so that a new vacant gets its first calls: among a hundred vacants, it beats a vacant with
+// 100 reviews and a mean of 0.7, and loses to one with 100 reviews and a mean of 0.8. A bonus
+// without a limit would grow with the number of vacants, so whoever creates the most vacants would
+// win.
 const MaxExploration = 0.25
 
 // CappedUCB is UCB with three changes:
 //
-//   - dimensions without evidence are left out, because nearly all vacants have
-//     none in adoption, and one such dimension would dominate the harmonic mean.
-//     If no dimension has evidence, all count, at their priors
-//   - each dimension counts as at least one review, so a trace of evidence
-//     earns no larger bonus than a whole review
-//   - the exploration bonus is at most MaxExploration
+//   - Dimensions without evidence are ignored, because nearly all vacants lack evidence in
+//     adoption, and one such dimension would dominate the harmonic mean. If all dimensions lack
+//     evidence, all of them are used with their priors.
+//   - The evidence of a dimension counts as at least one review, so a trace of evidence does not
+//     earn a larger bonus than a complete review.
+//   - The exploration bonus is at most MaxExploration.
 //
-// A nil state means a vacant without reviews.
+// If s is nil, the vacant has no reviews.
 func CappedUCB(s *State, w Weights, known int) (float64, error) {
 	weights, err := w.normal()
 	if err != nil {
@@ -134,10 +131,9 @@ func unreviewed() *State {
 	return &s
 }
 
-// Level is the attestation level of a vacant.
+// Level is a vacant's attestation level, L0 to L3.
 type Level uint8
 
-// ParseLevel parses L0 to L3.
 func ParseLevel(s string) (Level, error) {
 	if len(s) != 2 || s[0] != 'L' || s[1] < '0' || s[1] > '3' {
 		return 0, problem.Invalid("attestation_level", "L0, L1, L2 or L3", fmt.Sprintf("%.40q", s))
@@ -145,17 +141,18 @@ func ParseLevel(s string) (Level, error) {
 	return Level(s[1] - '0'), nil
 }
 
-// Standing is the backing of a vacant besides its reviews.
+// Standing is the backing of a vacant that does not come from its reviews.
 type Standing struct {
 	Level       Level
 	Stake       float64
-	Portability float64 // the reference's portability_bonus, which its caller computes; counted up to 0.10
+	Portability float64 // the reference's portability_bonus, which the caller computes
 }
 
+// maxPortability limits the part of Portability that CallScore adds.
 const maxPortability = 0.10
 
-// CallScore is UCB plus the standing of a vacant: the reference's ranking of
-// candidates.
+// CallScore returns UCB plus a bonus for the vacant's standing. The reference ranks candidates by
+// this score.
 func CallScore(s *State, w Weights, known int, b Standing) (float64, error) {
 	score, err := UCB(s, w, known)
 	if err != nil {

@@ -48,7 +48,7 @@ type ucbVector struct {
 func weights(named map[string]float64) Weights {
 	w := Weights{}
 	for name, v := range named {
-		// The reference gives unknown names the weight zero.
+		// The reference gives unknown names the weight 0.
 		if d, err := ParseDimension(name); err == nil {
 			w[d] = v
 		}
@@ -123,7 +123,7 @@ func TestTheOrderOfChoiceIsTheReferences(t *testing.T) {
 	}
 }
 
-// reviewed is a state with n reviews at a mean signal in dims.
+// reviewed returns a state with n reviews of the same signal in each of dims.
 func reviewed(t *testing.T, n, signal float64, dims ...Dimension) *State {
 	t.Helper()
 	at := time.Unix(1_700_000_000, 0)
