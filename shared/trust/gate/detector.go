@@ -9,15 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
 )
 
-// Detector compares a child with other vacants by evidence. It must not keep
-// the evidence, and must be safe for concurrent use.
+// Detector compares a child with other vacants. It must not retain the evidence, and it must be
+// safe for concurrent use.
 type Detector interface {
-	// Detect fails with a problem of kind Damaged for invalid evidence, such as
-	// NaN.
+	// Detect returns a problem of kind Damaged if the evidence is invalid, for example NaN.
 	Detect(Evidence, Policy) (Findings, error)
 }
 
-// DetectorOf returns p's detector.
 func DetectorOf(p Policy) (Detector, error) {
 	switch p.Detector {
 	case ByObservation:
@@ -28,19 +26,18 @@ func DetectorOf(p Policy) (Detector, error) {
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 }
 
-// Zeros is the reference's default detector, which finds nothing. On a host
-// with Zeros the third check passes every child.
+// Zeros is the default detector of the reference, which finds no similarity. On a host with Zeros,
+// all children pass the third check.
 type Zeros struct{}
 
-// Detect returns no findings.
 func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
 	return FromStrengths(p, e.Parent, 0, 0, 0), nil
 }
 
-// Observed is the detector that compares the host's observations.
+// Observed is the detector that compares the host's own observations. In mode Reference it ignores
+// siblings.
 type Observed struct{}
 
-// Detect weighs the signals of each pair. In mode Reference it skips siblings.
 func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 	f := Findings{Policy: p}
 	for _, pair := range e.Pairs {
@@ -71,8 +68,7 @@ func weigh(p *Pair, m Mode) (Finding, error) {
 	}
 	signals := []Signal{p.declared(m), p.ancestor(m), activity, p.substrate(m), style}
 	if m == Reference {
-		// The reference uses the same vectors again, as the second layer of
-		// same_controller.
+		// The reference uses the same vectors a second time, as a layer of same_controller.
 		behaviour := style
 		behaviour.Name = Behaviour
 		signals = append(signals, behaviour)
@@ -80,7 +76,6 @@ func weigh(p *Pair, m Mode) (Finding, error) {
 	return Finding{With: p.With, Role: p.Role, Signals: signals}, nil
 }
 
-// declared compares tenants and the owners in listings.
 func (p *Pair) declared(m Mode) Signal {
 	s := Signal{Name: Declared, State: SignalObserved, Blocks: m != Default}
 	tenants, owners := p.A.Tenant != "" && p.B.Tenant != "", p.A.Owner != "" && p.B.Owner != ""
@@ -97,9 +92,9 @@ func (p *Pair) declared(m Mode) Signal {
 	return s
 }
 
-// ancestor is recorded but refuses only in mode Reference. Graduation ends the
-// edge to the parent, so that edge is not evidence, and siblings share a parent
-// by definition.
+// ancestor returns a signal that refuses only in mode Reference and is recorded in other modes.
+// Graduation removes the edge to the parent, so this edge is not evidence, and siblings have a
+// common parent by definition.
 func (p *Pair) ancestor(m Mode) Signal {
 	s := Signal{Name: Ancestor, State: SignalObserved, Blocks: m == Reference}
 	switch {
@@ -136,9 +131,9 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 	return s, nil
 }
 
-// substrate compares the families of the substrates. One common family is a
-// match, even if both have other families, too. By default a match with the
-// parent refuses; a match with a sibling refuses only in strict mode.
+// substrate compares the substrate families. One common family is a match, even if both vacants
+// have other families too. A match with the parent refuses in all modes, but a match with a sibling
+// refuses only in mode Strict.
 func (p *Pair) substrate(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, Blocks: p.Role == Parent || m == Strict}
 	a, b := p.A.known(), p.B.known()
@@ -152,15 +147,13 @@ func (p *Pair) substrate(m Mode) Signal {
 	return s
 }
 
-// known returns the families that are evidence. A composite is not, because it
-// answers in its children's words.
 func (o *Observation) known() []string {
+	// A composite answers in the words of its children, so its family is not evidence.
 	return slices.DeleteFunc(slices.Clone(o.Families), func(f string) bool { return f == "" || f == "unknown" || f == "composite" })
 }
 
-// shortened names the first of several families and counts the others, so that
-// findings stay small.
 func shortened(families []string) string {
+	// Only the first family is named, to keep the findings small.
 	if n := len(families) - 1; n > 0 {
 		return fmt.Sprintf("%s and %d more", families[0], n)
 	}
@@ -200,7 +193,7 @@ func rounded(v []float64) []float64 {
 	return out
 }
 
-// missing marks s as lacking evidence. The reason is the recorded one,
+// missing marks s as a signal without evidence. The reason is the one in the observations,
 // otherwise why.
 func (p *Pair) missing(s Signal, why string) Signal {
 	s.State, s.Strength, s.Why = SignalMissing, 0, why

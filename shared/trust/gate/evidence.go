@@ -12,55 +12,51 @@ import (
 // Role is the relation of a compared vacant to the child.
 type Role string
 
-// The roles.
 const (
 	Parent  Role = "parent"
 	Sibling Role = "sibling"
 )
 
-// MinResponses is the number of responses by each vacant below which styles are
-// not compared.
+// MinResponses is the minimum number of responses of each vacant for a comparison of styles.
 const MinResponses = 50
 
-// Buckets is the number of hours of activity that a comparison needs: seven
-// days.
+// Buckets is the number of hours for which a comparison needs the activity: seven days.
 const Buckets = 7 * 24
 
-// Observation is a host's own evidence about a vacant. A missing part is empty,
-// and Why tells, by signal, why it is missing. A reason for Substrate beside
-// Families means that the list of families is incomplete.
+// Observation is a host's own evidence about a vacant. If a part of the evidence is missing, it is
+// empty, and Why has the reason under the name of its signal. If Why has a reason for Substrate
+// although Families is not empty, the list of families is incomplete.
 type Observation struct {
 	ID            identity.ID
-	Closed        bool            // a closed child, which nobody outside its tree calls
-	Tenant, Owner string          // tenant that it is hosted for; owner in its signed listing
-	Families      []string        // of its substrates, distinct; "unknown" and "composite" are missing evidence
-	Activity      []float64       // hourly counts of calls from outside the tree, Buckets in all
-	Responses     int             // number of responses that Style was computed from
-	Style         []float64       // collusion.StyleVector, not centred
+	Closed        bool            // closed child, which is called only from within its tree
+	Tenant, Owner string          // tenant of the vacant, owner in its signed listing
+	Families      []string        // distinct families of its substrates; "unknown" and "composite" are not evidence
+	Activity      []float64       // calls from outside the tree per hour, for Buckets hours
+	Responses     int             // responses that Style was computed from
+	Style         []float64       // style vector of package collusion, not centred
 	Why           map[Name]string // reasons for missing parts
 }
 
-// Pair is a child and a vacant compared with it.
+// Pair is a child together with a vacant that it is compared with.
 type Pair struct {
 	With identity.ID
 	Role Role
-	A, B Observation // of the child and of the other
-	// Ancestor means that the two have a common ancestor even without the edge
-	// between parent and child.
+	A, B Observation // evidence about the child, evidence about the other vacant
+	// Ancestor means that both have a common ancestor even if the edge between parent and child is
+	// ignored.
 	Ancestor bool
 }
 
-// Evidence is a detector's input.
+// Evidence is the input of a detector.
 type Evidence struct {
 	Child, Parent identity.ID
 	Pairs         []Pair
 }
 
-// Name names a signal.
+// Name is the name of a signal.
 type Name string
 
-// The signals. The first four together form the strength that the reference calls
-// same_controller.
+// The strongest of the first four signals is the strength that the reference calls same_controller.
 const (
 	Declared  Name = "declared"
 	Ancestor  Name = "ancestor"
@@ -70,53 +66,52 @@ const (
 	Style     Name = "style"
 )
 
-// SignalState tells whether a signal has evidence.
+// SignalState describes whether a signal has evidence.
 type SignalState string
 
-// The states of a signal.
 const (
 	SignalObserved SignalState = "observed"
-	SignalMissing  SignalState = "missing"  // refused in strict mode if the signal could block
-	SignalExcluded SignalState = "excluded" // not part of the policy
+	SignalMissing  SignalState = "missing"  // refuses in mode Strict if the signal can block
+	SignalExcluded SignalState = "excluded" // not used under the policy
 )
 
-// Inputs are the values that a signal was computed from.
+// Inputs contains the values that a signal was computed from.
 type Inputs struct {
-	Similarity float64 `json:"similarity,omitempty"` // before the threshold
-	A          string  `json:"a,omitempty"`          // of the child
-	B          string  `json:"b,omitempty"`          // of the other
+	Similarity float64 `json:"similarity,omitempty"` // similarity before the threshold is applied
+	A          string  `json:"a,omitempty"`          // families of the child
+	B          string  `json:"b,omitempty"`          // families of the other vacant
 	SamplesA   int     `json:"samples_a,omitempty"`
 	SamplesB   int     `json:"samples_b,omitempty"`
-	// StyleA and StyleB are rounded to four digits.
+	// StyleA and StyleB are rounded to four decimal places.
 	StyleA []float64 `json:"style_a,omitempty"`
 	StyleB []float64 `json:"style_b,omitempty"`
 }
 
-// Signal is one similarity of a pair.
+// Signal is one kind of similarity of a pair.
 type Signal struct {
 	Name     Name        `json:"name"`
 	State    SignalState `json:"state"`
 	Strength float64     `json:"strength"`
-	Blocks   bool        `json:"blocks"` // it may refuse under this policy
+	Blocks   bool        `json:"blocks"` // whether the signal can refuse under the policy
 	Why      string      `json:"why,omitempty"`
 	Inputs   *Inputs     `json:"inputs,omitempty"`
 }
 
-// Finding is the result for one pair.
+// Finding is the result of a detector for one pair.
 type Finding struct {
 	With    identity.ID `json:"with"`
 	Role    Role        `json:"role"`
 	Signals []Signal    `json:"signals"`
 }
 
-// Findings are a detector's results, with the policy.
+// Findings contains a detector's results and the policy that it applied.
 type Findings struct {
 	Policy Policy    `json:"policy"`
 	Pairs  []Finding `json:"pairs"`
 }
 
-// FromStrengths returns the findings of a detector that has only the three strengths of
-// the reference's interface.
+// FromStrengths returns the findings of a detector that computes only the three strengths of the
+// reference's interface.
 func FromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
 	return Findings{Policy: p, Pairs: []Finding{{With: parent, Role: Parent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, Blocks: true},
@@ -125,8 +120,6 @@ func FromStrengths(p Policy, parent identity.ID, controller, substrate, stylo fl
 	}}}}
 }
 
-// Check returns a Damaged error that names the first signal with an invalid
-// strength or state.
 func (f Findings) Check() error {
 	if err := f.Policy.Check(); err != nil {
 		return problem.Wrap(problem.Damaged, err, "findings: %s", problem.Of(err).Text())
@@ -146,7 +139,7 @@ func (f Findings) Check() error {
 	return nil
 }
 
-// strengths are the three numbers of the reference's interface.
+// strengths contains the three numbers of the reference's interface.
 type strengths struct{ controller, substrate, stylo float64 }
 
 func (s strengths) max() float64 { return max(s.controller, s.substrate, s.stylo) }
@@ -168,10 +161,9 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// Judge is the collusion check, the third of the gate. It refuses with kind Collusion, in the reference's
-// wording, if the most similar pair reaches the threshold. In strict mode it
-// also refuses missing evidence, and names the signal. Invalid findings are
-// Damaged.
+// Judge is the third check of the gate. It returns an error of kind Collusion, in the words of the
+// reference, if the most similar pair reaches the threshold. In mode Strict it also refuses missing
+// evidence and names the signal. If the findings are invalid, the error has kind Damaged.
 func (f Findings) Judge() error {
 	if err := f.Check(); err != nil {
 		return err

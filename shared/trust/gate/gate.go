@@ -1,11 +1,10 @@
-// Package gate judges graduations: whether a child may leave its parent's tree
-// (PROTOCOL §13). It is a list of steps, each a check of given evidence; no
-// step reads or writes anything.
+// Package gate decides whether a child may graduate, which means that it leaves its parent's tree
+// (PROTOCOL §13). It defines the steps of this decision and the checks of evidence that they make.
+// The checks neither read nor write stored data.
 //
-// The invariants: the first refusal is the same in a process and in a state
-// machine, because both run the steps in one order. Missing evidence is
-// reported as missing and never as zero. An invalid strength fails the run and
-// never passes it.
+// The first refusal is the same in a process and in a state machine, because both run the steps in
+// the same order. Missing evidence is reported as missing and never as zero. An invalid strength is
+// a failure and never lets a child pass.
 package gate
 
 import (
@@ -18,10 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// StepName names a step, in records, in the state machine and for people.
+// StepName is the name of a step in records, in the state machine and for people.
 type StepName string
 
-// The steps.
 const (
 	Consent   StepName = "consent"
 	RateLimit StepName = "rate_limit"
@@ -32,15 +30,15 @@ const (
 // Step is one step of the gate.
 type Step struct {
 	Name StepName
-	// Refuses lists the kinds of the step's refusals. Any other error is a
-	// failure: of the store, the clock or the evidence.
+	// Refuses lists the kinds of the step's refusals. An error of another kind is a failure of the
+	// store, the clock or the evidence.
 	Refuses []problem.Kind
-	// Says describes the step for a person.
+	// Says describes the step for people.
 	Says string
 }
 
-// Steps lists the steps in their order. Only the last one changes anything, and
-// it repeats the checks whose facts may have changed.
+// Steps returns the steps in their order. Only the last step changes stored data. It repeats the
+// checks whose facts may have changed since.
 func Steps() []Step {
 	return []Step{
 		{Consent, []problem.Kind{problem.NotFound, problem.Consent, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},
@@ -55,8 +53,8 @@ type errorName struct {
 	name string
 }
 
-// errorNames maps kinds to the names of errors in a state machine. Refusals
-// have the names of the reference's exception classes.
+// errorNames maps kinds of errors to the names of errors in a state machine. A refusal has the name
+// of the reference's exception class.
 func errorNames() []errorName {
 	return []errorName{
 		{problem.NotFound, "CompositeError"},
@@ -71,10 +69,9 @@ func errorNames() []errorName {
 	}
 }
 
-// Failed is the name of any error that errorNames does not list.
+// Failed is the name of all errors that errorNames does not list.
 const Failed = "Failed"
 
-// ErrorName returns the name of a kind in a state machine.
 func ErrorName(k problem.Kind) string {
 	for _, e := range errorNames() {
 		if e.kind == k {
@@ -84,8 +81,6 @@ func ErrorName(k problem.Kind) string {
 	return Failed
 }
 
-// KindOf returns the kind of an error's name. It reports false for an unknown
-// name.
 func KindOf(name string) (problem.Kind, bool) {
 	for _, e := range errorNames() {
 		if e.name == name {
@@ -95,16 +90,15 @@ func KindOf(name string) (problem.Kind, bool) {
 	return problem.Internal, false
 }
 
-// Refuses reports whether an error of kind k is a refusal of the step, rather
-// than a failure.
+// Refuses reports whether an error of kind k is a refusal by the step and not a failure.
 func Refuses(name StepName, k problem.Kind) bool {
 	i := slices.IndexFunc(Steps(), func(s Step) bool { return s.Name == name })
 	return i >= 0 && slices.Contains(Steps()[i].Refuses, k)
 }
 
-// CheckConsent is the first check: both must have signed the request, and the
-// child's manifest must name the parent. m is the child's stored manifest, or
-// nil if the child is unknown.
+// CheckConsent is the first check. It returns an error unless both parties have signed the request
+// and the child's manifest names the parent. m is the child's stored manifest, or nil if the child
+// is unknown.
 func CheckConsent(r *composite.Request, m *composite.Manifest) error {
 	switch {
 	case m == nil || m.ChildID != r.ChildID:
@@ -115,8 +109,6 @@ func CheckConsent(r *composite.Request, m *composite.Manifest) error {
 	return r.Verify()
 }
 
-// CheckRate is the second check: it refuses a parent that has no graduation
-// left today.
 func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
 	if taken := len(w.Within(now)); taken >= p.Limit {
 		return problem.New(problem.GraduationRate, "parent %s hit graduation rate limit (%d in last 24h, limit %d)", parent.Short(), taken, p.Limit)
@@ -124,8 +116,8 @@ func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
 	return nil
 }
 
-// CheckStillClosed refuses a child that is open already. It runs after the rate limit,
-// so showing an old request again changes nothing (PROTOCOL §23 E2).
+// CheckStillClosed returns an error if the child is already open. It runs after CheckRate, so a
+// replayed request has no effect (PROTOCOL §23 E2).
 func CheckStillClosed(m *composite.Manifest) error {
 	if m.ClosedByDefault {
 		return nil
@@ -133,25 +125,22 @@ func CheckStillClosed(m *composite.Manifest) error {
 	return problem.New(problem.Graduated, "child %s is open already", m.ChildID.Short())
 }
 
-// Day is the time for which a graduation counts against its parent.
+// Day is the period in which a graduation counts towards the limit of its parent.
 const Day = 24 * time.Hour
 
-// Window lists the times at which children of one parent graduated, in
-// microseconds since 1970. The times need not be in order, because a clock may
-// have gone back.
+// Window contains the times at which children of one parent graduated, in microseconds since 1970.
+// The times may be out of order, because a clock can go back.
 type Window []int64
 
-// Within returns the entries of w that still count. An entry that is exactly a
-// day old does not count.
+// Within returns the times of w that still count towards the limit. A time that is exactly one day
+// old no longer counts.
 func (w Window) Within(now time.Time) Window {
 	floor := now.Add(-Day).UnixMicro()
 	return slices.DeleteFunc(slices.Clone(w), func(t int64) bool { return t <= floor })
 }
 
-// Take returns the window after another graduation.
 func (w Window) Take(now time.Time) Window { return append(w.Within(now), now.UnixMicro()) }
 
-// Check refuses a window that is longer than the highest limit allows.
 func (w Window) Check() error {
 	if len(w) > MaxLimit {
 		return problem.Invalid("window", fmt.Sprintf("at most %d", MaxLimit), fmt.Sprint(len(w)))

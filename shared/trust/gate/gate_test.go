@@ -76,7 +76,7 @@ func request(t *testing.T) (composite.Request, composite.Manifest) {
 	return r, composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), ClosedByDefault: true}
 }
 
-// Each check is made before the later ones, whatever their results would be.
+// A check that refuses must hide the results of all later checks.
 func TestEachCheckPrecedesTheNext(t *testing.T) {
 	now := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	p := gate.DefaultPolicy()
@@ -224,8 +224,8 @@ func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
 	})
 }
 
-// siblings returns the evidence of a child, its parent and a sibling. Every signal is known,
-// and differs between all three.
+// siblings returns the evidence about a child, its parent and a sibling. All signals have evidence,
+// which differs between the three.
 func siblings(t *testing.T) gate.Evidence {
 	t.Helper()
 	observe := func(b byte) gate.Observation {
@@ -246,7 +246,7 @@ func siblings(t *testing.T) gate.Evidence {
 	}}
 }
 
-// share copies the other's evidence to the child.
+// share copies the other vacant's evidence for a signal to the child.
 func share(p *gate.Pair, n gate.Name) {
 	switch n {
 	case gate.Declared:
@@ -387,8 +387,8 @@ func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
 func TestUnusedSignals(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
 	p.Mode = gate.Strict
-	// Nobody outside its tree calls a closed child, so its hours are not
-	// evidence and do not refuse.
+	// A closed child is called only from within its tree, so its hours are not evidence and do not
+	// refuse.
 	for i := range e.Pairs {
 		e.Pairs[i].A.Closed, e.Pairs[i].A.Activity = true, nil
 	}
@@ -399,8 +399,7 @@ func TestUnusedSignals(t *testing.T) {
 	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Why == "" {
 		t.Errorf("activity of a closed child = %+v, want it excluded", s)
 	}
-	// A child that was called before it was closed is compared by those earlier
-	// calls.
+	// If a child was called before it was closed, the detector compares these earlier calls.
 	share(&e.Pairs[1], gate.Activity)
 	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
 		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.Judge())
@@ -409,8 +408,7 @@ func TestUnusedSignals(t *testing.T) {
 	if s := signal(t, &f, 0, gate.Ancestor); s.State != gate.SignalExcluded {
 		t.Errorf("the parent's own edge = %+v, want it excluded", s)
 	}
-	// A composite answers with its children's words, and 49 answers are too
-	// few.
+	// A composite answers in the words of its children, and 49 answers are too few.
 	e.Pairs[0].B.Families, e.Pairs[1].B.Responses, p.Mode = []string{"composite"}, gate.MinResponses-1, gate.Default
 	if f, err = (gate.Observed{}).Detect(e, p); err != nil {
 		t.Fatal(err)
@@ -482,8 +480,8 @@ func TestTheWorstPairIsNamed(t *testing.T) {
 	f := gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
 	f.Pairs = append(f.Pairs, gate.Finding{With: identity.ID{2}, Role: gate.Sibling, Signals: []gate.Signal{
 		{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, Blocks: true},
-		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                 // recorded
-		{Name: gate.Activity, State: gate.SignalMissing, Strength: 0.95, Blocks: true}, // not there
+		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                 // does not block
+		{Name: gate.Activity, State: gate.SignalMissing, Strength: 0.95, Blocks: true}, // missing
 	}})
 	want := "collusion signals too high for graduation: controller=0.00, substrate=0.00, stylo=0.90 (threshold 0.6) against sibling 020000000000"
 	if got := problem.Of(f.Judge()).Text(); got != want {
@@ -531,13 +529,13 @@ func TestFindingsOfNinePairsAreCompact(t *testing.T) {
 	t.Logf("findings of %d pairs take %d bytes", len(f.Pairs), len(b))
 }
 
-// One common family is a match. If some families are unknown, the signal is a
-// match or missing, never a difference.
+// One common family is a match. If some families are unknown, the signal is a match or missing, but
+// never a difference.
 func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 	const shared = "http:shared"
 	for name, tt := range map[string]struct {
 		child, parent []string
-		others        bool // the child has further families, which are unknown
+		others        bool // whether the child has further families, which are unknown
 		state         gate.SignalState
 		strength      float64
 		inputs        *gate.Inputs

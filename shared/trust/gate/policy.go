@@ -13,52 +13,48 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Mode is a way of weighing evidence.
+// Mode determines how evidence is weighed.
 type Mode string
 
-// The modes.
 const (
-	// Default subtracts the similarity that the parent's own influence
-	// explains, and does not count missing evidence.
+	// Default does not refuse because of a shared tenant or owner, a substrate family shared with a
+	// sibling, or missing evidence.
 	Default Mode = "default"
-	// Strict also refuses a shared tenant or owner, a sibling's substrate
-	// family, and missing evidence.
+	// Strict also refuses because of a shared tenant or owner, a substrate family shared with a
+	// sibling, and missing evidence.
 	Strict Mode = "strict"
-	// Reference compares the child only with its parent, as the reference would
-	// with real evidence: style vectors are not centred, and signals without
-	// evidence are left out.
+	// Reference compares the child only with its parent, as the reference would with real evidence:
+	// style vectors are not centred, and signals without evidence are ignored.
 	Reference Mode = "reference"
 )
 
-// Names of the detectors.
+// A policy names its detector by one of these constants.
 const (
-	ByObservation = "observed" // the signals of package gate
-	ByZeros       = "zeros"    // every signal has strength 0, so no child is refused
+	ByObservation = "observed" // detector Observed
+	ByZeros       = "zeros"    // detector Zeros, which finds no similarity and refuses no child
 )
 
-// Limits of a policy.
+// The version and the limits of a policy.
 const (
 	Version   = "1"
 	MaxLimit  = 1000
-	maxPolicy = 4 << 10 // bytes of its JSON
+	maxPolicy = 4 << 10 // size of the JSON in bytes
 )
 
-// Policy decides how a host, or a tenant of it, judges graduations. It is
-// stored with every decision.
+// Policy determines how a host or one of its tenants judges graduations. It is stored with each
+// decision.
 type Policy struct {
 	Version   string  `json:"version"`
-	Limit     int     `json:"limit"`     // graduations of one parent in a day
-	Threshold float64 `json:"threshold"` // a signal of this strength or more refuses
+	Limit     int     `json:"limit"`     // graduations of one parent per day
+	Threshold float64 `json:"threshold"` // lowest strength of a signal that refuses
 	Mode      Mode    `json:"mode"`
 	Detector  string  `json:"detector"`
 }
 
-// DefaultPolicy is the policy of a host that sets no other.
 func DefaultPolicy() Policy {
 	return Policy{Version: Version, Limit: 3, Threshold: 0.6, Mode: Default, Detector: ByObservation}
 }
 
-// Check returns an error that names the first wrong field.
 func (p Policy) Check() error {
 	switch {
 	case p.Version != Version:
@@ -75,9 +71,8 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// ParsePolicy parses a policy from JSON. Omitted members have DefaultPolicy's
-// values. An unknown member is refused, because it would be a rule that is not
-// applied.
+// ParsePolicy parses a policy from JSON. Omitted members have the values of DefaultPolicy. An
+// unknown member is refused, because it could be a rule that the host would not apply.
 func ParsePolicy(data []byte) (Policy, error) {
 	if len(data) > maxPolicy {
 		return Policy{}, &problem.Error{Kind: problem.TooLarge, Field: "policy", Want: fmt.Sprintf("at most %d bytes", maxPolicy), Got: strconv.Itoa(len(data))}
@@ -95,7 +90,6 @@ func ParsePolicy(data []byte) (Policy, error) {
 	return p, nil
 }
 
-// Marshal encodes p as JSON; an invalid policy is refused.
 func (p Policy) Marshal() ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -103,19 +97,16 @@ func (p Policy) Marshal() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// UnmarshalJSON implements json.Unmarshaler by ParsePolicy.
 func (p *Policy) UnmarshalJSON(data []byte) (err error) {
 	*p, err = ParsePolicy(data)
 	return err
 }
 
-// UnmarshalJSON implements json.Unmarshaler by ParseFindings.
 func (f *Findings) UnmarshalJSON(data []byte) (err error) {
 	*f, err = ParseFindings(data)
 	return err
 }
 
-// ParseFindings parses findings that were stored, or passed from step to step.
 func ParseFindings(data []byte) (Findings, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

@@ -125,7 +125,7 @@ func TestTheWindowOfAParentIsTheReferences(t *testing.T) {
 	seen := 0
 	for _, v := range load[rates](t, "rate_limit.json", 48) {
 		if !strings.HasPrefix(v.Name, "graduations") {
-			continue // of reviews
+			continue // the other vectors are about reviews
 		}
 		seen++
 		t.Run(v.Name, func(t *testing.T) {
