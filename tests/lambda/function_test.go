@@ -148,7 +148,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 	first, second, reset := signedSamples()
 	id := sampleVacant.ID()
 	short := id.Short()
-	cased := NewEvent(caller.AskPath, caller.Body(first)) // other senders of such events than function URLs
+	cased := NewEvent(caller.AskPath, caller.Body(first)) // only function URLs write header names in lower case
 	delete(cased.Headers, "content-type")
 	cased.Headers["CoNTeNT-tYPe"] = "Application/JSON; charset=utf-8"
 	fresh := (&caller.Caller{Key: sampleCaller, To: id}).Reset(time.Now())

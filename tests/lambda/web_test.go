@@ -81,6 +81,7 @@ func TestPagesOfAStageShowWhatItsFunctionsTell(t *testing.T) {
 	host := registered(t)
 	id := sampleVacant.ID().String()
 	all, env := stageOf(t, host)
+	// No function answers a request that bypasses the edge.
 	for name, f := range all {
 		if r := get(t, f, NewEvent("/", nil)); r.Status != 403 {
 			t.Errorf("%s without the edge's secret = %d, want 403", name, r.Status)

@@ -46,7 +46,7 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	}
 	expect(t, "the page", p.text(".theirs"), "✓ signed by", "without your key")
 	expect(t, "the page", p.text(".mine"), "With the file cat.png.")
-	for _, tt := range map[string]struct {
+	for name, tt := range map[string]struct {
 		path, want string
 	}{
 		"too large":  {file("big.png", 256<<10), "has 262149 bytes. At most 262144 are allowed"},
@@ -54,7 +54,7 @@ func TestAFileIsSentWithAMessage(t *testing.T) {
 	} {
 		p.drop("#file", tt.path)
 		p.say("hello")
-		expect(t, "the page", p.refused(), tt.want)
+		expect(t, name, p.refused(), tt.want)
 		p.click(".refused:last-child button")
 		p.until(`document.querySelector("#message").value === "hello"`)
 		p.eval(`document.querySelector("#message").value = ""; document.querySelectorAll(".refused").forEach((e) => e.remove())`, nil)

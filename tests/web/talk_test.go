@@ -145,7 +145,7 @@ func (c *chat) questions() []string {
 	return slices.Clone(c.asked)
 }
 
-// wasAsked fails unless the agent got these questions so far.
+// wasAsked fails unless the agent has got exactly these questions.
 func (c *chat) wasAsked(want ...string) {
 	c.t.Helper()
 	if got := c.questions(); !slices.Equal(got, want) {
@@ -198,7 +198,7 @@ func (p *page) heard(n int) (text string) {
 	return text
 }
 
-// hears waits for the n-th answer, counted from 1, and fails unless it is a text.
+// hears waits for the n-th answer, counted from 1, and fails unless it is want.
 func (p *page) hears(n int, want string) {
 	p.t.Helper()
 	if got := p.heard(n); got != want {
@@ -206,7 +206,7 @@ func (p *page) hears(n int, want string) {
 	}
 }
 
-// refuses waits for a refusal, and fails unless it has a text.
+// refuses waits for a refusal, and fails unless its text contains want.
 func (p *page) refuses(want string) {
 	p.t.Helper()
 	expect(p.t, "the page", p.refused(), want)

@@ -31,7 +31,7 @@ func open(s store.Store, c *registrytest.Clock, change ...func(*registry.Config)
 
 func key(n byte) *identity.Key { return registrytest.Key(int(n)) }
 
-// idOf is the id of a key, and nil for 0.
+// idOf returns the id of key n, or nil for 0.
 func idOf(n byte) *identity.ID {
 	if n == 0 {
 		return nil

@@ -486,7 +486,7 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 	}
 }
 
-// Of commands that were decided on one view of a vacant, or for one name, one succeeds.
+// Of concurrent commands that saw the same record, or want the same name, one succeeds.
 func TestOfCommandsAtOnceOneSucceeds(t *testing.T) {
 	ctx := context.Background()
 	for what, command := range map[string]func(v *vacants.Directory, r vacants.Record, text string) error{

@@ -94,7 +94,7 @@ func elsewhere() *identity.Key {
 	return k
 }
 
-// closing is an unsigned manifest of a closed child.
+// closing returns an unsigned manifest of a closed child.
 func closing(parent, child identity.ID, schema composite.Schema) composite.Manifest {
 	return composite.Manifest{ParentID: parent, ChildID: child, BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: schema}
