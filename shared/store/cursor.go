@@ -8,14 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Cursor is a position in the order of a range: the next page of Docs starts
-// after it, even if the document was deleted in between.
+// Cursor is a position in the order of a range. The next page of Docs starts after it, even if the
+// document was deleted in between.
 type Cursor struct {
 	Key  Key    // key of the last document of the page
-	Sort string // sort key in the index, for an index read
+	Sort string // index sort, for a range of the sparse index
 }
 
-// String encodes the cursor as opaque, URL-safe text.
 func (c Cursor) String() string {
 	var b []byte
 	for _, part := range []string{c.Sort, c.Key.Partition, c.Key.Sort} {
@@ -25,11 +24,10 @@ func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// StreamCursor returns the cursor after a stream in View.Streams.
 func StreamCursor(s Stream) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// ParseStreamCursor decodes a StreamCursor. The empty string is the position
-// before the first stream.
+// ParseStreamCursor decodes a StreamCursor. The empty string is the position before the first
+// stream.
 func ParseStreamCursor(s string) (Stream, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || len(b) > MaxKey {
@@ -42,8 +40,8 @@ func badCursor(s string) error {
 	return problem.Invalid("cursor", "the next of an earlier page", fmt.Sprintf("%.80q", s))
 }
 
-// ParseCursor decodes Cursor.String. The empty string is the zero Cursor. Any
-// other text is refused, because cursors pass through clients.
+// ParseCursor decodes a string that Cursor.String returned. The empty string is the zero Cursor.
+// Any other input is rejected, because cursors pass through clients.
 func ParseCursor(s string) (Cursor, error) {
 	var c Cursor
 	if s == "" {

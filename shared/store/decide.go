@@ -1,21 +1,20 @@
 package store
 
-// State is read by Decide while an adapter holds its lock or transaction.
-// Returned bytes may alias the adapter's memory.
+// State is read by Decide while an adapter holds its lock or transaction. Returned bytes may alias
+// the adapter's memory.
 type State interface {
-	// Held returns the row at a position. free is true if the position is the
-	// next one of the stream. A position beyond the next one returns the zero
-	// Row and false.
+	// Held returns the row at a position, and reports whether the position is free, which means
+	// that it is the next one of the stream. For a position beyond the next one, Held returns the
+	// zero Row and false.
 	Held(s Stream, position uint64) (row Row, free bool, err error)
-	// At returns a document, with Version 0 if it is absent. Decide does not
-	// read its Data.
+	// At returns a document. If it is absent, its Version is 0. Decide does not read its Data.
 	At(k Key) (Doc, error)
 }
 
-// Decide is the verdict on a commit that passed Check, shared by all adapters
-// that evaluate conditions themselves. own is true if the writes were applied
-// before. Otherwise err is the first refusal, or nil if the writes can be
-// applied. Errors of State are returned unchanged.
+// Decide evaluates the conditions of a commit that passed Check. All adapters that evaluate
+// conditions themselves share it. If own is true, the writes were applied before. Otherwise err is
+// the first violated condition, or nil if the adapter may apply the writes. Decide returns errors
+// of State unchanged.
 func Decide(writes []Write, at State) (own bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError
@@ -62,8 +61,8 @@ func Decide(writes []Write, at State) (own bool, err error) {
 			}
 		}
 	}
-	// Each case returns its own typed error: a nil *TakenError stored in an
-	// error would not be nil.
+	// Each case returns its own typed error, because a nil *TakenError stored in an error would not
+	// be nil.
 	switch {
 	case taken != nil:
 		return false, taken

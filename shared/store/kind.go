@@ -14,51 +14,48 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Shape describes a kind of document, except its content.
+// Shape describes the keys, the owner and the verification of a kind of document.
 type Shape struct {
-	// Name names one document, such as "payment".
+	// Name names one document, for example "payment".
 	Name string
-	// Partition and Sort are the two parts of the keys. Each star stands for what Key puts
-	// in its place.
+	// Partition and Sort are the patterns of the two parts of the key. The methods that return keys
+	// and ranges replace each star by one of their parts, the partition's stars first.
 	Partition, Sort string
-	// Index is the partition of the sparse index that lists the documents; "" if none does.
+	// Index is the pattern of the sparse index partition that lists the documents. It may be empty.
 	Index string
-	// Of tells the kind of owner that a partition has.
+	// Of is the kind of owner of a partition.
 	Of Owner
-	// Verify tells how vacancy verify checks the documents.
+	// Verify selects how vacancy verify checks the documents.
 	Verify Verify
 }
 
-// Owner is a kind of owner. The first star of a partition is the owner's id or name.
+// Owner is a kind of owner. The first star of a partition stands for the owner's id or name.
 type Owner uint8
 
-// The owners of documents.
+// The kinds of owners.
 const (
-	OfHost Owner = iota // also of partitions whose star is something else
+	OfHost Owner = iota // the host itself, or another kind of owner
 	OfVacant
 	OfAccount
 	OfTenant
 )
 
-// Verify tells how vacancy verify checks the documents of a kind.
+// Verify selects how vacancy verify checks a kind of document.
 type Verify uint8
 
-// What verify does. The export serves the documents that verify reads, and no others. Every
-// kind says it: the zero Verify is none of them.
+// The values of Verify. The export contains exactly the documents that verify reads. Verify must be
+// set: its zero value is invalid.
 const (
-	// Unread documents are secret, short-lived or can be made again.
+	// Unread skips documents that are secret, short-lived or reproducible.
 	Unread Verify = iota + 1
-	// Alone: verify reads all that an owner has, and reports those that Parse refuses.
+	// Alone parses each document of an owner and reports parse errors.
 	Alone
-	// Joined: package fsck compares the documents with rows and with other documents.
+	// Joined also compares the documents with rows and with other documents, in package fsck.
 	Joined
 )
 
-// Describe returns s, of whatever Kind it is.
 func (s Shape) Describe() Shape { return s }
 
-// Key returns the key of a document. There is a part for each star, the partition's
-// stars first.
 func (s Shape) Key(parts ...string) Key {
 	partition, parts := fill(s.Partition, parts)
 	sort, parts := fill(s.Sort, parts)
@@ -68,8 +65,6 @@ func (s Shape) Key(parts ...string) Key {
 	return Key{Partition: partition, Sort: sort}
 }
 
-// Listed is the place of a document in the sparse index. There is a part for each star of
-// Index.
 func (s Shape) Listed(sort string, parts ...string) Key {
 	partition, parts := fill(s.Index, parts)
 	if len(parts) > 0 {
@@ -78,7 +73,6 @@ func (s Shape) Listed(sort string, parts ...string) Key {
 	return Key{Partition: partition, Sort: sort}
 }
 
-// All is the range of the documents in a partition. There is a part for each star of it.
 func (s Shape) All(parts ...string) Range {
 	partition, parts := fill(s.Partition, parts)
 	if len(parts) > 0 {
@@ -86,7 +80,7 @@ func (s Shape) All(parts ...string) Range {
 	}
 	r := Range{Partition: partition}
 	if literal, _, more := strings.Cut(s.Sort, "*"); literal != "" {
-		r.First, r.Last = literal, literal+"\x00" // the one document
+		r.First, r.Last = literal, literal+"\x00" // exactly one document
 		if more {
 			r.Last = literal[:len(literal)-1] + string(literal[len(literal)-1]+1)
 		}
@@ -94,13 +88,11 @@ func (s Shape) All(parts ...string) Range {
 	return r
 }
 
-// Indexed is the range of the documents in a partition of the sparse index. There is a part
-// for each star of Index.
 func (s Shape) Indexed(parts ...string) Range {
 	return Range{Partition: s.Listed("", parts...).Partition, Index: true}
 }
 
-// Ranges reports whether r is All or Indexed of some parts.
+// Ranges reports whether All or Indexed returns r for some parts.
 func (s Shape) Ranges(r Range) bool {
 	of, whole := s.Partition, s.All
 	if r.Index {
@@ -110,7 +102,6 @@ func (s Shape) Ranges(r Range) bool {
 	return ok && of != "" && r == whole(parts...)
 }
 
-// fill replaces the stars of a pattern, and returns the parts that are left.
 func fill(pattern string, parts []string) (string, []string) {
 	literal, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -133,7 +124,7 @@ func fill(pattern string, parts []string) (string, []string) {
 	return b.String(), parts
 }
 
-// Parts is the inverse of Key: what each star stands for in a key. ok is false for a key of
+// Parts is the inverse of Key: it returns the part for each star. ok is false if the key has
 // another shape.
 func (s Shape) Parts(k Key) (parts []string, ok bool) {
 	of, ok := match(s.Partition, k.Partition)
@@ -144,20 +135,18 @@ func (s Shape) Parts(k Key) (parts []string, ok bool) {
 	return append(of, sorted...), ok
 }
 
-// Matches reports whether a key is of this shape.
 func (s Shape) Matches(k Key) bool {
 	_, ok := s.Parts(k)
 	return ok
 }
 
-// Within reports whether the documents of this shape are in a partition.
 func (s Shape) Within(partition string) bool {
 	_, ok := match(s.Partition, partition)
 	return ok
 }
 
-// match returns the texts that the stars of a pattern match in a text. If literal text
-// follows a star, the match ends where that text first occurs.
+// match returns the substrings that the stars of a pattern match. A star ends where the literal
+// after it first occurs.
 func match(pattern, text string) (parts []string, ok bool) {
 	literal, rest, star := strings.Cut(pattern, "*")
 	if text, ok = strings.CutPrefix(text, literal); !ok || !star {
@@ -175,16 +164,16 @@ func match(pattern, text string) (parts []string, ok bool) {
 	return append([]string{part}, parts...), ok
 }
 
-// Kind is a kind of document: where its documents are and what they hold. It is declared
-// once, in the package that keeps such documents, and listed in package documents, over
-// which verify, export and the grants of functions range.
+// Kind is a kind of document: where its documents are stored and how they are encoded. It is
+// declared once, in the package that stores such documents, and listed in package documents.
+// Verification, the export and the grants of functions iterate over that list.
 type Kind[T any] struct {
 	Shape
 	Codec[T]
-	// Own returns the parts of the key under which v belongs; nil if v does not tell. Parse
-	// refuses a document that is under another key.
+	// Own returns the key parts that v implies, or nil if v does not contain them. Parse rejects a
+	// document that is stored under another key. Own may be nil.
 	Own func(v T) []string
-	// Valid refuses what decodes and still cannot be; nil refuses nothing.
+	// Valid returns an error if a decoded document is inconsistent. Valid may be nil.
 	Valid func(d Doc, v T) error
 }
 
@@ -192,21 +181,20 @@ type Kind[T any] struct {
 type Codec[T any] struct {
 	Decode func(Doc) (T, error)
 	Encode func(T) ([]byte, error)
-	// Number returns the document's Number. It is nil if the number is not part
-	// of T.
+	// Number returns the document's Number. It is nil if T does not contain the number.
 	Number func(T) int64
 }
 
-// AnyKind is a Kind of whatever T.
+// AnyKind is a Kind without its type parameter.
 type AnyKind struct {
 	Shape
 	Check func(Doc) error // Kind.Check
 }
 
-// Any returns the kind without its T.
+// Any returns the kind without its type parameter.
 //
-// There are many Kinds, and a program has the methods of each. So what does not need T is in
-// functions that have none.
+// Each instantiation of Kind adds its own copy of all methods to the program. Code that does not
+// depend on T is therefore in functions without type parameters.
 func (k *Kind[T]) Any() AnyKind {
 	s, decode, own, valid := k.Shape, k.Decode, k.Own, k.Valid
 	return AnyKind{s, func(d Doc) error {
@@ -215,12 +203,12 @@ func (k *Kind[T]) Any() AnyKind {
 	}}
 }
 
-// Reader reads documents: a Store, a View or a Tx.
+// Reader reads documents, for example a Store, a View or a Tx.
 type Reader interface {
 	Doc(ctx context.Context, k Key) (Doc, error)
 }
 
-// Parse reads what a document holds. The error is of kind Damaged, and names the document.
+// Parse decodes and checks a document. Its errors have kind Damaged and name the document.
 func (k *Kind[T]) Parse(d Doc) (T, error) { return parse(&k.Shape, k.Decode, k.Own, k.Valid, d) }
 
 func parse[T any](s *Shape, decode func(Doc) (T, error), own func(T) []string, valid func(Doc, T) error, d Doc) (T, error) {
@@ -239,8 +227,9 @@ func parse[T any](s *Shape, decode func(Doc) (T, error), own func(T) []string, v
 	return v, nil
 }
 
-// readable is the error of a document that decoding refused, or that belongs under the key of
-// other parts; own is nil if it does not tell. A reason that is a problem is for clients, too.
+// readable returns the error for a document that failed to decode or that is stored under another
+// key than the parts own imply. If own is nil, the key is not checked. The text of a problem
+// reaches clients; the text of another error is only wrapped.
 func (s *Shape) readable(d *Doc, own []string, err error) error {
 	if err == nil && own != nil && s.Key(own...) != d.Key {
 		err = problem.New(problem.Damaged, "it belongs under another key")
@@ -261,13 +250,12 @@ func (s *Shape) missing(k Key) error {
 	return problem.New(problem.Damaged, "the %s at %s is missing", s.Name, k)
 }
 
-// Check is Parse without what it returns.
 func (k *Kind[T]) Check(d Doc) error {
 	_, err := parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
 	return err
 }
 
-// Get reads a document. One that is absent has Version 0 and holds the zero T.
+// Get reads a document. If it is absent, Get returns the zero T and a Doc with Version 0.
 func (k *Kind[T]) Get(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
 	if d, err = from.Doc(ctx, key); err == nil && d.Version > 0 {
 		v, err = parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
@@ -275,7 +263,7 @@ func (k *Kind[T]) Get(ctx context.Context, from Reader, key Key) (v T, d Doc, er
 	return v, d, err
 }
 
-// Need is Get for a document that must exist: the error is of kind Damaged if it is absent.
+// Need reads a document that must exist. If it is absent, the error has kind Damaged.
 func (k *Kind[T]) Need(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
 	if d, err = from.Doc(ctx, key); err == nil && d.Version == 0 {
 		err = k.Shape.missing(key)
@@ -286,8 +274,8 @@ func (k *Kind[T]) Need(ctx context.Context, from Reader, key Key) (v T, d Doc, e
 	return v, d, err
 }
 
-// Put writes v as a document, like Tx.Put: d is the document without its data. If v cannot
-// be written, the Update ends with the error.
+// Put writes v as a document through Tx.Put. d is the document without its data. If v cannot be
+// encoded, the Update fails with the error.
 func (k *Kind[T]) Put(tx *Tx, d Doc, v T) {
 	data, err := k.Encode(v)
 	if k.Number != nil {
@@ -296,7 +284,6 @@ func (k *Kind[T]) Put(tx *Tx, d Doc, v T) {
 	tx.put(k.Name, d, data, err)
 }
 
-// put is Put of encoded data; err is why there is none.
 func (t *Tx) put(name string, d Doc, data []byte, err error) {
 	if err != nil {
 		t.failed = errors.Join(t.failed, problem.Wrap(problem.Internal, err, "the %s at %s", name, d.Key))
@@ -306,7 +293,7 @@ func (t *Tx) put(name string, d Doc, data []byte, err error) {
 	t.Put(d)
 }
 
-// Each returns the documents of a range with what they hold. It ends after the first error.
+// Each decodes the documents of a range. It ends after the first error.
 func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, error] {
 	s, decode, own, valid := k.Shape, k.Decode, k.Own, k.Valid
 	return func(yield func(T, error) bool) {
@@ -322,10 +309,9 @@ func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, e
 	}
 }
 
-// JSON is the codec of documents that are a JSON object: the members of T, and before them
-// the format. Members that T does not have are ignored, because a newer function may have
-// written them while an older one still runs; a format that changes what they mean has
-// another number.
+// JSON returns a codec for JSON objects with a "format" member followed by the members of T.
+// Unknown members are ignored, because a newer function may have written them while an older one
+// still runs. An incompatible change of members needs a new format number.
 func JSON[T any](format int) Codec[T] {
 	return Codec[T]{
 		Decode: func(d Doc) (v T, err error) {
@@ -336,13 +322,12 @@ func JSON[T any](format int) Codec[T] {
 	}
 }
 
-// firstMember is how an object of a format begins.
 func firstMember(format int) []byte {
 	return strconv.AppendInt([]byte(`{"format":`), int64(format), 10)
 }
 
 func decodeJSON(format int, data []byte, v any) error {
-	// The member is first in what encodeJSON writes, and needs no second pass then.
+	// encodeJSON writes the format first, so most documents need no second pass.
 	if rest, ok := bytes.CutPrefix(data, firstMember(format)); !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
 		var is struct {
 			Format int `json:"format"`
@@ -376,7 +361,6 @@ func encodeJSON(format int, v any) ([]byte, error) {
 	return data, nil
 }
 
-// CheckFormat compares the format of a document with the one that this program reads.
 func CheckFormat(want, got int) error {
 	switch {
 	case got == want:
@@ -389,7 +373,6 @@ func CheckFormat(want, got int) error {
 	return problem.New(problem.Damaged, "expected format %d, got %d", want, got)
 }
 
-// Count is the codec of documents whose Number is all that they have.
 func Count() Codec[int64] {
 	return Codec[int64]{
 		Decode: func(d Doc) (int64, error) { return d.Number, nil },
@@ -398,7 +381,6 @@ func Count() Codec[int64] {
 	}
 }
 
-// Bytes is the codec of documents whose bytes mean something elsewhere.
 func Bytes() Codec[[]byte] {
 	return Codec[[]byte]{
 		Decode: func(d Doc) ([]byte, error) { return d.Data, nil },
@@ -406,7 +388,6 @@ func Bytes() Codec[[]byte] {
 	}
 }
 
-// Text is the codec of documents that are a text.
 func Text() Codec[string] {
 	return Codec[string]{
 		Decode: func(d Doc) (string, error) { return string(d.Data), nil },

@@ -1,10 +1,9 @@
-// Package store is the persistence port: append-only streams of immutable rows,
-// and versioned documents.
+// Package store defines the persistence port: append-only streams of immutable rows, and versioned
+// documents.
 //
-// The invariant: a position of a stream never changes once it is written, and
-// no position is written before the one below it. Each adapter is a package
-// named after what it talks to. Package storetest is this contract as a test
-// suite; every adapter passes it.
+// A stream has no holes and no rewrites: a position never changes once it is written, and a
+// position is written only after the one below it. Each adapter is a package named after its
+// backend. Every adapter passes package storetest, the test suite of this contract.
 package store
 
 import (
@@ -32,8 +31,6 @@ const (
 	KindLogbook  = "log" // logbook of a vacant
 )
 
-// StreamOf returns the name of the stream of a three-letter kind and one or two
-// ids.
 func StreamOf(kind string, ids ...identity.ID) Stream {
 	var b strings.Builder
 	b.Grow(len(kind) + 1 + len(ids)*identity.Size)
@@ -45,13 +42,11 @@ func StreamOf(kind string, ids ...identity.ID) Stream {
 	return Stream(b.String())
 }
 
-// Kind returns the part before '#'.
 func (s Stream) Kind() string {
 	kind, _, _ := strings.Cut(string(s), "#")
 	return kind
 }
 
-// IDs returns the ids in the name.
 func (s Stream) IDs() []identity.ID {
 	_, rest, _ := strings.Cut(string(s), "#")
 	ids := make([]identity.ID, len(rest)/identity.Size)
@@ -61,7 +56,7 @@ func (s Stream) IDs() []identity.ID {
 	return ids
 }
 
-// String returns the readable form: kind#hex or kind#hex#hex.
+// String returns the readable form kind#hex or kind#hex#hex.
 func (s Stream) String() string {
 	var b strings.Builder
 	b.WriteString(s.Kind())
@@ -72,16 +67,15 @@ func (s Stream) String() string {
 	return b.String()
 }
 
-// WriteID identifies one attempt at a write. The writer chooses it at random. A
-// row or document that carries the writer's WriteID proves that the write was
-// applied, so a lost acknowledgement is told apart from a lost race.
+// WriteID identifies one attempt at a write. The writer chooses it at random. If the stored row or
+// document carries the writer's WriteID, the write was applied. A lost acknowledgement is therefore
+// distinguishable from a lost race.
 type WriteID [16]byte
 
 func (a WriteID) String() string { return hex.EncodeToString(a[:]) }
 
-// Row is one immutable row.
 type Row struct {
-	Position uint64 // from 1; 0 in the zero Row, which means no row
+	Position uint64 // from 1; the zero Row stands for a missing row
 	WriteID  WriteID
 	Data     []byte // opaque bytes; must not be modified
 }
@@ -92,14 +86,15 @@ type Key struct{ Partition, Sort string }
 
 func (k Key) String() string { return k.Partition + "/" + k.Sort }
 
-// Doc is one version of a document. Number is a counter beside the data; Put
-// and Add change it. If Index is set, the sparse index lists the document under
-// that partition and sort. Version starts at 1; 0 means absent. Add raises the
-// version, may set Expires, and leaves the other fields unchanged; a document
+// Doc is one version of a document. Number is a counter stored next to Data. If Index is set, the
+// sparse index lists the document under that partition and sort. Version starts at 1, and 0 means
+// that the document is absent.
+//
+// Put replaces all fields. Add changes Number, raises Version and may set Expires; a document
 // created by Add has no WriteID and no Data.
 //
-// After Expires the adapter may delete the document, without a commit. Until it
-// does, reads return it; readers check Expired. Zero means never.
+// The adapter may delete a document after Expires, without a commit. Reads return it until then, so
+// readers check Expired.
 type Doc struct {
 	Key     Key
 	Version uint64
@@ -110,7 +105,6 @@ type Doc struct {
 	Expires time.Time // UTC, whole seconds
 }
 
-// Expired reports whether the document counts as absent.
 func (d *Doc) Expired(now time.Time) bool { return !d.Expires.IsZero() && !now.Before(d.Expires) }
 
 // Direction is the order in which Rows reads.
@@ -122,93 +116,82 @@ const (
 	Descending Direction = true
 )
 
-// Range selects First <= sort < Last of a partition, in byte order. An empty
-// Last means no end. If Index is set, Docs reads the sparse index, which some
-// adapters update with a delay; other reads are strongly consistent.
+// Range selects the documents of a partition with First <= sort < Last, in byte order. An empty
+// Last means no end. If Index is set, Docs reads the sparse index, which some adapters update with
+// a delay. All other reads are strongly consistent.
 type Range struct {
 	Partition   string
 	First, Last string
 	Index       bool
 }
 
-// Forgetter is a Store that remembers something of its rows. Forget drops it,
-// because rows are gone when the store came back from a backup.
+// Forgetter is a Store that caches facts about its rows. Forget drops the cache. It must be called
+// after the store was restored from a backup, because cached rows may be missing there.
 type Forgetter interface{ Forget() }
 
-// Store keeps rows and documents. All methods are safe for concurrent use and
-// respect their context. If the context ends, they return ErrUnavailable
-// wrapping the context's error, and a cancelled Commit may or may not have been
-// applied. The store does not keep or change bytes passed in; the caller owns
-// bytes returned. Arguments outside their limits return an error that is none
-// of those below.
+// Store stores rows and documents. All methods are safe for concurrent use. If the context ends, a
+// method returns ErrUnavailable wrapping the context's error; a canceled Commit may or may not have
+// been applied. The store neither retains nor changes bytes passed in, and the caller owns bytes
+// returned. Arguments outside their limits return an error other than the ones declared below.
 type Store interface {
-	// Tip returns the last row of s, strongly consistent, or the zero Row if s
-	// is empty.
+	// Tip returns the last row of s, or the zero Row if s is empty. It is strongly consistent.
 	Tip(ctx context.Context, s Stream) (Row, error)
 
-	// Rows returns up to n rows (1 to MaxPage) starting at position from,
-	// strongly consistent. A page may be short because of a size limit of the
-	// adapter, but holds at least one row if there is one. The rows of a page
-	// are contiguous: an ascending page ends at a hole, which is an append in
-	// progress. Positions that do not exist are skipped: ascending from 0
-	// starts at 1, descending from beyond the tip starts at the tip.
+	// Rows returns up to n rows (1 to MaxPage) from position from on. It is strongly consistent. A
+	// page may be short because of a size limit of the adapter, but has at least one row if a row
+	// exists. The rows of a page are contiguous: an ascending page ends at a hole, which is an
+	// append in progress. Positions that do not exist are skipped: ascending from 0 starts at 1,
+	// and descending from beyond the tip starts at the tip.
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 
-	// Doc returns a document, strongly consistent, with Version 0 if it is
-	// absent.
+	// Doc returns a document. If it is absent, its Version is 0. Doc is strongly consistent.
 	Doc(ctx context.Context, k Key) (Doc, error)
 
-	// Docs returns up to n documents (1 to MaxPage) of r in order, starting
-	// after the cursor ("" for the first page), and the cursor of the next page
-	// ("" after the last). A page may be short or empty while its cursor is
-	// not. In the sparse index, documents with the same sort come in any order,
-	// each once; Key is the document's own key.
+	// Docs returns up to n documents (1 to MaxPage) of r in order, and the cursor of the next page.
+	// The first page has the cursor "", and the last page returns "". A page may be short or empty
+	// although another page follows. In the sparse index, documents with the same sort are returned
+	// in any order, each once, and Doc.Key is the document's own key.
 	Docs(ctx context.Context, r Range, n int, cursor string) ([]Doc, string, error)
 
 	// Commit applies all writes or none.
 	//
-	// Refusals, in this order: *TakenError if the position of an Append is
-	// occupied or not the next one, *BoundsError if an Add would leave its
-	// bounds, *ConflictError if a document is not at the expected version.
-	// Within a kind the first write is reported. ErrUnavailable means the
-	// outcome is unknown, unless ErrNotApplied is in the chain too; the same
-	// writes may be sent again. ErrTooLarge means nothing was applied.
+	// Commit returns, in this order of precedence, *TakenError if the position of an Append is
+	// occupied or not the next one, *BoundsError if an Add would leave its bounds, and
+	// *ConflictError if a document is not at the expected version. Each reports the first such
+	// write. ErrUnavailable means that the outcome is unknown, unless ErrNotApplied is in the chain
+	// as well; the caller may send the same writes again. ErrTooLarge means that Commit applied no
+	// write.
 	//
-	// Commit is idempotent: if the row or document of an Append or Put carries
-	// the write's own WriteID, the whole commit counts as applied and succeeds.
-	// Deleting an absent document succeeds. This check comes before any
-	// refusal. It works only while the row or document exists: retrying a Put
-	// after its document was deleted creates it again at version 1, so do not
-	// delete a document that a late retry may still write.
+	// Commit is idempotent: if a row or document already carries the WriteID of the Append or Put
+	// that writes it, Commit treats all writes as applied and succeeds. This check precedes the
+	// checks above. Deleting an absent document succeeds. The check works only while the row or
+	// document exists: retrying a Put after its document was deleted creates the document again at
+	// version 1. Therefore do not delete a document that a late retry may still write.
 	//
-	// A commit has at most MaxWrites writes, no two on the same stream or
-	// document. An Add needs an Append or a Put beside it, whose WriteID tells
-	// whether the commit was applied.
+	// A commit has at most MaxWrites writes, at most one for each stream or document. A commit with
+	// an Add needs an Append or a Put, whose WriteID shows whether the commit was applied.
 	Commit(ctx context.Context, writes ...Write) error
 
-	// Close waits for calls in progress, but not for a walk. Later calls return
-	// ErrUnavailable; in most adapters reads of an open walk do too. Closing
-	// again does nothing.
+	// Close waits for calls in progress, except walks. Later calls return ErrUnavailable, and in
+	// most adapters the reads of a running walk do as well. Closing a closed store has no effect.
 	Close() error
 }
 
-// Walker lists all streams, for verify. Walk calls fn with a view that stays
-// unchanged while fn runs, as far as the adapter supports that.
+// Walker lists all streams, for example for vacancy verify. Walk calls fn with a view that does not
+// change while fn runs, if the adapter supports snapshots.
 type Walker interface {
 	Walk(ctx context.Context, fn func(View) error) error
 }
 
-// View is a read-only store that can also list its streams. It is for one
-// goroutine and must not be used after Walk returns.
+// View is a read-only store that can also list its streams. It must be used by one goroutine, and
+// not after Walk returns.
 type View interface {
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 	Doc(ctx context.Context, k Key) (Doc, error)
-	// Streams returns up to n names (1 to MaxPage) of streams that begin with
-	// prefix ("" for all), starting after the cursor ("" for the first page),
-	// and the cursor of the next page ("" after the last). Each name comes
-	// once. The order is the adapter's own, because a hash-partitioned table
-	// has no global order. A page may be short or empty while its cursor is
-	// not.
+	// Streams returns up to n names (1 to MaxPage) of streams that begin with prefix, and the
+	// cursor of the next page. The first page has the cursor "", and the last page returns "".
+	// Streams returns each name once, in an order of the adapter, because a hash-partitioned table
+	// has no global order. A page may be short or empty although another page follows.
 	Streams(ctx context.Context, prefix Stream, n int, cursor string) ([]Stream, string, error)
 }
 
@@ -231,8 +214,8 @@ type Append struct {
 	Data     []byte
 }
 
-// Put writes a document if it is at version If. An If of 0 means that it is
-// absent. The new version is If + 1.
+// Put writes a document at version If+1 if the document is at version If. If 0, the document must
+// be absent.
 type Put struct {
 	Key     Key
 	If      uint64
@@ -249,17 +232,15 @@ type Delete struct {
 	If  uint64
 }
 
-// Add adds Delta to the Number of a document if the sum stays within Min and
-// Max. An absent document is created with Number 0 first. A document that never
-// expires gets Expires; others keep theirs.
+// Add adds Delta to the Number of a document if the sum stays within Min and Max. If the document
+// is absent, Add creates it with Number 0 first. Expires is set only if the document never expires.
 type Add struct {
 	Key             Key
 	Delta, Min, Max int64
 	Expires         time.Time // UTC, whole seconds; zero means never
 }
 
-// Fits reports whether the sum stays within the bounds and does not overflow
-// int64.
+// Fits reports whether number+Delta stays within the bounds without overflowing int64.
 func (a Add) Fits(number int64) bool {
 	if a.Delta > 0 && number > math.MaxInt64-a.Delta || a.Delta < 0 && number < math.MinInt64-a.Delta {
 		return false
@@ -272,31 +253,31 @@ func (Put) write()    {}
 func (Delete) write() {}
 func (Add) write()    {}
 
-// ErrUnavailable means the store cannot be reached, or the outcome of a commit
-// is unknown. Callers must not report it as a replay.
+// ErrUnavailable means that the store is unreachable or that the outcome of a commit is unknown.
+// Callers must not report it as a replay.
 var ErrUnavailable = errors.New("store unavailable")
 
-// ErrNotApplied, in a chain with ErrUnavailable, means that nothing was applied
-// and nothing will be.
+// ErrNotApplied, in a chain with ErrUnavailable, means that no write was applied or will be applied
+// later.
 var ErrNotApplied = errors.New("nothing was applied")
 
 // ErrClosed, in a chain with ErrUnavailable, means that the store was closed.
 var ErrClosed = errors.New("the store is closed")
 
-// NotApplied wraps the cause of a call that ended before anything was applied.
+// NotApplied wraps the cause of a call that ended before any write was applied.
 func NotApplied(cause error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrNotApplied, cause)
 }
 
-// ErrTrimmed means that a Feed has dropped rows after an offset.
+// ErrTrimmed means that a Feed no longer has the rows after an offset.
 var ErrTrimmed = errors.New("rows of the feed are gone")
 
-// ErrTooLarge means that a row or document exceeds MaxData, or that a commit
-// exceeds what the adapter accepts at once.
+// ErrTooLarge means that a row or document exceeds MaxData, or that a commit exceeds the adapter's
+// limit.
 var ErrTooLarge = errors.New("too large for the store")
 
-// TakenError reports that the position is not the next one. Occupant is the row
-// that holds it, or the zero Row if the position lies beyond the next one.
+// TakenError reports that a position is not the next one. Occupant is the row at the position, or
+// the zero Row if the position lies beyond the next one.
 type TakenError struct {
 	Stream   Stream
 	Position uint64
@@ -325,8 +306,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s is at version %d", e.Key, e.Version)
 }
 
-// Check validates a commit before it reaches an adapter, so that all adapters
-// refuse alike. It does not allocate, because it runs on every call.
+// Check validates a commit before it reaches an adapter, so that all adapters reject the same
+// commits. It does not allocate, because it runs on every call.
 func Check(writes []Write) error {
 	if len(writes) == 0 || len(writes) > MaxWrites {
 		return fmt.Errorf("a commit has 1 to %d writes, got %d", MaxWrites, len(writes))
@@ -388,8 +369,7 @@ func checkWrite(w Write) error {
 		}
 		return checkKey(w.Key)
 	}
-	// A pointer to a write satisfies the interface and would otherwise be
-	// skipped.
+	// A pointer to a write satisfies Write and would otherwise be skipped.
 	return fmt.Errorf("a write is an Append, Put, Delete or Add, got %T", w)
 }
 
@@ -421,7 +401,6 @@ func docKey(w Write) Key {
 	return Key{}
 }
 
-// CheckPage validates a page length.
 func CheckPage(n int) error {
 	if n < 1 || n > MaxPage {
 		return fmt.Errorf("a page has 1 to %d rows, got %d", MaxPage, n)
@@ -429,7 +408,6 @@ func CheckPage(n int) error {
 	return nil
 }
 
-// CheckRange validates the arguments of Docs.
 func CheckRange(r Range, n int) error {
 	if r.Partition == "" || len(r.Partition) > MaxKey {
 		return fmt.Errorf("a partition has 1 to %d bytes, got %d", MaxKey, len(r.Partition))
@@ -459,7 +437,6 @@ func checkData(data []byte) error {
 	return nil
 }
 
-// CloneRow copies a row out of memory that the adapter owns.
 func CloneRow(r Row) Row {
 	r.Data = bytes.Clone(r.Data)
 	return r

@@ -13,7 +13,7 @@ import (
 
 // Limits of an Updater.
 const (
-	// MaxTries bounds how often a commit of unknown outcome is sent.
+	// MaxTries limits how often Updater.Commit sends the same writes.
 	MaxTries = 6
 	// DefaultPatience bounds an Update whose context has no deadline.
 	DefaultPatience = 20 * time.Second
@@ -22,23 +22,19 @@ const (
 	longestBackoff = 250 * time.Millisecond
 )
 
-// Updater changes a store with optimistic concurrency: it retries conflicts with
-// backoff, and repeats commits of unknown outcome. Rand must be safe for
-// concurrent use. A nil Wait sleeps.
+// Updater changes a store with optimistic concurrency: it retries conflicts with backoff, and
+// repeats commits whose outcome is unknown. Rand must be safe for concurrent use. If Wait is nil,
+// the Updater sleeps.
 type Updater struct {
 	Store Store
 	Rand  io.Reader
 	Wait  func(ctx context.Context, d time.Duration) error
 }
 
-// Update runs decide and commits the writes that decide added to the Tx. If
-// another writer changed a document that they depend on, or decide itself
-// returns a conflict, Update runs decide again on a new Tx, after a random
-// backoff, until ctx ends or DefaultPatience has passed. A Tx without writes
-// commits nothing.
-//
-// The error is decide's, or the last commit's. Update never runs decide again
-// while the outcome of a commit is unknown.
+// Update runs decide and commits the writes that decide added to the Tx. If another writer changed
+// a document that they depend on, or if decide itself returns a conflict, Update runs decide again
+// on a new Tx after a random backoff, until ctx ends or DefaultPatience has passed. Update never
+// runs decide again while the outcome of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
 	ctx, cancel := WithPatience(ctx)
 	defer cancel()
@@ -61,8 +57,8 @@ func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx
 	}
 }
 
-// Commit sends writes, and sends the same writes again while the outcome is
-// unknown, at most MaxTries times.
+// Commit sends writes, and sends the same writes again while their outcome is unknown, at most
+// MaxTries times.
 func (u Updater) Commit(ctx context.Context, writes ...Write) error {
 	for try := 1; ; try++ {
 		err := u.Store.Commit(ctx, writes...)
@@ -75,7 +71,6 @@ func (u Updater) Commit(ctx context.Context, writes ...Write) error {
 	}
 }
 
-// NewWriteID returns a random WriteID.
 func (u Updater) NewWriteID() (id WriteID, err error) {
 	if _, err := io.ReadFull(u.Rand, id[:]); err != nil {
 		return id, problem.Wrap(problem.Unavailable, err, "no randomness")
@@ -83,8 +78,8 @@ func (u Updater) NewWriteID() (id WriteID, err error) {
 	return id, nil
 }
 
-// Backoff waits a random time, so that writers that collided do not collide
-// again. The bound of the wait doubles with each try, counted from 1.
+// Backoff waits for a random time, so that colliding writers do not collide again. The upper bound
+// doubles with each try, counted from 1.
 func (u Updater) Backoff(ctx context.Context, try int) error {
 	var b [8]byte
 	if _, err := io.ReadFull(u.Rand, b[:]); err != nil {
@@ -101,8 +96,8 @@ func (u Updater) wait(ctx context.Context, d time.Duration) error {
 	return u.Wait(ctx, d)
 }
 
-// WithPatience gives ctx a deadline of DefaultPatience if it has none. Callers
-// that wait for a lock before an Update use it, so that the wait is bounded too.
+// WithPatience returns ctx with a deadline of DefaultPatience if it has no deadline. Callers that
+// wait for a lock before an Update use it to bound that wait as well.
 func WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -110,16 +105,16 @@ func WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultPatience)
 }
 
-// IsConflict reports whether a commit was refused because another writer
-// changed a document or took a position.
+// IsConflict reports whether a commit failed because another writer changed a document or took a
+// position.
 func IsConflict(err error) bool {
 	var conflict *ConflictError
 	var taken *TakenError
 	return errors.As(err, &conflict) || errors.As(err, &taken)
 }
 
-// Problem gives an error of the store a kind: Conflict, TooLarge or
-// Unavailable. Errors that are problems already are returned unchanged.
+// Problem wraps a store error in a problem of kind Conflict, TooLarge or Unavailable. It returns
+// nil and problems unchanged.
 func Problem(err error) error {
 	var known *problem.Error
 	switch {
@@ -133,8 +128,7 @@ func Problem(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-// Tx collects the reads and writes of one attempt of an Update. It is for one
-// goroutine.
+// Tx collects the reads and writes of one attempt of an Update. It must be used by one goroutine.
 type Tx struct {
 	// ID is the WriteID of all writes of this attempt.
 	ID WriteID
@@ -142,10 +136,10 @@ type Tx struct {
 	store    Store
 	versions map[Key]uint64
 	writes   []Write
-	failed   error // what Kind.Put could not write
+	failed   error // joined encoding errors of Kind.Put
 }
 
-// Doc reads a document and remembers its version, for Put and Delete.
+// Doc reads a document and records its version for Put and Delete.
 func (t *Tx) Doc(ctx context.Context, k Key) (Doc, error) {
 	d, err := t.store.Doc(ctx, k)
 	if err == nil {
@@ -154,24 +148,22 @@ func (t *Tx) Doc(ctx context.Context, k Key) (Doc, error) {
 	return d, err
 }
 
-// Put writes a document at the version that Doc read; a document that was not
-// read must be absent. The version and WriteID of d are ignored.
+// Put writes a document at the version that Doc read. If Doc has not read it, the document must be
+// absent. Put ignores the version and WriteID of d.
 func (t *Tx) Put(d Doc) {
 	t.writes = append(t.writes, Put{Key: d.Key, If: t.versions[d.Key], WriteID: t.ID, Data: d.Data, Number: d.Number, Index: d.Index, Expires: d.Expires})
 }
 
-// Delete removes a document at the version that Doc read. An absent document
-// needs no write.
+// Delete removes a document at the version that Doc read. If Doc has not read the document, or it
+// is absent, Delete adds no write.
 func (t *Tx) Delete(k Key) {
 	if v := t.versions[k]; v > 0 {
 		t.writes = append(t.writes, Delete{Key: k, If: v})
 	}
 }
 
-// Append writes a row at a position.
 func (t *Tx) Append(s Stream, position uint64, data []byte) {
 	t.writes = append(t.writes, Append{Stream: s, Position: position, WriteID: t.ID, Data: data})
 }
 
-// Add adds writes that were planned elsewhere.
 func (t *Tx) Add(writes ...Write) { t.writes = append(t.writes, writes...) }
