@@ -214,8 +214,8 @@ type Append struct {
 	Data     []byte
 }
 
-// Put writes a document at version If+1 if the document is at version If. If 0, the document must
-// be absent.
+// Put writes a document if it is at version If. An If of 0 means that the document must be absent.
+// The new version is If+1.
 type Put struct {
 	Key     Key
 	If      uint64
