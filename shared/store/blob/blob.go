@@ -1,9 +1,9 @@
-// Package blob is the port for large objects: whole objects under a key,
-// replaced as a whole and on a condition.
+// Package blob defines the port for large objects, which are stored under a key and replaced as a
+// whole, optionally on a condition.
 //
-// Adapters are separate packages; blobtest is their contract suite. Invariant:
-// a reader sees exactly one version of an object, whole. Of concurrent writers
-// with one condition exactly one succeeds.
+// A reader always sees exactly one complete version of an object. Of several concurrent writers
+// with the same condition, exactly one succeeds. Adapters are separate packages, and package
+// blobtest is their contract suite.
 package blob
 
 import (
@@ -17,14 +17,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Info describes an object without its body. Tag identifies the version: two
-// versions with different bytes have different tags. Tag is opaque and not
-// empty, except in results of List, which have no tags.
+// Info describes an object without its body. Tag identifies the version: versions with different
+// bytes have different tags. Tag is opaque. It is empty only in results of List.
 type Info struct {
 	Key      string
 	Size     int64
 	Tag      string
-	Modified time.Time // by the clock of the adapter
+	Modified time.Time // according to the adapter's clock
 }
 
 // Object is an open object. The caller must close Body.
@@ -33,39 +32,35 @@ type Object struct {
 	Body io.ReadCloser
 }
 
-// If is the condition of a Put; set at most one member. The zero If always
-// holds.
+// If is the condition of a Put. At most one field may be set. The zero If always holds.
 type If struct {
 	Absent bool   // the object must not exist
 	Tag    string // the object must be at this version
 }
 
-// Blobs stores objects. All methods are safe for concurrent use and honour
-// their context. Keys are checked by CheckKey; the error of a wrong key is none
-// of the errors below.
+// Blobs stores objects. All methods are safe for concurrent use and respect their context. They
+// check keys with CheckKey; the error for an invalid key is not one of the errors below.
 type Blobs interface {
-	// Get opens an object; ErrAbsent if it does not exist. If the adapter
-	// cannot read the body to its end, Read returns ErrUnavailable, not io.EOF.
+	// Get opens an object. If the object does not exist, it returns ErrAbsent. If the adapter
+	// cannot read the complete body, Read returns ErrUnavailable, not io.EOF.
 	Get(ctx context.Context, key string) (Object, error)
 
-	// Head describes an object without its body; ErrAbsent if it does not
-	// exist.
+	// Head describes an object without its body. If the object does not exist, it returns
+	// ErrAbsent.
 	Head(ctx context.Context, key string) (Info, error)
 
-	// Put creates or replaces an object with size bytes of body from its
-	// current offset, and returns the tag of the new version. ErrConflict: the
-	// condition did not hold and nothing changed. ErrUnavailable: the outcome
-	// is unknown; read the object to learn it. If the adapter retries a Put
-	// that was applied, the retry succeeds. A version is durable before any
-	// reader sees it.
+	// Put creates or replaces an object with size bytes of body, starting at the body's current
+	// offset, and returns the tag of the new version. ErrConflict means that the condition did not
+	// hold and that Put changed nothing. ErrUnavailable means that the outcome is unknown until the
+	// caller reads the object. If the adapter retries a Put that was applied, the retry succeeds. A
+	// version is durable before readers can see it.
 	Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond If) (tag string, err error)
 
 	// Delete removes an object. It succeeds if the object does not exist.
 	Delete(ctx context.Context, key string) error
 
-	// List returns up to n (1 to MaxPage) objects whose keys begin with prefix,
-	// in byte order, after the cursor of the page before ("" for the first),
-	// and the cursor of the next page, "" after the last.
+	// List returns up to n (1 to MaxPage) objects whose keys begin with prefix, in byte order, and
+	// the cursor of the next page. The first page has the cursor "", and the last page returns "".
 	List(ctx context.Context, prefix string, n int, cursor string) ([]Info, string, error)
 }
 
@@ -83,16 +78,15 @@ var (
 	ErrAbsent = errors.New("no such object")
 	// ErrConflict means that the condition of a Put does not hold.
 	ErrConflict = errors.New("the object is not at the expected version")
-	// ErrUnavailable means that the adapter cannot be reached or an outcome is
-	// unknown. It is the store's error, so handlers answer 503 for both.
+	// ErrUnavailable means that the adapter is unreachable or that an outcome is unknown. It equals
+	// store.ErrUnavailable, so that handlers answer 503 for both.
 	ErrUnavailable = store.ErrUnavailable
 )
 
-// CheckKey refuses a key that some adapter cannot store. A key is one or more
-// names joined by '/', each with 1 to 128 lower-case letters, digits, '.', '_'
-// and '-', not beginning or ending with '.'. Such keys cannot leave a
-// directory, never collide on file systems that fold case, and need no escaping
-// in a URL.
+// CheckKey returns an error unless every adapter can store the key: one or more names joined by
+// '/', each with 1 to 128 lower-case letters, digits, '.', '_' and '-', without a '.' at its ends.
+// Such keys cannot leave a directory, do not collide on case-insensitive file systems, and need no
+// escaping in a URL.
 func CheckKey(key string) error {
 	if key == "" || len(key) > MaxKey {
 		return fmt.Errorf("a key has 1 to %d bytes, got %d", MaxKey, len(key))
@@ -114,8 +108,8 @@ func notOfName(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
 }
 
-// CheckPut refuses arguments of Put that adapters would treat differently. It
-// restores the offset of body.
+// CheckPut returns an error for arguments of Put that adapters would treat differently. It restores
+// the offset of body.
 func CheckPut(key string, body io.Seeker, size int64, cond If) error {
 	if err := CheckKey(key); err != nil {
 		return err
@@ -143,8 +137,8 @@ func CheckPut(key string, body io.Seeker, size int64, cond If) error {
 	return nil
 }
 
-// CheckList refuses arguments of List that adapters would treat differently. A
-// prefix consists of the characters of a key but need not be a key.
+// CheckList returns an error for arguments of List that adapters would treat differently. A prefix
+// has the characters of a key but need not be a valid key.
 func CheckList(prefix string, n int) error {
 	if n < 1 || n > MaxPage {
 		return fmt.Errorf("a page has 1 to %d objects, got %d", MaxPage, n)

@@ -1,5 +1,5 @@
-// Package blobtest is the contract suite of blob.Blobs. Every adapter passes
-// it. Invariant: it requires only what the port's documentation promises.
+// Package blobtest is the contract suite of blob.Blobs, which every adapter passes. It requires
+// only behavior that package blob documents.
 package blobtest
 
 import (
@@ -19,7 +19,6 @@ import (
 // Open returns an empty adapter that is closed when the test ends.
 type Open func(t *testing.T) blob.Blobs
 
-// Run tests every clause of the contract.
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, blob.Blobs){
 		"what was put is read back, whole and with its tag":   readBack,

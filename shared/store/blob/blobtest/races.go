@@ -39,8 +39,8 @@ func oneMaker(t *testing.T, b blob.Blobs) {
 	}
 }
 
-// noLostUpdate increments a counter in an object, as publishers replace a
-// manifest.
+// noLostUpdate increments a counter in an object concurrently, in the way in which publishers
+// replace a manifest.
 func noLostUpdate(t *testing.T, b blob.Blobs) {
 	const writers, each = 4, 5
 	put(t, b, "counter", "0", blob.If{Absent: true})

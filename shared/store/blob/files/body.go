@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// reader ends when its context ends.
+// reader is an io.Reader that fails once its context has ended.
 type reader struct {
 	ctx  context.Context
 	from io.Reader
@@ -21,7 +21,7 @@ func (r reader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// body is the body that Get returns. It returns the adapter's errors.
+// body is an object's body. Its read errors wrap blob.ErrUnavailable.
 type body struct {
 	from io.Reader
 	io.Closer

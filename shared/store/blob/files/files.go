@@ -1,9 +1,8 @@
-// Package files stores blobs as files of one directory, which any number of
-// processes of a machine may share.
+// Package files stores blobs as files of one directory, which several processes of a machine may
+// share.
 //
-// The invariant: the file of a key is always one complete version. A new
-// version is written to another file, synced and renamed over it; conditions
-// are checked and the rename is done under one lock.
+// The file of a key is always one complete version. Put writes the new version to a temporary file,
+// syncs it, and then checks the condition and renames the file under one lock.
 package files
 
 import (
@@ -29,24 +28,23 @@ const (
 	objects  = "objects"
 	incoming = "incoming"
 	lock     = "lock"
-	// folder marks the names of directories. '%' is in no key, so "a" and "a/b"
-	// can both be keys, as in S3.
+	// folder is the suffix of directory names. Keys do not contain '%', so "a" and "a/b" can both
+	// be keys, as in S3.
 	folder = "%"
-	// abandoned is the age after which a half-written file has no writer any
-	// more.
+	// abandoned is the age at which a temporary file is considered abandoned by its writer.
 	abandoned = 24 * time.Hour
 )
 
 // Files stores blobs in one directory.
 type Files struct {
 	dir string
-	// turn holds one token. Writers of this process wait for it before they
-	// poll for the lock that they share with other processes.
+	// turn is a semaphore of size one. A writer acquires it before it polls for the lock file,
+	// which is shared with other processes.
 	turn chan struct{}
 }
 
-// Open makes the directory if it is absent, readable for its owner only, and
-// removes half-written files that are abandoned at now.
+// Open creates the directory if it is absent, readable only by its owner, and removes temporary
+// files that are abandoned at now.
 func Open(dir string, now time.Time) (*Files, error) {
 	for _, name := range []string{objects, incoming} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
@@ -61,19 +59,17 @@ func Open(dir string, now time.Time) (*Files, error) {
 	for _, entry := range left {
 		info, err := entry.Info()
 		if err == nil && now.Sub(info.ModTime()) > abandoned {
-			// A failure does no harm, and the next Open tries again.
+			// A failure is harmless, because the next Open tries again.
 			_ = os.Remove(filepath.Join(dir, incoming, entry.Name()))
 		}
 	}
 	return f, nil
 }
 
-// path is the file of a key.
 func (f *Files) path(key string) string {
 	return filepath.Join(f.dir, objects, filepath.FromSlash(strings.ReplaceAll(key, "/", folder+"/")))
 }
 
-// Get implements blob.Blobs.
 func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Object{}, err
@@ -92,7 +88,6 @@ func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
 	return blob.Object{Info: info, Body: body{reader{ctx, file}, file}}, nil
 }
 
-// Head implements blob.Blobs.
 func (f *Files) Head(ctx context.Context, key string) (blob.Info, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
@@ -122,8 +117,8 @@ func (f *Files) open(ctx context.Context, key string) (*os.File, error) {
 	return file, nil
 }
 
-// describe reads the whole of an open file for its tag, the SHA-256 of its
-// bytes, which depends on no clock and no second file.
+// describe reads an open file completely to compute its tag, the SHA-256 of its bytes. Such a tag
+// depends neither on a clock nor on a second file.
 func describe(ctx context.Context, key string, file *os.File) (blob.Info, error) {
 	sum := sha256.New()
 	size, err := io.Copy(sum, reader{ctx, file})
@@ -137,7 +132,6 @@ func describe(ctx context.Context, key string, file *os.File) (blob.Info, error)
 	return blob.Info{Key: key, Size: size, Tag: hex.EncodeToString(sum.Sum(nil)), Modified: stat.ModTime()}, nil
 }
 
-// Put implements blob.Blobs.
 func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
 	if err := blob.CheckPut(key, content, size, cond); err != nil {
 		return "", err
@@ -146,7 +140,7 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	if err != nil {
 		return "", unavailable("writing", key, err)
 	}
-	// After the rename no file has this name.
+	// The removal does nothing after the rename.
 	defer func() { _ = os.Remove(aside) }()
 	release, err := f.acquire(ctx)
 	if err != nil {
@@ -162,12 +156,10 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	return tag, nil
 }
 
-// lockPoll is the pause between two tries to lock.
 const lockPoll = 50 * time.Millisecond
 
-// acquire waits until this is the only writer of the directory.
 func (f *Files) acquire(ctx context.Context) (release func(), err error) {
-	// select may choose a free turn although ctx has ended.
+	// select may choose a free turn even if ctx has ended.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -184,7 +176,6 @@ func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	return func() { _ = l.Unlock(); <-f.turn }, nil
 }
 
-// aside writes and syncs a file that is not an object yet.
 func (f *Files) aside(ctx context.Context, content io.Reader) (path, tag string, err error) {
 	file, err := os.CreateTemp(filepath.Join(f.dir, incoming), "put-*")
 	if err != nil {
@@ -201,7 +192,6 @@ func (f *Files) aside(ctx context.Context, content io.Reader) (path, tag string,
 	return file.Name(), hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// holds checks a condition; the caller has the lock.
 func (f *Files) holds(ctx context.Context, key string, cond blob.If) error {
 	if cond == (blob.If{}) {
 		return nil
@@ -219,8 +209,8 @@ func (f *Files) holds(ctx context.Context, key string, cond blob.If) error {
 	return nil
 }
 
-// settle renames a file to its key's name, durably: a crash leaves the old
-// object or the new one.
+// settle renames a temporary file to the file of its key and syncs the directories. After a crash
+// the key has its old version or the new one.
 func (f *Files) settle(aside, path string) error {
 	made, err := makeFolders(filepath.Join(f.dir, objects), filepath.Dir(path))
 	if err != nil {
@@ -236,8 +226,8 @@ func (f *Files) settle(aside, path string) error {
 	return errors.Join(errs...)
 }
 
-// makeFolders makes dir, which is top or below, and returns the directories whose
-// names in their parents are new: the parents to sync.
+// makeFolders creates dir, which is top or a descendant of top, and returns the parent of each new
+// directory. The caller must sync these parents.
 func makeFolders(top, dir string) (parents []string, err error) {
 	for at := dir; at != top; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); err == nil {
@@ -248,8 +238,8 @@ func makeFolders(top, dir string) (parents []string, err error) {
 	return parents, os.MkdirAll(dir, 0o700)
 }
 
-// Delete implements blob.Blobs. Empty directories stay, because another process
-// may be about to write to them.
+// Delete implements blob.Blobs. It does not remove empty directories, because another process may
+// be about to write to them.
 func (f *Files) Delete(ctx context.Context, key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err

@@ -51,7 +51,6 @@ func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) (
 	return all[:n:n], all[n-1].Key, nil
 }
 
-// gone ignores the error of a file that was removed during the walk.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// One connection to S3 transfers about 80 MB/s, and a function's network
-	// several times that. An index of 100,000 cards is 250 MB.
+	// One connection to S3 transfers about 80 MB/s, and the network of a function several times as
+	// much. An index of 100,000 cards has 250 MB.
 	partSize = 8 << 20
-	// ahead is the number of parts that are being fetched or wait to be read:
-	// 32 MiB.
+	// ahead is the number of parts that are being fetched or are waiting to be read: 32 MiB.
 	ahead     = 4
 	partTries = 3
 )
 
-// parts is the body of a large object. The first part comes from the answer
-// that reported the size; the others are fetched concurrently, and read in
-// order. All are of one version.
+// parts is the body of a large object. The first part comes from the response that reported the
+// size. The other parts are fetched concurrently and read in order. All parts belong to one
+// version.
 type parts struct {
 	first io.ReadCloser
-	left  int64 // of the first part
+	left  int64 // unread bytes of the first part
 	queue chan chan part
 	now   []byte
 	err   error
 	stop  context.CancelFunc
 }
 
-// part is a fetched part, or the error.
+// part is a fetched part or the error of its fetch.
 type part struct {
 	data []byte
 	err  error
 }
 
-// readParts continues an answer whose body has info.Size bytes.
+// readParts returns the body of an object with info.Size bytes. first is the response body that
+// starts at the first byte.
 func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.Info) *parts {
 	ctx, stop := context.WithCancel(ctx)
 	p := &parts{first: first, left: partSize, queue: make(chan chan part, ahead-1), stop: stop}
@@ -59,8 +59,7 @@ func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.I
 	return p
 }
 
-// fetch reads the bytes from (inclusive) to to (exclusive). It retries if the
-// answer breaks off.
+// fetch reads the bytes from (inclusive) to to (exclusive). It retries if the response ends early.
 func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part {
 	in := &s3.GetObjectInput{
 		Bucket: &b.name, Key: &info.Key, IfMatch: &info.Tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", from, to-1)),
@@ -71,7 +70,7 @@ func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part
 		out, err := b.client.GetObject(ctx, in)
 		if err != nil {
 			errs = append(errs, err)
-			break // the client has retried already, or the object was replaced
+			break // the client already retried, or the object was replaced
 		}
 		_, err = io.ReadFull(out.Body, data)
 		if _ = out.Body.Close(); err == nil {
@@ -82,7 +81,6 @@ func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part
 	return part{err: errors.Join(append(errs, ctx.Err())...)}
 }
 
-// Read implements io.Reader.
 func (p *parts) Read(to []byte) (int, error) {
 	if p.left > 0 {
 		n, err := p.first.Read(to[:min(int64(len(to)), p.left)])
@@ -91,7 +89,7 @@ func (p *parts) Read(to []byte) (int, error) {
 			return n, io.ErrUnexpectedEOF
 		}
 		if p.left == 0 {
-			// The rest of the object is fetched in parts.
+			// The rest of the first response is not used, because the other parts are fetched.
 			err = errors.Join(ignoreEnd(err), p.first.Close())
 		}
 		return n, err
@@ -120,7 +118,6 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-// Close stops fetching.
 func (p *parts) Close() error {
 	p.stop()
 	return p.first.Close()

@@ -1,12 +1,11 @@
 // Package s3 stores blobs in one S3 bucket.
 //
-// The invariants: S3 itself evaluates every condition (If-Match,
-// If-None-Match); nothing is read beforehand. Every object has the random name
-// of the Put that wrote it in its metadata, so that a Put whose acknowledgement
-// was lost is recognised.
+// S3 itself evaluates every condition (If-Match, If-None-Match), without an earlier read. Put
+// stores a random name in each object's metadata. If the response to a Put was lost, the retry
+// recognizes the object by this name.
 //
-// The role needs s3:GetObject, s3:PutObject and s3:DeleteObject on the keys,
-// and s3:ListBucket: without it S3 answers 403 for an absent key.
+// The role needs s3:GetObject, s3:PutObject and s3:DeleteObject on the keys, and s3:ListBucket.
+// Without s3:ListBucket, S3 answers 403 for an absent key.
 package s3
 
 import (
@@ -28,33 +27,32 @@ import (
 )
 
 const (
-	// putName is the metadata entry that names the Put.
+	// putName is the metadata entry for the random name of a Put.
 	putName = "vacancy-put"
-	// firstByte is the timeout between the end of a request and the first byte
-	// of its answer. It does not limit a large upload.
+	// firstByte is the timeout from the end of a request to the first byte of the response. It does
+	// not limit a large upload.
 	firstByte = 10 * time.Second
-	// Three tries take about a second. The SDK's own pauses are up to 20 s
-	// each, longer than callers can wait.
+	// Three tries take about a second. The SDK would wait up to 20 s between tries, longer than
+	// callers can wait.
 	maxTries    = 3
 	longestWait = 500 * time.Millisecond
-	// tries while S3 answers 409 because another Put to the key is under way
+	// contendedTries limits the tries while S3 answers 409 because of another Put to the same key.
 	contendedTries = 5
 )
 
-// Bucket is one bucket.
 type Bucket struct {
 	client *s3.Client
 	name   string
 	rand   io.Reader
 }
 
-// New returns the blobs of the bucket. rand must be safe for concurrent use.
+// New returns a Bucket. rand must be safe for concurrent use.
 func New(client *s3.Client, bucket string, rand io.Reader) *Bucket {
 	return &Bucket{client: client, name: bucket, rand: rand}
 }
 
-// NewClient makes a client with timeouts for large bodies: it limits the wait
-// for an answer, not the transfer. opts are applied last.
+// NewClient returns a client with timeouts for large bodies: it limits the wait for a response, but
+// not the transfer. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 	settings := func(o *s3.Options) {
 		o.UsePathStyle = cfg.BaseEndpoint != nil // servers other than AWS have no host name per bucket
@@ -66,7 +64,6 @@ func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 	return s3.NewFromConfig(cfg, append([]func(*s3.Options){settings}, opts...)...)
 }
 
-// Get implements blob.Blobs.
 func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Object{}, err
@@ -83,7 +80,6 @@ func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 	return blob.Object{Info: info, Body: &body{from: from, left: info.Size}}, nil
 }
 
-// Head implements blob.Blobs.
 func (b *Bucket) Head(ctx context.Context, key string) (blob.Info, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
@@ -99,7 +95,6 @@ func (b *Bucket) head(ctx context.Context, key string) (*s3.HeadObjectOutput, er
 	return b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key})
 }
 
-// Put implements blob.Blobs.
 func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
 	if err := blob.CheckPut(key, content, size, cond); err != nil {
 		return "", err
@@ -128,7 +123,6 @@ func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	return b.settle(ctx, key, put, err)
 }
 
-// put sends the object, and again while S3 answers 409.
 func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectOutput, error) {
 	from, err := in.Body.(io.Seeker).Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -150,8 +144,8 @@ func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectO
 	}
 }
 
-// settle distinguishes a refusal from this Put's own success, whose answer was
-// lost and which the client retried.
+// settle finds out whether a Put that S3 refused had already succeeded: the client may have retried
+// it after its first response was lost.
 func (b *Bucket) settle(ctx context.Context, key, put string, refusal error) (string, error) {
 	there, err := b.head(ctx, key)
 	switch {
@@ -164,7 +158,6 @@ func (b *Bucket) settle(ctx context.Context, key, put string, refusal error) (st
 	return "", fmt.Errorf("writing %s: %w: %w", key, blob.ErrConflict, refusal)
 }
 
-// Delete implements blob.Blobs.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err
@@ -198,7 +191,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) 
 	return page, page[len(page)-1].Key, nil
 }
 
-// body is an object's body. It distinguishes a broken connection from the end.
+// body is an object's body. It reports a truncated body as an error.
 type body struct {
 	from io.ReadCloser
 	left int64
@@ -225,16 +218,14 @@ func code(err error) string {
 	return ""
 }
 
-// refused reports whether a Put's condition did not hold; S3 answers an
-// If-Match on an absent key with NoSuchKey.
+// refused reports whether the condition of a Put did not hold. S3 answers If-Match on an absent key
+// with NoSuchKey.
 func refused(err error) bool {
 	return code(err) == "PreconditionFailed" || isAbsent(err)
 }
 
-// isAbsent reports whether an object does not exist. A HEAD has no body, so its
-// error code is NotFound.
 func isAbsent(err error) bool {
-	return code(err) == "NoSuchKey" || code(err) == "NotFound"
+	return code(err) == "NoSuchKey" || code(err) == "NotFound" // code of a HEAD request
 }
 
 func failed(doing, key string, err error) error {
