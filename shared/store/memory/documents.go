@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// documents holds the documents and their sparse index. A stored document is
-// never changed, only replaced, so a pointer to it is a snapshot.
+// documents holds the documents and their sparse index. A stored document is never modified, only
+// replaced, so a pointer to it is a snapshot.
 type documents struct {
 	mu         sync.RWMutex
 	closed     bool
@@ -26,7 +26,7 @@ func (d *documents) reset() {
 	d.index = map[string][]*store.Doc{}
 }
 
-// at returns the document under k; Version 0 if absent. The caller holds mu.
+// at returns the document under k. If it is absent, its Version is 0. The caller must hold mu.
 func (d *documents) at(k store.Key) store.Doc {
 	if doc := d.byKey[k]; doc != nil {
 		return *doc
@@ -34,7 +34,6 @@ func (d *documents) at(k store.Key) store.Doc {
 	return store.Doc{Key: k}
 }
 
-// apply applies a write that was checked.
 func (d *documents) apply(w store.Write) {
 	switch w := w.(type) {
 	case store.Put:
@@ -92,7 +91,6 @@ func take(m map[string][]*store.Doc, partition string, doc *store.Doc, order fun
 	}
 }
 
-// Doc implements store.Store.
 func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Doc{}, store.NotApplied(err)
@@ -107,8 +105,8 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return doc, nil
 }
 
-// Docs implements store.Store. The cursor is the last returned document's place
-// in the order: its sort key and, in the index, its key.
+// Docs implements store.Store. The cursor is the position of the last returned document in the
+// order: its sort and, in the index, its key.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -150,8 +148,8 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	return out, store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String(), nil
 }
 
-// collect copies documents up to the end of the range, n, or a page's bytes,
-// and reports whether documents of the range are left.
+// collect copies documents until the end of the range, n documents or pageBytes, and reports
+// whether the range has more documents.
 func collect(list []*store.Doc, r store.Range, n int) (out []store.Doc, more bool) {
 	size := 0
 	for _, doc := range list {

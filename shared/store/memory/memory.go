@@ -1,11 +1,10 @@
-// Package memory is a store in this process's memory, without persistence. It
-// is for tests, examples and measurements without a disk.
+// Package memory is a store in this process's memory, without persistence. It is for tests,
+// examples and measurements without a disk.
 //
-// Streams are distributed over shards, each with a lock, so that pairs do not
-// wait for one another; documents, which calls seldom write, have one lock.
-// Locks are taken in the order of the shards, then the documents', so there is
-// no deadlock. A commit holds all its locks, so it is seen completely or not at
-// all.
+// Streams are distributed over shards, each with its own lock, so that pairs do not wait for one
+// another. Documents, which calls seldom write, share one lock. A commit acquires all its locks
+// before it applies a write, so that readers see all of its writes or none. Locks are acquired in
+// the order of the shards, followed by the lock of the documents, so that no deadlock is possible.
 package memory
 
 import (
@@ -19,17 +18,17 @@ import (
 
 const (
 	shardCount = 256
-	pageBytes  = 1 << 20 // a page ends after the row that reaches it
+	pageBytes  = 1 << 20 // size after which a page ends
 )
 
-// Store keeps rows and documents in memory. Make one with New.
+// Store stores rows and documents in memory. Create a Store with New.
 type Store struct {
 	seed   maphash.Seed
 	shards [shardCount]shard
 	docs   documents
 }
 
-// shard holds the streams whose names hash to it. The padding puts two locks on
+// shard holds the streams whose names hash to it. The padding keeps the locks of two shards on
 // different cache lines.
 type shard struct {
 	mu      sync.Mutex
@@ -38,11 +37,10 @@ type shard struct {
 	_       [40]byte
 }
 
-// stream is the rows of one stream: position p at rows[p-1]. Rows are only
-// appended, so a copy of the slice is a snapshot.
+// stream holds the rows of one stream: rows[p-1] is the row at position p. Rows are only appended,
+// so a copy of the slice is a snapshot.
 type stream struct{ rows []store.Row }
 
-// New returns an empty store.
 func New() *Store {
 	s := &Store{seed: maphash.MakeSeed()}
 	for i := range s.shards {
@@ -56,7 +54,6 @@ func (s *Store) shardOf(name store.Stream) int {
 	return int(maphash.String(s.seed, string(name)) % shardCount)
 }
 
-// rows returns the current rows of a stream.
 func (s *Store) rows(ctx context.Context, name store.Stream) ([]store.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.NotApplied(err)
@@ -73,7 +70,6 @@ func (s *Store) rows(ctx context.Context, name store.Stream) ([]store.Row, error
 	return nil, nil
 }
 
-// Tip implements store.Store.
 func (s *Store) Tip(ctx context.Context, name store.Stream) (store.Row, error) {
 	rows, err := s.rows(ctx, name)
 	if err != nil || len(rows) == 0 {
@@ -82,7 +78,6 @@ func (s *Store) Tip(ctx context.Context, name store.Stream) (store.Row, error) {
 	return store.CloneRow(rows[len(rows)-1]), nil
 }
 
-// Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -123,7 +118,7 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 		return store.NotApplied(err)
 	}
 	if len(writes) == 1 {
-		// Nearly every commit of a call: it needs one lock.
+		// Nearly every commit of a call is one Append, which needs only one lock.
 		if a, ok := writes[0].(store.Append); ok {
 			return s.shards[s.shardOf(a.Stream)].append(a)
 		}
@@ -148,7 +143,7 @@ func (sh *shard) append(a store.Append) error {
 	return nil
 }
 
-// held implements store.State with the shard's lock held.
+// held looks up a position like store.State.Held. The caller must hold the shard's lock.
 func (sh *shard) held(name store.Stream, position uint64) (row store.Row, free bool) {
 	var rows []store.Row
 	if st := sh.streams[name]; st != nil {
@@ -170,8 +165,7 @@ func (sh *shard) put(name store.Stream, row store.Row) {
 	st.rows = append(st.rows, row)
 }
 
-// commit applies several writes, or one to a document, with all their locks
-// held.
+// commit applies several writes, or one write to a document, while it holds all their locks.
 func (s *Store) commit(writes []store.Write) error {
 	held := s.lock(writes)
 	defer s.unlock(held)
@@ -193,7 +187,7 @@ func (s *Store) commit(writes []store.Write) error {
 	return nil
 }
 
-// locked is the store as a commit checks it, with its locks held.
+// locked is a store whose locks the running commit holds.
 type locked struct{ *Store }
 
 func (l locked) Held(name store.Stream, position uint64) (store.Row, bool, error) {
@@ -203,8 +197,8 @@ func (l locked) Held(name store.Stream, position uint64) (store.Row, bool, error
 
 func (l locked) At(k store.Key) (store.Doc, error) { return l.docs.at(k), nil }
 
-// lock takes the locks of the streams in the order of their shards, then the
-// documents', and returns the shards.
+// lock acquires the locks of the streams in the order of their shards, followed by the lock of the
+// documents. It returns the locked shards.
 func (s *Store) lock(writes []store.Write) []int {
 	var held []int
 	for _, w := range writes {
@@ -228,7 +222,7 @@ func (s *Store) unlock(held []int) {
 	}
 }
 
-// Close refuses all later calls. Running ones end first.
+// Close waits for running calls. Later calls fail.
 func (s *Store) Close() error {
 	for i := range s.shards {
 		s.shards[i].mu.Lock()

@@ -9,16 +9,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// view is a snapshot of the store. Only the lists are copied: rows and
-// documents never change.
+// view is a snapshot of the store. Only the lists are copied, because rows and documents never
+// change.
 type view struct {
 	names   []store.Stream // in byte order
 	streams map[store.Stream][]store.Row
 	docs    map[store.Key]*store.Doc
 }
 
-// Walk implements store.Walker. All commits wait while the lists are copied,
-// none while fn runs.
+// Walk implements store.Walker. Commits wait while the lists are copied, but not while fn runs.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
 		return store.NotApplied(err)
