@@ -1,36 +1,33 @@
-// Package bolt stores everything in one bbolt file, for a host of one process.
+// Package bolt stores everything in one bbolt file, for a host with a single process.
 //
-// The invariant: what Commit acknowledged or a read returned is on disk, and
-// survives kill -9 and, as far as fsync works, a power cut.
+// Everything that Commit acknowledged or that a read returned is on disk. It survives kill -9 and,
+// as far as fsync is reliable, a power failure.
 //
 // # The life of a row
 //
-// Commit copies the row into a record and queues it. One goroutine, the
-// committer, takes the whole queue, judges each commit against the transaction
-// and earlier commits in the queue, writes the records of those that fit, syncs
-// once for all, and then acknowledges. While it syncs, the next group gathers:
-// no commit waits for others to join.
+// Commit copies the row into a record and queues it. One goroutine, the committer, takes the
+// complete queue, decides each commit against the transaction and the earlier commits of the queue,
+// writes the records of the accepted ones, syncs once for all, and acknowledges them. The next
+// group gathers during the sync, so a commit never waits for company.
 //
-// Records of all streams are appended to one journal, so 64 rows of 64 pairs
-// fill a dozen pages and do not touch 64. The
-// index says where a row is: in memory for the last few thousand rows (recent),
-// in the file for the others. When recent is full, the transaction that writes
-// the next rows moves it into the file; after a crash it is read back from the
-// journal. Measured with 64 pairs and two rows of 900 bytes a call: keyed by
-// pair and position, rows cost 95 to 125 µs of CPU a call and 2.1 KB of disk
-// each; this way a third of that, and 1.1 KB.
+// Records of all streams are appended to one journal, so that 64 rows of 64 pairs fill a dozen
+// pages instead of changing 64. The index locates the rows. The entries of the last few thousand
+// rows are only in memory (recent), and the others are in the file. When recent is full, the
+// transaction that writes the next rows also moves recent into the file. After a crash recent is
+// restored from the journal. With 64 pairs and two rows of 900 bytes per call, rows keyed by pair
+// and position cost 95 to 125 µs of CPU per call and 2.1 KB of disk per row. The journal costs a
+// third of the CPU and 1.1 KB.
 //
-// A reader takes the stream's recent rows from memory, then begins a
-// transaction, and uses no record beyond it. A row enters memory before its
-// transaction is visible, and leaves memory after its index entry is visible, so
-// rows written together become visible together. A reader also waits for a
-// transaction that is not on disk yet (disk).
+// A reader takes the stream's recent rows from memory, begins a transaction, and ignores records
+// beyond the transaction. A row is added to memory before its transaction is visible, and removed
+// from memory after its index entry is visible. Rows written together therefore become visible
+// together. A reader also waits until its transaction is on disk (disk.go).
 //
 // # Measured and rejected
 //
-// Pages larger than 4 KB gain nothing. Not syncing the free list saves a tenth,
-// but then every start reads the whole file. bbolt's own Batch waits for
-// company, and runs a group again when one of it is refused.
+// Pages larger than 4 KB have no benefit. Not syncing the free list saves a tenth, but then every
+// start reads the complete file. Batch of bbolt delays commits to collect a group, and runs a group
+// again if one of its commits is refused.
 package bolt
 
 import (
@@ -55,55 +52,53 @@ import (
 const (
 	// pageSize is fixed, so that a file can move between machines.
 	pageSize = 4096
-	// headroom is address space mapped beyond the file, so that a growing file
-	// is mapped again only once in so many bytes.
+	// headroom is the address space mapped beyond the end of the file, so that a growing file is
+	// remapped only once per GiB.
 	headroom = 1 << 30
-	// recentRows is the number of rows kept out of the file's index: at most so
-	// many are read back at the start.
+	// recentRows is the default limit of rows that are missing in the file's index. At most this
+	// many rows are read back at the start.
 	recentRows = 4096
-	// lockWait bounds the wait for another process's lock, as when one ends
-	// while the next starts.
+	// lockWait limits the wait for another process's lock, for example if that process is just
+	// ending.
 	lockWait = time.Second
 )
 
-// Options of Open; the zero Options suit a host.
+// Options are options of Open. The zero Options suit a host.
 type Options struct {
-	// MaxSize, if not 0, bounds the file in bytes: beyond, Commit returns
-	// ErrUnavailable, as with a full disk, and reads continue.
+	// MaxSize is the size limit of the file in bytes. Beyond it Commit returns ErrUnavailable, as
+	// if the disk were full, while reads continue. Zero means no limit.
 	MaxSize int
-	// Upgrade, if set, upgrades a file of an earlier format. Without it, Open refuses such a file.
+	// Upgrade upgrades a file of an earlier format. If it is nil, Open rejects such a file.
 	Upgrade *Upgrade
 
-	recentRows int // zero means the default
+	recentRows int // replaced by the constant if zero
 	openFile   func(string, int, os.FileMode) (*os.File, error)
 }
 
 // Store is an open file.
 type Store struct {
 	db    *bbolt.DB
-	limit int // of recent rows
+	limit int // maximum number of recent rows
 	queue queue
 	ended chan struct{} // closed when the committer has ended
 
 	disk disk
 
-	// mu guards the fields below. It is never held while waiting.
+	// mu guards the fields up to groupMu. It is never held while waiting.
 	mu     sync.RWMutex
 	closed bool
 	recent map[store.Stream]recent
-	// takenBack counts the groups that were published and then failed.
+	// takenBack counts the groups that were published and rolled back.
 	takenBack uint64
 
-	// groupMu is held by the committer during each group, and by a walk at its
-	// begin and end.
+	// groupMu is held by the committer during each group, and by a walk at its start and end.
 	groupMu sync.Mutex
 	views   []*view
 }
 
-// recent lists the rows of a stream that the file's index lacks: records[i] is the
-// journal's record of position first+i. The committer only appends to records, so a
-// copy of the struct is a stable view. number is the number that the file
-// gives the stream.
+// recent lists the rows of a stream that are missing in the file's index: records[i] is the record
+// of position first+i. number is the stream's number in the file. The committer only appends to
+// records, so a copy of the struct is a snapshot.
 type recent struct {
 	number  uint64
 	first   uint64
@@ -112,7 +107,7 @@ type recent struct {
 
 func (r recent) last() uint64 { return r.first + uint64(len(r.records)) - 1 }
 
-// record returns where the row at a position is, 0 if unknown.
+// record returns the record at a position, or 0 if recent does not contain the position.
 func (r recent) record(position uint64) uint64 {
 	if position < r.first || position-r.first >= uint64(len(r.records)) {
 		return 0
@@ -120,8 +115,8 @@ func (r recent) record(position uint64) uint64 {
 	return r.records[position-r.first]
 }
 
-// upTo returns r without the records after record, as a transaction sees it that
-// ends with record.
+// upTo returns r without the records after record, which a transaction that ends with record does
+// not have.
 func (r recent) upTo(record uint64) recent {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
@@ -129,8 +124,8 @@ func (r recent) upTo(record uint64) recent {
 	return r
 }
 
-// Open opens the file at path, or makes it with mode 0600. A file of a later Format, and one that
-// another process holds, is refused and not changed.
+// Open opens the file at path, or creates it with mode 0600. It rejects a file of a later Format
+// and a file locked by another process, without changing them.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{limit: o.recentRows, ended: make(chan struct{}), recent: map[store.Stream]recent{}}
 	if s.limit == 0 {
@@ -149,11 +144,9 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare brings an open file to the state in which commits can start.
 func (s *Store) prepare(u *Upgrade) error {
-	// A process that was killed between its last write and the sync left data
-	// that is readable but can be lost in a power cut: the name of a new file,
-	// and its last transaction.
+	// A process that was killed between its last write and the sync left data that is readable but
+	// would be lost in a power failure: the name of a new file, and its last transaction.
 	if err := errors.Join(s.db.Sync(), syncFolder(filepath.Dir(s.db.Path()))); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
@@ -185,7 +178,7 @@ func (s *Store) open(path string, o Options) error {
 		NoStatistics: true,
 		OpenFile:     o.openFile,
 	}
-	// On Windows the file would be as large as its map.
+	// On Windows the file would grow to the size of its mapping.
 	if runtime.GOOS != "windows" && ^uint(0)>>63 == 1 {
 		options.InitialMmapSize = headroom
 		if info, err := os.Stat(path); err == nil {
@@ -216,9 +209,8 @@ func (s *Store) openFile(path string, options *bbolt.Options) error {
 	return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
 }
 
-// guarded runs fn and turns its panic into an error: bbolt asserts what it
-// reads, and the map of a truncated file faults. fn must release locks with
-// defer.
+// guarded runs fn and converts its panic to an error: bbolt asserts that what it reads is valid,
+// and the mapping of a truncated file faults. fn must release locks with defer.
 func guarded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -229,7 +221,6 @@ func guarded(fn func() error) (err error) {
 	return fn()
 }
 
-// atPath adds the file's path to a panic at opening.
 func atPath(err error, path string) error {
 	var p panicked
 	if errors.As(err, &p) {
@@ -247,8 +238,8 @@ func isPanic(err error) bool {
 	return errors.As(err, &p)
 }
 
-// Close lets the committer finish the queue, waits for reads, and closes the
-// file. Later reads of a running walk return ErrUnavailable.
+// Close lets the committer finish the queue, waits for reads, and closes the file. Later reads of a
+// running walk return ErrUnavailable.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -258,8 +249,8 @@ func (s *Store) Close() error {
 	return s.closeFile(s.disk.fault())
 }
 
-// closeFile closes the file after err. After a panic bbolt's locks may be held
-// and its Close would hang: then the file stays open until the process ends.
+// closeFile closes the file after err. After a panic, bbolt may still hold locks and its Close
+// could hang, so the file stays open until the process ends.
 func (s *Store) closeFile(err error) error {
 	if isPanic(err) {
 		return nil
@@ -269,7 +260,7 @@ func (s *Store) closeFile(err error) error {
 
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there
+		return nil // Windows cannot sync directories
 	}
 	d, err := os.Open(path)
 	if err != nil {

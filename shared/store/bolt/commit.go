@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// errNothing ends a transaction in which every commit was refused or had been
-// applied: there is nothing to sync.
+// errNothing aborts a transaction in which every commit was refused or had been applied before, so
+// that it is not synced.
 var errNothing = errors.New("nothing to commit")
 
-// run is the committer: the only writer of the file, group after group.
+// run is the committer, the only goroutine that writes to the file.
 func (s *Store) run() {
 	defer close(s.ended)
 	var group []*request
@@ -24,7 +24,7 @@ func (s *Store) run() {
 		outcomes, err := s.commitGroup(group)
 		for i, r := range group {
 			if err != nil {
-				// Refused commits fail too: what refused them may not be on
+				// Refused commits fail too, because the refusal may depend on data that is not on
 				// disk.
 				r.done <- err
 			} else {
@@ -34,7 +34,7 @@ func (s *Store) run() {
 	}
 }
 
-// commitGroup brings a group to disk. The outcomes are valid if err is nil.
+// commitGroup commits a group and syncs it. The outcomes are valid if err is nil.
 func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
@@ -63,13 +63,12 @@ func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 	return outcomes, nil
 }
 
-// update runs fn in a write transaction and brings it to disk.
 func (s *Store) update(fn func(*bbolt.Tx) error) error {
 	return guarded(func() error { return s.db.Update(fn) })
 }
 
-// publish adds a group's rows to memory before its transaction becomes visible:
-// readers use only records in their own transaction.
+// publish adds a group's rows to memory before its transaction becomes visible. Readers ignore
+// records beyond their own transaction.
 func (s *Store) publish(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +85,8 @@ func (s *Store) publish(g *group) {
 	}
 }
 
-// succeeded releases readers that saw the transaction before it was synced, and
-// drops rows that the file's index now has.
+// succeeded releases readers that saw the transaction before it was synced, and drops rows that are
+// now in the file's index.
 func (s *Store) succeeded(g *group) {
 	s.disk.reached(g.id)
 	if !g.flushed {
@@ -98,10 +97,9 @@ func (s *Store) succeeded(g *group) {
 	s.recent = map[store.Stream]recent{}
 }
 
-// failed takes back a group that is not on disk. If its transaction is visible
-// nevertheless, its last sync failed: then it is unknown what is on disk, and
-// nothing is served until the file is opened again. The same holds after a
-// panic, which may have left bbolt's lock held.
+// failed rolls back a group that is not on disk. If its transaction is visible nevertheless, its
+// last sync failed. The state on disk is then unknown, and the store fails all calls until the file
+// is opened again. The same holds after a panic, because bbolt's lock may still be held.
 func (s *Store) failed(g *group, cause error) error {
 	if isPanic(cause) {
 		return s.disk.lost(cause)
@@ -121,12 +119,10 @@ func (s *Store) failed(g *group, cause error) error {
 	return s.disk.lost(cause)
 }
 
-// view runs fn in a read transaction that may not be on disk yet.
 func (s *Store) view(fn func(*bbolt.Tx) error) error {
 	return guarded(func() error { return s.db.View(fn) })
 }
 
-// unpublish reverts publish.
 func (s *Store) unpublish(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +136,7 @@ func (s *Store) unpublish(g *group) {
 			delete(s.recent, name)
 			continue
 		}
-		// The next append must not overwrite what a reader may use.
+		// The full slice expression makes the next append copy, because a reader may use the array.
 		r.records = r.records[:n:n]
 		s.recent[name] = r
 	}

@@ -8,19 +8,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// disk knows which transactions are on disk. bbolt shows a transaction before
-// its last sync is done; an answer read from it could leave the host and be
-// lost in a power cut. So a reader waits for its transaction.
+// disk tracks which transactions are on disk. A bbolt transaction is visible before its last sync
+// has finished, so an answer based on it could leave the host and be lost in a power failure.
+// Therefore a reader waits for its transaction.
 type disk struct {
-	last    atomic.Int64 // the last transaction on disk
+	last    atomic.Int64 // last transaction on disk
 	mu      sync.Mutex
 	changed *sync.Cond
-	broken  error // if not nil, it is unknown what is on disk, and nothing is served
+	broken  error // if set, the state on disk is unknown, and all calls fail
 }
 
 func (d *disk) init() { d.changed = sync.NewCond(&d.mu) }
 
-// reached records that a transaction is on disk.
 func (d *disk) reached(id int) {
 	d.mu.Lock()
 	d.last.Store(int64(id))
@@ -28,8 +27,7 @@ func (d *disk) reached(id int) {
 	d.changed.Broadcast()
 }
 
-// lost records that it is unknown what is on disk, and returns the error for
-// everybody.
+// lost records that the state on disk is unknown, and returns the error of all later calls.
 func (d *disk) lost(cause error) error {
 	d.mu.Lock()
 	d.broken = fmt.Errorf("%w: writing failed, open the store again: %w", store.ErrUnavailable, cause)
@@ -38,7 +36,6 @@ func (d *disk) lost(cause error) error {
 	return d.broken
 }
 
-// await returns when a transaction is on disk.
 func (d *disk) await(id int) error {
 	if d.last.Load() >= int64(id) {
 		return nil
@@ -51,7 +48,6 @@ func (d *disk) await(id int) error {
 	return d.broken
 }
 
-// fault returns why nothing is served, or nil.
 func (d *disk) fault() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,16 +10,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// journalPartition is the only partition of the feed: the journal has all rows in their
+// journalPartition is the only partition of the feed, because the journal contains all rows in
 // order.
 const journalPartition = "journal"
 
-// Partitions implements store.Feed.
 func (s *Store) Partitions(context.Context) ([]store.Partition, error) {
 	return []store.Partition{{ID: journalPartition}}, nil
 }
 
-// After implements store.Feed. An offset is the number of a record.
+// After implements store.Feed. An offset is a record number.
 func (s *Store) After(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", false, err
@@ -68,7 +67,6 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 	return rows, strconv.FormatUint(last, 10), false, nil
 }
 
-// streamName finds the name of a stream by its number.
 func streamName(tx *bbolt.Tx, n uint64) (store.Stream, error) {
 	name := tx.Bucket(numbersBucket).Get(number(n))
 	if name == nil {

@@ -13,43 +13,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Format is the version of the file's layout that this code reads and writes.
+// Format is the version of the file layout that this package reads and writes.
 const Format = 4
 
 // Buckets of a file.
 var (
-	// metaBucket holds the format and how far the index goes.
+	// metaBucket holds the format, the last indexed record and the state of an upgrade.
 	metaBucket = []byte("meta")
-	// journalBucket holds every row in the order of acceptance: record number
-	// -> record. Commits write only at its right edge.
+	// journalBucket holds every row in the order of acceptance: record number -> record. Commits
+	// write only at its right edge.
 	journalBucket = []byte("journal")
-	// namesBucket numbers the streams: name -> number. So a name is stored
-	// once, and listing streams passes over no rows.
+	// namesBucket maps stream names to numbers: name -> number. It stores each name once, and
+	// listing streams does not read rows.
 	namesBucket = []byte("names")
-	// numbersBucket names the streams: number -> name, for the feed.
+	// numbersBucket is the inverse, for the feed: number -> name.
 	numbersBucket = []byte("numbers")
-	// indexBucket locates rows: stream's number, position -> record.
+	// indexBucket locates rows: stream number, position -> record number.
 	indexBucket = []byte("index")
 	// documentsBucket holds the documents: partition, sort -> document.
 	documentsBucket = []byte("documents")
-	// listedBucket is the sparse index: its partition, its sort, the document's
-	// key -> nothing.
+	// listedBucket is the sparse index: index partition, index sort, document key -> empty value.
 	listedBucket = []byte("listed")
-	// expiringBucket is when documents expire: the second, the document's key.
+	// expiringBucket lists documents by expiry: second, document key -> empty value.
 	expiringBucket = []byte("expiring")
 
 	// Keys in metaBucket.
 	formatKey  = []byte("format")
-	indexedKey = []byte("indexed") // last record in the index
-	upgradeKey = []byte("upgrade") // mark of an incomplete upgrade
+	indexedKey = []byte("indexed") // last indexed record
+	upgradeKey = []byte("upgrade") // state of an incomplete upgrade
 	aboutKey   = []byte("about")   // Info.About
 )
 
 // rowFormat is the first byte of every record and every document.
 const rowFormat = 1
 
-// headerSize is the size of a record without the row's data: format, WriteID,
-// stream's number, position.
+// headerSize is the size of a record without the row's data: format, WriteID, stream number,
+// position.
 const headerSize = 1 + 16 + 8 + 8
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
@@ -61,13 +60,12 @@ func parseNumber(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// indexKey keeps a stream's rows adjacent and in order.
 func indexKey(stream, position uint64) []byte {
 	return binary.BigEndian.AppendUint64(number(stream), position)
 }
 
-// newRecord is the record of a row without its stream's number, which only the
-// committer knows: setStream.
+// newRecord encodes a row. The stream number stays 0, because only the committer can set it
+// (setStream).
 func newRecord(a store.Append) []byte {
 	b := make([]byte, headerSize, headerSize+len(a.Data))
 	b[0] = rowFormat
@@ -78,8 +76,6 @@ func newRecord(a store.Append) []byte {
 
 func setStream(record []byte, stream uint64) { binary.BigEndian.PutUint64(record[17:], stream) }
 
-// parseRecord parses the row that the index locates at a stream and position.
-// The row's bytes are the record's own.
 func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 	switch {
 	case record == nil:
@@ -95,15 +91,14 @@ func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil
 }
 
-// prefix is the start of every key of a partition. The length comes first, so
-// that no partition is a prefix of another.
+// prefix returns the prefix of all keys of a partition. The length comes first, so that the keys of
+// a partition never start with the prefix of another partition.
 func prefix(partition string) []byte {
 	b := make([]byte, 0, 2+len(partition)+64)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
 	return append(b, partition...)
 }
 
-// documentKey sorts documents by their sort within their partition.
 func documentKey(k store.Key) []byte { return append(prefix(k.Partition), k.Sort...) }
 
 func parseDocumentKey(b []byte) (store.Key, error) {
@@ -115,9 +110,8 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 	return store.Key{}, damaged("%q is not a document's key", b)
 }
 
-// listedKey sorts by the index's sort, then by the document's key. A zero byte
-// in the sort becomes 0 255 and its end is 0 1, below any further byte, which
-// keeps the order.
+// listedKey sorts by the index sort, then by the document's key. To keep that order, it encodes a
+// zero byte in the sort as 0 255 and the end of the sort as 0 1.
 func listedKey(index, document store.Key) []byte {
 	return append(append(listedSort(index.Partition, index.Sort), 0, 1), documentKey(document)...)
 }
@@ -132,7 +126,6 @@ func listedSort(partition, sort string) []byte {
 	return b
 }
 
-// parseListed returns the document's key in an entry of the sparse index.
 func parseListed(entry []byte, prefixSize int) (store.Key, error) {
 	for at := prefixSize; at+1 < len(entry); at++ {
 		if entry[at] != 0 {
@@ -141,18 +134,17 @@ func parseListed(entry []byte, prefixSize int) (store.Key, error) {
 		if entry[at+1] == 1 {
 			return parseDocumentKey(entry[at+2:])
 		}
-		at++ // a zero byte of the sort
+		at++ // skip the 255 of an escaped zero byte
 	}
 	return store.Key{}, damaged("%q is not an entry of the index", entry)
 }
 
-// expiringKey sorts by the second of expiry.
 func expiringKey(d store.Doc) []byte {
 	return append(number(uint64(d.Expires.Unix())), documentKey(d.Key)...)
 }
 
-// newDocument is the value of a document: format, version, number, WriteID,
-// index, the second it expires or 0, data.
+// newDocument encodes a document: format, version, number, WriteID, index, expiry second or 0,
+// data.
 func newDocument(d store.Doc) []byte {
 	b := make([]byte, 0, 56+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
 	b = append(b, rowFormat)
@@ -172,7 +164,6 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// parseDocument parses a document's value. Its Data are the value's own bytes.
 func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 	if b == nil {
 		return store.Doc{Key: k}, nil
@@ -203,7 +194,7 @@ func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
 	return d, true
 }
 
-// parseDocumentHead parses a document's value up to its place in the index.
+// parseDocumentHead decodes a document up to its index key, and returns the remaining bytes.
 func parseDocumentHead(b []byte) (d store.Doc, rest []byte, ok bool) {
 	var used int
 	if d.Version, used = binary.Uvarint(b); used <= 0 {
@@ -233,8 +224,8 @@ func damaged(format string, args ...any) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf(format, args...), "the data file is damaged: "+format, args...)
 }
 
-// checkFormat makes an empty file a data file of this Format. It upgrades a file of an earlier
-// format; with a nil u it returns an EarlierError. A file of a later format is refused.
+// checkFormat initializes an empty file and upgrades a file of an earlier format. If u is nil, an
+// earlier format is an EarlierError. A later format is an error, too.
 func checkFormat(db *bbolt.DB, u *Upgrade) error {
 	info, err := readInfo(db)
 	switch {
@@ -257,7 +248,6 @@ func checkFormat(db *bbolt.DB, u *Upgrade) error {
 	return upgrade(db, info.Format, u)
 }
 
-// formatOf reads a file's format; -1 if the file is empty.
 func formatOf(db *bbolt.DB) (format int, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		if k, _ := tx.Cursor().First(); k == nil {

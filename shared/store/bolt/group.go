@@ -15,15 +15,14 @@ import (
 type group struct {
 	buckets
 	s       *Store
-	id      int    // of the transaction
-	before  uint64 // the last record of the previous transaction
-	record  uint64 // the last record now
+	id      int    // transaction id
+	before  uint64 // last record of the previous transaction
+	record  uint64 // last record so far
 	ends    map[store.Stream]*end
 	applied bool
 	flushed bool
 }
 
-// buckets are the open buckets of one transaction.
 type buckets struct{ meta, journal, names, numbers, index, documents, listed, expiring *bbolt.Bucket }
 
 func openBuckets(tx *bbolt.Tx) buckets {
@@ -33,17 +32,16 @@ func openBuckets(tx *bbolt.Tx) buckets {
 	}
 }
 
-// indexed is the last record in the file's index.
 func (b buckets) indexed() uint64 { return parseNumber(b.meta.Get(indexedKey)) }
 
-// end describes the end of a stream: its number, 0 if it is new, and its last
-// position. added are the records of this group.
+// end describes the end of a stream: its number (0 for a new stream), its last position, and the
+// records that this group added.
 type end struct {
 	number, last uint64
 	added        []uint64
 }
 
-// run is the records that the group added to the stream.
+// run returns the records that the group added to the stream.
 func (e *end) run() recent {
 	return recent{number: e.number, first: e.last - uint64(len(e.added)) + 1, records: e.added}
 }
@@ -52,12 +50,12 @@ func newGroup(s *Store, tx *bbolt.Tx) *group {
 	g := &group{buckets: openBuckets(tx), s: s, id: tx.ID(), ends: map[store.Stream]*end{}}
 	g.before = g.journal.Sequence()
 	g.record = g.before
-	// Only the right edge is written: a full page stays full.
+	// The journal grows only at its right edge, so pages can be filled completely.
 	g.journal.FillPercent = 1
 	return g
 }
 
-// commit applies one commit of the group, or returns its refusal. An error ends
+// commit applies one commit of the group, or returns as outcome why it is refused. An error aborts
 // the group.
 func (g *group) commit(r *request) (outcome, err error) {
 	own, refusal := store.Decide(r.writes, g)
@@ -67,7 +65,7 @@ func (g *group) commit(r *request) (outcome, err error) {
 	case isRefusal(refusal):
 		return refusal, nil
 	case refusal != nil:
-		// Damage affects only this commit.
+		// Damaged data fails only this commit.
 		return store.NotApplied(refusal), nil
 	}
 	g.applied = true
@@ -97,8 +95,8 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// end finds the end of a stream, first in the group. It reads recent without
-// the lock, because only this goroutine writes it.
+// end returns the end of a stream, including this group. It reads recent without a lock, because
+// only this goroutine writes to recent.
 func (g *group) end(name store.Stream) *end {
 	e := g.ends[name]
 	if e == nil {
@@ -114,7 +112,6 @@ func (g *group) end(name store.Stream) *end {
 	return e
 }
 
-// lastIndexed is the last position of a stream in the index, 0 if none.
 func lastIndexed(index *bbolt.Bucket, stream uint64) uint64 {
 	c := index.Cursor()
 	k, _ := c.Seek(indexKey(stream+1, 0))
@@ -129,7 +126,6 @@ func lastIndexed(index *bbolt.Bucket, stream uint64) uint64 {
 	return parseNumber(k[8:])
 }
 
-// Held implements store.State.
 func (g *group) Held(name store.Stream, position uint64) (store.Row, bool, error) {
 	e := g.end(name)
 	if position > e.last {
@@ -145,7 +141,6 @@ func (g *group) Held(name store.Stream, position uint64) (store.Row, bool, error
 	return row, false, err
 }
 
-// At implements store.State.
 func (g *group) At(k store.Key) (store.Doc, error) {
 	return parseDocument(k, g.documents.Get(documentKey(k)))
 }
@@ -175,8 +170,7 @@ func (g *group) append(a store.Append, record []byte) error {
 	return nil
 }
 
-// change returns a document that is about to change, after it has given running
-// walks its old value.
+// change returns a document that is about to change, after saving its old value for running walks.
 func (g *group) change(k store.Key) (store.Doc, error) {
 	value := g.documents.Get(documentKey(k))
 	for _, v := range g.s.views {
@@ -185,7 +179,6 @@ func (g *group) change(k store.Key) (store.Doc, error) {
 	return parseDocument(k, value)
 }
 
-// put writes a document's value and updates the sparse index.
 func (g *group) put(p store.Put, value []byte) error {
 	old, err := g.change(p.Key)
 	if err != nil {
@@ -207,7 +200,7 @@ func (g *group) put(p store.Put, value []byte) error {
 	return g.documents.Put(documentKey(p.Key), value)
 }
 
-// expire updates when the document at k expires, from what it was to at.
+// expire changes the expiry entry of the document at k from old.Expires to at.
 func (g *group) expire(old store.Doc, k store.Key, at time.Time) error {
 	if old.Expires.Equal(at) {
 		return nil
@@ -260,8 +253,6 @@ func (g *group) add(a store.Add) error {
 	return g.documents.Put(documentKey(a.Key), newDocument(d))
 }
 
-// finish ends a transaction: it updates the file's index if recent is full, and
-// publishes the group's rows.
 func (g *group) finish() error {
 	if !g.applied {
 		return errNothing
@@ -278,8 +269,8 @@ func (g *group) finish() error {
 	return nil
 }
 
-// flush writes recent and the group's rows into the index in key order, so that
-// each page is visited once.
+// flush writes recent and the group's rows to the index in key order, so that it visits each page
+// only once.
 func (g *group) flush() error {
 	g.flushed = true
 	runs := slices.Collect(maps.Values(g.s.recent))
@@ -302,7 +293,7 @@ func (g *group) flush() error {
 	return g.meta.Put(indexedKey, number(g.record))
 }
 
-// catchUp updates the index from the journal, as after a crash.
+// catchUp completes the index from the journal, for example after a crash.
 func catchUp(tx *bbolt.Tx) error {
 	b := openBuckets(tx)
 	c := b.journal.Cursor()

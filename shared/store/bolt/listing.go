@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// IsEmpty reports whether the file has neither rows nor documents, other than the one at a key.
+// IsEmpty reports whether the file has no rows and no documents, except a document at key except.
 func (s *Store) IsEmpty(ctx context.Context, except store.Key) (empty bool, err error) {
 	err = s.read(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(documentsBucket).Cursor()
@@ -23,13 +23,13 @@ func (s *Store) IsEmpty(ctx context.Context, except store.Key) (empty bool, err 
 	return empty, err
 }
 
-// listing is one page of documents, by their keys or by the sparse index.
+// listing is the query for one page of documents, ordered by key or by the sparse index.
 type listing struct {
 	r           store.Range
 	n           int
-	prefix      []byte // of the partition
-	first, last []byte // bounds of the range; last may be nil
-	after       []byte // the entry before the page; may be nil
+	prefix      []byte // key prefix of the partition
+	first, last []byte // bounds of the range; last is unused if r.Last is empty
+	after       []byte // last entry of the previous page; may be nil
 }
 
 func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) {
@@ -75,12 +75,10 @@ func (l *listing) seek(c *bbolt.Cursor) (k, v []byte) {
 	return k, v
 }
 
-// holds reports whether an entry is in the range.
 func (l *listing) holds(k []byte) bool {
 	return k != nil && bytes.HasPrefix(k, l.prefix) && (l.r.Last == "" || bytes.Compare(k, l.last) < 0)
 }
 
-// key is the key of an entry's document.
 func (l *listing) key(k []byte) (store.Key, error) {
 	if l.r.Index {
 		return parseListed(k, len(l.prefix))

@@ -9,17 +9,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Limits of one group: further commits wait for the next, which bounds memory
-// and the first commit's wait.
+// Limits of one group. Further commits wait for the next group. The limits bound memory and the
+// wait of the group's first commit.
 const (
 	groupCommits = 1024
 	groupBytes   = 8 << 20
 )
 
-// request is a commit in the queue, with its own copy of all bytes.
+// request is a queued commit with its own copy of all bytes.
 type request struct {
 	writes []store.Write
-	values [][]byte // per write: the record, or the document's value; nil for others
+	values [][]byte // encoded row or document of each write; nil for Delete and Add
 	size   int
 	state  atomic.Uint32 // waiting, taken or withdrawn
 	done   chan error
@@ -51,7 +51,7 @@ func newRequest(writes []store.Write) *request {
 	return r
 }
 
-// queue holds the commits that the committer has not taken.
+// queue holds the commits that the committer has not taken yet.
 type queue struct {
 	mu     sync.Mutex
 	filled *sync.Cond
@@ -72,9 +72,8 @@ func (q *queue) put(r *request) error {
 	return nil
 }
 
-// take waits for commits and moves the commits of one group into group. It
-// returns none if the queue is closed and empty. Withdrawn commits are left
-// out.
+// take waits for commits and appends the commits of one group to group, except withdrawn ones. If
+// the queue is closed and empty, take returns group unchanged.
 func (q *queue) take(group []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,9 +104,8 @@ func (q *queue) close() {
 	q.filled.Broadcast()
 }
 
-// Commit implements store.Store. A commit whose context ends while it waits is
-// withdrawn; once the committer has taken it, a caller that stops waiting does
-// not learn the outcome.
+// Commit implements store.Store. A commit whose context ends while it is queued is withdrawn. After
+// the committer has taken it, a caller whose context ends does not learn the outcome.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.Check(writes); err != nil {
 		return err

@@ -13,10 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// pageBytes ends a page after the row that reaches it.
+// pageBytes is the size after which a page ends.
 const pageBytes = 1 << 20
 
-// Tip implements store.Store.
 func (s *Store) Tip(ctx context.Context, name store.Stream) (row store.Row, err error) {
 	err = s.readStream(ctx, name, everything, func(st stream) error {
 		if last := st.last(); last > 0 {
@@ -28,7 +27,6 @@ func (s *Store) Tip(ctx context.Context, name store.Stream) (row store.Row, err 
 	return row, err
 }
 
-// Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -40,15 +38,13 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 	return rows, err
 }
 
-// everything means no limit of records.
+// everything is the record limit of reads outside a walk.
 const everything = math.MaxUint64
 
-// readStream runs fn over one stream, up to a record, in a read transaction. It
-// takes the stream's recent rows before the transaction begins: rows leave
-// memory only when the file's index has them, so the transaction has all that
-// were dropped before. If a group was taken back in between, the recent rows
-// may contain its records, whose numbers the next group reuses: then they are
-// taken again.
+// readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the
+// stream's recent rows before the transaction begins. Rows leave memory only after the file's index
+// has them, so the transaction sees the dropped ones. If a group was rolled back in between, the
+// copy may contain its records, whose numbers the next group reuses, and readStream starts over.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
 	for {
 		r, takenBack := s.known(name)
@@ -66,21 +62,20 @@ func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64,
 	}
 }
 
-// known returns a stream's rows in memory, and the number of groups taken back
-// so far.
+// known returns a stream's rows in memory, and the number of groups rolled back so far.
 func (s *Store) known(name store.Stream) (r recent, takenBack uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.recent[name], s.takenBack
 }
 
-// read runs fn in a read transaction that is on disk.
+// read runs fn in a read transaction whose data is on disk.
 func (s *Store) read(ctx context.Context, fn func(*bbolt.Tx) error) error {
 	tx, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
-	// A read transaction's Rollback fails only if it has ended.
+	// Rollback of a read transaction fails only if the transaction has ended.
 	defer func() { _ = tx.Rollback() }()
 	return guarded(func() error { return fn(tx) })
 }
@@ -111,10 +106,10 @@ func (s *Store) begin(ctx context.Context) (*bbolt.Tx, error) {
 // stream is a stream in one transaction, up to a record.
 type stream struct {
 	journal *bbolt.Bucket
-	index   *bbolt.Bucket // nil if recent has all rows
-	recent  recent        // rows that may be read
+	index   *bbolt.Bucket // nil if recent has all rows of the stream
+	recent  recent        // visible recent rows
 	number  uint64        // zero if the stream does not exist
-	limit   uint64        // later records are ignored
+	limit   uint64        // last visible record
 }
 
 func openStream(tx *bbolt.Tx, name store.Stream, r recent, limit uint64) stream {
@@ -132,7 +127,6 @@ func openStream(tx *bbolt.Tx, name store.Stream, r recent, limit uint64) stream 
 	return st
 }
 
-// last returns the stream's last position, or 0 for an empty stream.
 func (st *stream) last() uint64 {
 	switch {
 	case st.number == 0:
@@ -144,11 +138,10 @@ func (st *stream) last() uint64 {
 	if st.recordOf(last) <= st.limit {
 		return last
 	}
-	// Records are in the order of positions.
+	// Later positions have later records.
 	return uint64(sort.Search(int(last), func(i int) bool { return st.recordOf(uint64(i)+1) > st.limit }))
 }
 
-// recordOf returns the record at a position, 0 if none.
 func (st *stream) recordOf(position uint64) uint64 {
 	record := st.recent.record(position)
 	if record == 0 && st.index != nil {
@@ -157,8 +150,8 @@ func (st *stream) recordOf(position uint64) uint64 {
 	return record
 }
 
-// row reads the row at a position, the zero Row if there is none. Its Data are
-// the transaction's own.
+// row returns the row at a position, or the zero Row if it does not exist. Its Data is valid only
+// during the transaction.
 func (st *stream) row(position uint64) (store.Row, error) {
 	if st.number == 0 {
 		return store.Row{}, nil
@@ -191,7 +184,6 @@ func (st *stream) page(from uint64, n int, d store.Direction) (rows []store.Row,
 	return rows, nil
 }
 
-// Doc implements store.Store.
 func (s *Store) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	err = s.readDocument(ctx, k, func(value []byte) error {
 		d, err = parseDocument(k, value)
@@ -207,7 +199,6 @@ func (s *Store) readDocument(ctx context.Context, k store.Key, fn func(value []b
 	})
 }
 
-// Docs implements store.Store.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (docs []store.Doc, next string, err error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err

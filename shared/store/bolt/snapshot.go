@@ -10,8 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Snapshot copies the store to a new file for its owner, as it is between two
-// groups of commits. Commits go on meanwhile. An incomplete copy is removed.
+// Snapshot copies the store to a new file, readable only by its owner, in the state between two
+// groups of commits. Commits continue during the copy. If the copy fails, Snapshot removes the
+// file.
 func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// canceling is a file that takes no more once ctx has ended.
+// canceling is a file whose writes fail once ctx has ended.
 type canceling struct {
 	ctx context.Context
 	f   *os.File

@@ -12,16 +12,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// EarlierError is the error of Open for a file of an earlier format, or with an incomplete upgrade, if
-// the caller does not upgrade files.
+// EarlierError is the error of Open for a file of an earlier format or with an incomplete upgrade,
+// if Options.Upgrade is nil.
 type EarlierError struct{ problem *problem.Error }
 
 func (e *EarlierError) Error() string { return e.problem.Error() }
 
-// Unwrap returns the problem.
 func (e *EarlierError) Unwrap() error { return e.problem }
 
-// Earlier returns an EarlierError.
 func Earlier(format string, args ...any) error {
 	return &EarlierError{problem.New(problem.Conflict, format, args...)}
 }
@@ -35,18 +33,19 @@ const (
 	batchBytes   = 4 << 20
 )
 
-// Upgrade has the functions that Open calls while it upgrades a file of an earlier format.
+// Upgrade contains the functions that Open calls while it upgrades a file of an earlier format.
 //
-// Rows keep their form. Format 2 stored documents that never expire without the second of expiry, and
-// had no numbersBucket at first. The first transaction sets the new format, which earlier programs
-// refuse, and the mark of the upgrade. Each later transaction changes some entries and moves the mark,
-// because a document of format 2 cannot be told from one of format 3. The mark stays until
-// [Store.Upgraded], so that the caller can upgrade what the documents mean.
+// Rows keep their encoding. Format 2 stored documents without expiry in a shorter form, and its
+// first version had no numbersBucket. The first transaction sets the new format, which earlier
+// programs reject, and the mark of the upgrade. Each later transaction changes some entries and
+// moves the mark, because a document of format 2 is indistinguishable from one of format 3. The
+// mark remains until [Store.Upgraded], so that the caller can first upgrade the contents of
+// documents.
 type Upgrade struct {
-	// Begin is called before the first change of the file. Its error ends Open. The lock of the file
-	// is held, so the file can be copied.
+	// Begin is called before the first change of the file. If it returns an error, Open fails. The
+	// file is locked, so Begin can copy it.
 	Begin func(from int) error
-	// Progress is called with the number of entries that this process has upgraded.
+	// Progress is called with the number of entries that this process has upgraded. It may be nil.
 	Progress func(entries int)
 }
 
@@ -54,14 +53,14 @@ type Upgrade struct {
 const (
 	phaseNumbers byte = iota + 1
 	phaseDocuments
-	phaseDone // of the file
+	phaseDone // all entries are upgraded
 )
 
-// mark tells how far an upgrade is.
+// mark is the persistent state of an upgrade.
 type mark struct {
-	from  int    // format at the begin
-	phase byte   // next phase
-	last  []byte // last key that the phase has upgraded
+	from  int    // format before the upgrade
+	phase byte   // current phase
+	last  []byte // last key that the current phase has upgraded
 }
 
 func (m *mark) bytes() []byte {
@@ -75,7 +74,7 @@ func parseMark(b []byte) (m mark, ok bool) {
 	return mark{int(parseNumber(b[:8])), b[8], bytes.Clone(b[9:])}, true
 }
 
-// upgrade upgrades a file of format from, or completes an upgrade.
+// upgrade upgrades a file of format from, or resumes an interrupted upgrade.
 func upgrade(db *bbolt.DB, from int, u *Upgrade) error {
 	if from < Format {
 		if err := u.Begin(from); err != nil {
@@ -116,7 +115,6 @@ func beginUpgrade(tx *bbolt.Tx, from int) error {
 	return tx.Bucket(metaBucket).Put(upgradeKey, m.bytes())
 }
 
-// upgradeBatch upgrades the next entries of a file.
 func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	b := openBuckets(tx)
 	m, ok := parseMark(b.meta.Get(upgradeKey))
@@ -154,8 +152,8 @@ func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	return len(entries), false, b.meta.Put(upgradeKey, m.bytes())
 }
 
-// fromFormat2 returns the value of a document of format 2 in today's form. Damaged values stay, so
-// that reads report them.
+// fromFormat2 converts an encoded document of format 2 to the current format. It returns damaged
+// values unchanged, so that reads report them.
 func fromFormat2(value []byte) []byte {
 	const expires = 2 // first byte of a document that expires
 	switch {
@@ -172,15 +170,15 @@ func fromFormat2(value []byte) []byte {
 // Info describes a file.
 type Info struct {
 	Format int // -1 for an empty file
-	// From is the format or version from which an incomplete upgrade began, or 0.
+	// From is the format or version at which an incomplete upgrade began, or 0.
 	From int
-	// About has the bytes that Upgraded stored last. It may be nil.
+	// About is the value of the last Upgraded. It may be nil.
 	About []byte
-	// Size is the size of the file, if Inspect has read it.
+	// Size is the size of the file. Only Inspect sets it.
 	Size int64
 }
 
-// Inspect reads the Info of a file, which it does not change, also if the file has another format.
+// Inspect reads the Info of a file of any format, without changing the file.
 func Inspect(path string) (info Info, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -202,7 +200,6 @@ func Inspect(path string) (info Info, err error) {
 	return info, errors.Join(atPath(err, path), s.closeFile(err))
 }
 
-// Info describes the open file.
 func (s *Store) Info() (Info, error) { return readInfo(s.db) }
 
 func readInfo(db *bbolt.DB) (info Info, err error) {
@@ -218,14 +215,14 @@ func readInfo(db *bbolt.DB) (info Info, err error) {
 	return info, err
 }
 
-// Upgrading marks the upgrade of a file of today's format as begun, for a caller that changes what
-// its documents mean.
+// Upgrading marks a file of the current format as being upgraded, for a caller that is going to
+// change the contents of documents.
 func (s *Store) Upgrading() error {
 	m := mark{from: Format, phase: phaseDone}
 	return s.setMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, m.bytes()) })
 }
 
-// Upgraded ends the upgrade of a file, and stores about as Info.About.
+// Upgraded marks the upgrade as complete and stores about as Info.About.
 func (s *Store) Upgraded(about []byte) error {
 	return s.setMeta(func(meta *bbolt.Bucket) error {
 		return errors.Join(meta.Delete(upgradeKey), meta.Put(aboutKey, about))

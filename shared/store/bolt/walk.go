@@ -11,13 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk implements store.Walker: the view never changes. It is not one long read
-// transaction, which would keep every page that commits replace: measured under
-// full load, throughput fell to a tenth in 15 seconds and did not recover for
-// minutes. Rows do not change, so a view of rows is the number of the last record.
-// For documents the view collects their values before the first change, so a walk
-// costs memory for each document that changes meanwhile. A walk waits for one group
-// of commits at its beginning and one at its end.
+// Walk implements store.Walker. Its view never changes. It waits for one group of commits at its
+// start and for one at its end.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	v, err := s.viewNow(ctx)
 	if err != nil {
@@ -27,7 +22,6 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	return fn(v)
 }
 
-// viewNow makes a view between two groups of commits.
 func (s *Store) viewNow(ctx context.Context) (*view, error) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
@@ -50,18 +44,22 @@ func (s *Store) forget(v *view) {
 	s.views = slices.DeleteFunc(s.views, func(other *view) bool { return other == v })
 }
 
-// view is the store between two groups of commits.
+// view is the state of the store between two groups of commits.
+//
+// A single long read transaction would retain every page that commits replace: under full load,
+// throughput fell to a tenth within 15 seconds and did not recover for minutes. Instead, a view
+// stores the number of the last record, because rows do not change, and the old value of each
+// document that changes during the walk.
 type view struct {
 	s       *Store
-	records uint64 // the last record
-	streams uint64 // the number of the last stream
+	records uint64 // last record
+	streams uint64 // number of the last stream
 
 	mu     sync.Mutex
-	before map[store.Key][]byte // values of documents before their first change; nil if the document was absent
+	before map[store.Key][]byte // values before the first change; nil for an absent document
 }
 
-// keep records a document's value before a change. Only the first change
-// counts.
+// keep saves a document's value before its first change.
 func (v *view) keep(k store.Key, value []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -70,7 +68,6 @@ func (v *view) keep(k store.Key, value []byte) {
 	}
 }
 
-// Rows implements store.View.
 func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -82,9 +79,9 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 	return rows, err
 }
 
-// Doc implements store.View. It looks for a kept value only after its transaction
-// has begun: a commit keeps the value before its change becomes visible, so a
-// transaction that sees the change also finds the value.
+// Doc implements store.View. It looks for a saved value after its transaction has begun: a commit
+// saves the value before its change becomes visible, so a transaction that sees the change also
+// finds the saved value.
 func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	err = v.s.readDocument(ctx, k, func(value []byte) error {
 		v.mu.Lock()
