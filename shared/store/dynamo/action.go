@@ -13,12 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// returnOld makes a refusal return the existing item: its WriteID distinguishes
-// a lost acknowledgement from a lost race, without another read that could see
-// a later state.
+// returnOld makes a failed condition return the existing item. Its WriteID distinguishes a lost
+// acknowledgement from a lost race, without a second read that could see a later state.
 const returnOld = types.ReturnValuesOnConditionCheckFailureAllOld
 
-// action is a write in DynamoDB's form.
 func (s *Store) action(w store.Write) types.TransactWriteItem {
 	switch w := w.(type) {
 	case store.Append:
@@ -54,15 +52,15 @@ func (s *Store) action(w store.Write) types.TransactWriteItem {
 	return types.TransactWriteItem{}
 }
 
-// update adds within bounds. The condition is on the number before the sum: Min
-// - Delta to Max - Delta, which needs more than 64 bits.
+// update converts an Add. DynamoDB evaluates conditions before the update, so the bounds are Min -
+// Delta and Max - Delta, which need more than 64 bits.
 func (s *Store) update(a store.Add) *types.Update {
 	delta := big.NewInt(a.Delta)
 	least := new(big.Int).Sub(big.NewInt(a.Min), delta)
 	most := new(big.Int).Sub(big.NewInt(a.Max), delta)
 	condition := "n BETWEEN :least AND :most"
 	if least.Sign() <= 0 && most.Sign() >= 0 {
-		condition = "attribute_not_exists(n) OR " + condition // a missing number counts as 0
+		condition = "attribute_not_exists(n) OR " + condition // a missing number means 0
 	}
 	set := "SET v = if_not_exists(v, :none) + :one, n = if_not_exists(n, :none) + :delta"
 	values := item{":none": num(0), ":one": num(1), ":delta": numText(delta.String()),
@@ -81,15 +79,10 @@ func (s *Store) update(a store.Add) *types.Update {
 	}
 }
 
-// token names a transaction by its content. DynamoDB applies a token once within
-// ten minutes. Later, the WriteIDs in rows and documents show that the transaction
-// was applied. DynamoDB refuses a token that returns with other content. With a
-// digest of everything, two different commits that share a WriteID have different
-// tokens, and their conditions decide.
-//
-// Commits of only deletes have no token: without a WriteID, deleting the same
-// versions of recreated documents would look like the earlier deletion, and
-// DynamoDB would do nothing.
+// token returns a client request token that identifies a transaction by its content. DynamoDB
+// applies a token only once within ten minutes and rejects it with different content. Because the
+// token is a digest of everything, different commits with the same WriteID have different tokens,
+// and their conditions decide.
 func token(writes []store.Write) string {
 	h, hasWriteID := sha256.New(), false
 	part := func(kind byte, texts ...string) {
@@ -115,6 +108,8 @@ func token(writes []store.Write) string {
 		}
 	}
 	if !hasWriteID {
+		// Deleting the same versions of recreated documents would have the token of the earlier
+		// deletion, and DynamoDB would not delete them.
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24]) // at most 36 characters

@@ -13,21 +13,20 @@ import (
 )
 
 const (
-	// perTry ends a hanging request, so that the next try uses another
-	// connection: DynamoDB answers in milliseconds or not at all.
+	// perTry is the timeout of one try. DynamoDB answers within milliseconds or not at all, and the
+	// next try uses another connection.
 	perTry = 3 * time.Second
-	// After three tries within a fraction of a second the caller gets the
-	// error: it answers 503, and the same writes come again.
+	// Three tries take a fraction of a second. The caller then answers 503, and its client sends
+	// the same writes again.
 	maxTries     = 3
 	shortestWait = 25 * time.Millisecond
-	// The SDK keeps 10 idle connections, fewer than a busy process has
-	// concurrent calls; the others would dial each time.
+	// The SDK keeps 10 idle connections by default. A busy process has more concurrent calls and
+	// would dial for each of the others.
 	idleConnections = 128
 )
 
-// NewClient makes a client with retries and timeouts for the store: every write
-// is safe to repeat. Costs are counted in the obs.Usage of the context. opts
-// are applied last.
+// NewClient returns a client with retries and timeouts for the store, whose writes are all safe to
+// repeat. It adds costs to the obs.Usage of the context. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	settings := func(o *dynamodb.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) {
@@ -42,15 +41,14 @@ func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){settings}, opts...)...)
 }
 
-// backoff waits before try attempt+1, with full jitter. The SDK waits seconds,
-// which our callers do not have.
+// backoff returns the pause before try attempt+1, with full jitter. The SDK would wait for seconds,
+// longer than callers can.
 func backoff(attempt int, _ error) (time.Duration, error) {
 	return rand.N(shortestWait << min(attempt, 4)), nil
 }
 
-// Local points a client at DynamoDB Local, or at a proxy before it, with dummy
-// credentials. DynamoDB Local's errors have a wrong checksum, so it is not
-// checked.
+// Local configures a client for DynamoDB Local, or a proxy in front of it, with dummy credentials.
+// It disables response checksums, because those in error responses of DynamoDB Local are wrong.
 func Local(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint

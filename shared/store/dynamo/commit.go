@@ -14,22 +14,17 @@ import (
 )
 
 const (
-	// maxTransaction is DynamoDB's limit of a transaction, including keys and
-	// names.
+	// maxTransaction is DynamoDB's size limit of a transaction, including keys and attribute names.
 	maxTransaction = 4 << 20
-	// tries and firstPause bound how long a commit retries when others write
-	// the same items: about a second and a half.
+	// tries and firstPause limit the retries on contention to about a second and a half.
 	tries      = 8
 	firstPause = 25 * time.Millisecond
 )
 
-// Commit implements store.Store. An Append at position p > 1 needs proof that
-// p-1 exists; without proof in this process it costs an extra read, and if p-1
-// does not exist the append is refused without a write. Calls always have
-// proof, because they have read the tip.
-//
-// An applied transaction is recognised by its token for ten minutes, even if
-// its items were changed or deleted since.
+// Commit implements store.Store. An Append at position p > 1 needs proof that p-1 exists. Callers
+// have usually read the tip, which is proof; otherwise Commit reads row p-1 first. DynamoDB
+// recognizes the token of an applied transaction for ten minutes, even if its items have been
+// changed or deleted since then.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.Check(writes); err != nil {
 		return err
@@ -49,6 +44,7 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := s.prove(ctx, writes); err != nil {
 		return err
 	}
+	// A plain request costs half as much as a transaction.
 	send := func() error { return s.one(ctx, actions[0]) }
 	if len(writes) > 1 {
 		id := token(writes)
@@ -57,10 +53,9 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.settle(ctx, writes, send)
 }
 
-// settle sends until the outcome is known. A refusal is the refusal of the last
-// try. A try that got lost is a late write like any other, and applies if its
-// conditions still hold. The condition on a taken position never holds again;
-// bounds may.
+// settle calls send until the outcome is known, and returns the refusal of the last try. A lost try
+// is a late write like any other, and is applied if its conditions still hold. The condition on a
+// taken position never holds again, but bounds may hold again.
 func (s *Store) settle(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstPause
 	for try := 1; ; try++ {
@@ -80,7 +75,7 @@ func (s *Store) settle(ctx context.Context, writes []store.Write, send func() er
 		if !contended(err) || try == tries {
 			return unavailable(ctx, "committing", err)
 		}
-		// Full jitter, so that writers that collided do not collide again.
+		// Full jitter keeps colliding writers from colliding again.
 		timer := time.NewTimer(rand.N(pause))
 		pause *= 2
 		select {
@@ -92,7 +87,6 @@ func (s *Store) settle(ctx context.Context, writes []store.Write, send func() er
 	}
 }
 
-// prove makes sure that the row below every append exists.
 func (s *Store) prove(ctx context.Context, writes []store.Write) error {
 	for i, w := range writes {
 		a, ok := w.(store.Append)
@@ -110,8 +104,8 @@ func (s *Store) prove(ctx context.Context, writes []store.Write) error {
 	return nil
 }
 
-// beyond refuses an append that does not follow on, after the appends before
-// it. The first refusal in the order of writes is returned.
+// beyond returns the error for an append whose predecessor is missing, or the error of an earlier
+// append of the commit, which takes precedence.
 func (s *Store) beyond(ctx context.Context, before []store.Write, a store.Append) error {
 	for _, w := range before {
 		earlier, ok := w.(store.Append)
@@ -137,8 +131,6 @@ func (s *Store) remember(writes []store.Write) {
 	}
 }
 
-// one sends a commit of a single write as a plain request, at half the price of
-// a transaction.
 func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
 	var err error
 	switch {
@@ -159,7 +151,7 @@ func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
 			ReturnValuesOnConditionCheckFailure: a.Delete.ReturnValuesOnConditionCheckFailure,
 		})
 	default:
-		// store.Check lets no commit consist of one Add.
+		// store.Check rejects a commit that consists of one Add.
 		err = errors.New("an update has no form of its own")
 	}
 	return err
@@ -174,8 +166,6 @@ func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem,
 	return err
 }
 
-// actionSize returns the size by which an action counts towards the limit of a
-// transaction.
 func actionSize(a types.TransactWriteItem) int {
 	switch {
 	case a.Put != nil:

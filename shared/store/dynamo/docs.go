@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Doc implements store.Store.
 func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Doc{}, err
@@ -29,9 +28,9 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return readDoc(out.Item)
 }
 
-// Docs implements store.Store. The sparse index lags a little, because DynamoDB
-// has no consistent read of it. A page is one query for one more document than
-// requested, which tells whether there is a next page.
+// Docs implements store.Store. The sparse index lags slightly, because DynamoDB does not offer
+// consistent reads of it. A page is one query for n+1 documents; the additional one shows whether
+// there is a next page.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -85,9 +84,9 @@ func cursorAfter(docs []store.Doc) string {
 	return store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String()
 }
 
-// docsQuery is the query for a range after a position; empty means that the
-// range is empty. A key condition has one comparison of the sort key, and
-// BETWEEN includes its end, which Docs drops.
+// docsQuery returns the query for a range after a position, or reports that the range is empty. A
+// key condition allows only one comparison of the sort key, and BETWEEN includes its upper bound,
+// so Docs drops a document at r.Last.
 func (s *Store) docsQuery(r store.Range, after store.Cursor) (in *dynamodb.QueryInput, empty bool) {
 	pk, sk, place := attrPK, attrSK, after.Key.Sort
 	start := docItemKey(store.Key{Partition: r.Partition, Sort: after.Key.Sort})
@@ -117,7 +116,7 @@ func (s *Store) docsQuery(r store.Range, after store.Cursor) (in *dynamodb.Query
 		condition += " AND " + sk + " < :last"
 	}
 	in.KeyConditionExpression, in.ExpressionAttributeValues = &condition, values
-	// DynamoDB refuses to start outside the range.
+	// DynamoDB rejects a start key outside the range.
 	if place != "" && place >= r.First {
 		in.ExclusiveStartKey = start
 	}

@@ -1,12 +1,11 @@
-// Package dynamo is the store over two Amazon DynamoDB tables: rows, which are
-// only ever put, and docs.
+// Package dynamo is a store in two Amazon DynamoDB tables: rows, whose items are only ever created,
+// and docs.
 //
-// Each commit is one request: a conditional put or delete for a single write, a
-// transaction for several. The contract that no position is written before the
-// one below it is kept without a head item: a row is put only where no row is,
-// and only with proof that the row below exists. Rows are never deleted, so a
-// proof never expires: this process has read or written such a row
-// (lengths.go), or reads it first.
+// Each commit is one request: a conditional put or delete for a single write, and a transaction for
+// several writes. Streams have no head item. Instead, a row is put only if no row is at its
+// position, and only with proof that the row below it exists: this process has read or written that
+// row or a later one (lengths.go), or reads that row first. A proof never expires, because rows are
+// never deleted.
 package dynamo
 
 import (
@@ -20,8 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Tables names the two tables. They are not checked at the start: a missing
-// table shows at the first call, or in Warm's error.
+// Tables names the two tables. A missing table is detected by the first call or by Warm.
 type Tables struct{ Rows, Docs string }
 
 // Store is a store in DynamoDB.
@@ -40,20 +38,16 @@ var (
 	_ store.Walker = (*Store)(nil)
 )
 
-// New returns the store in those tables. The client should come from NewClient,
-// for its retries and timeouts. Its role needs GetItem, Query and PutItem on
-// both tables, UpdateItem and DeleteItem on docs, Query on the index of docs,
-// and for Walk, which only operators use, Scan on rows. A transaction needs
-// only the rights of its writes.
+// New returns a store in the given tables. The client should come from NewClient, because of its
+// retries and timeouts. Its role needs GetItem, Query and PutItem on both tables, UpdateItem and
+// DeleteItem on docs, Query on the index of docs, and Scan on rows for Walk, which only operators
+// use. Transactions need no further permissions.
 func New(client *dynamodb.Client, tables Tables) *Store {
 	return &Store{client: client, tables: tables, lengths: lengths{most: knownStreams}}
 }
 
-// Forget clears the cached tips of the table's streams. A table that came back
-// from a backup may lack their rows.
 func (s *Store) Forget() { s.lengths.forget() }
 
-// enter begins a call; every call that entered must leave.
 func (s *Store) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return store.NotApplied(err)
@@ -78,9 +72,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// unavailable is the error of every failure of network or service: the outcome
-// is unknown. A request that ended with its context has the context's error in
-// the chain.
 func unavailable(ctx context.Context, doing string, err error) error {
 	err = shortened(err)
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {

@@ -26,7 +26,7 @@ func newAttempt() (a store.WriteID) {
 	return a
 }
 
-// line is a store behind a proxy, and the same tables without it.
+// line is a store behind a proxy, and a store with the same tables without the proxy.
 type line struct {
 	proxy  *faultproxy.Proxy
 	direct *dynamo.Store
@@ -41,8 +41,9 @@ func newLine(t *testing.T) *line {
 		direct: dynamo.New(dynamolocal.Client(endpoint), tables)}
 }
 
-// faulty is a store through the proxy whose client tries so often and waits a second for an
-// answer: less, and an emulator on a busy machine fails requests that have no fault.
+// faulty returns a store behind the proxy whose client tries as often as given and waits up to a
+// second for a response. With a shorter timeout, an emulator on a busy machine fails requests
+// without a fault.
 func (l *line) faulty(tries int) *dynamo.Store {
 	return dynamo.New(dynamolocal.Client(l.proxy.URL, func(o *dynamodb.Options) {
 		o.RetryMaxAttempts = tries
@@ -50,8 +51,8 @@ func (l *line) faulty(tries int) *dynamo.Store {
 	}), l.tables)
 }
 
-// place holds the targets of one case: a stream of one row, a balance of 10, a
-// document to change and one to delete.
+// place names the targets of one case: a stream of one row, a balance of 10, a document to change
+// and one to delete.
 type place struct {
 	l                      *line
 	stream                 store.Stream
@@ -150,8 +151,8 @@ var acts = []act{
 	}},
 }
 
-// heard lists the faults after which even a client that tries once gets its
-// acknowledgement: the adapter itself retries a conflict.
+// heard lists the faults after which even a client with a single try gets its acknowledgement,
+// because the adapter itself retries a conflict.
 var heard = []faultproxy.Fault{faultproxy.Delay, faultproxy.Twice, faultproxy.TwiceLater, faultproxy.Conflict}
 
 // reached lists the faults with which a request is applied at once.
@@ -365,8 +366,8 @@ func TestHangingServerEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// When the conditions cannot tell any more, the token can: for ten minutes
-// DynamoDB knows an applied transaction, whatever was written after it.
+// The token recognizes an applied transaction for ten minutes, even if later writes have changed
+// what its conditions compare.
 func TestAppliedTransactionIsKnownAfterItsDocumentsChanged(t *testing.T) {
 	l := newLine(t)
 	p := l.newPlace(t)

@@ -11,22 +11,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The attributes. Their names are paid for in every item, so they are short.
-// They also version the layout: a later layout uses other names, and a reader
-// that misses an attribute refuses the item.
+// The attribute names. They are short, because every item pays for them. They also version the
+// layout: a later layout would use other names, and a reader rejects an item without an expected
+// attribute.
 const (
 	attrPK      = "pk" // rows: the stream, as bytes; docs: the partition
 	attrSK      = "sk" // rows: the position; docs: the sort
 	attrWriteID = "a"
 	attrData    = "d"
 	attrVersion = "v"  // docs
-	attrNumber  = "n"  // docs; absent is 0
-	attrIndexPK = "xp" // docs with an index key only: the index is sparse
+	attrNumber  = "n"  // docs; 0 if absent
+	attrIndexPK = "xp" // only docs with an index key
 	attrIndexSK = "xs"
-	attrExpires = "t" // docs that expire only: the second, for DynamoDB's TTL
+	attrExpires = "t" // only docs that expire: second, for DynamoDB's TTL
 )
 
-// docsIndex is the sparse index of docs.
+// docsIndex is the name of the sparse index of docs.
 const docsIndex = "listed"
 
 type item = map[string]types.AttributeValue
@@ -35,11 +35,9 @@ func str(s string) types.AttributeValue     { return &types.AttributeValueMember
 func num(n uint64) types.AttributeValue     { return numText(strconv.FormatUint(n, 10)) }
 func numText(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
 
-// bin is a binary value, also for no bytes: the SDK sends nil as no value,
-// which DynamoDB refuses.
 func bin(b []byte) types.AttributeValue {
 	if b == nil {
-		b = []byte{}
+		b = []byte{} // the SDK would send nil as a missing value, which DynamoDB rejects
 	}
 	return &types.AttributeValueMemberB{Value: b}
 }
@@ -85,7 +83,6 @@ func readRow(it item) (store.Row, error) {
 	return row, r.err
 }
 
-// ReadRow decodes an item of the table of rows.
 func ReadRow(it map[string]types.AttributeValue) (store.Stream, store.Row, error) {
 	r := reader{item: it}
 	stream := store.Stream(r.bytes(attrPK))
@@ -102,7 +99,7 @@ func readDoc(it item) (store.Doc, error) {
 		Key:     store.Key{Partition: r.text(attrPK), Sort: r.text(attrSK)},
 		Version: r.uint(attrVersion),
 	}
-	// A document made by Add has neither of these.
+	// A document created by Add has neither attribute.
 	if r.has(attrWriteID) || r.has(attrData) {
 		doc.WriteID, doc.Data = r.attempt(), r.bytes(attrData)
 	}
@@ -118,7 +115,7 @@ func readDoc(it item) (store.Doc, error) {
 	return doc, r.err
 }
 
-// reader reads attributes of an item and keeps the first error.
+// reader reads attributes of an item and records the first error.
 type reader struct {
 	item item
 	err  error

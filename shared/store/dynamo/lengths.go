@@ -6,31 +6,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// knownStreams bounds memory: twice as many streams at about 150 bytes are 5
-// MB. A stream that is dropped costs one read at its next append, unless its
-// tip is read anyway.
+// knownStreams limits memory: twice as many streams, at about 150 bytes each, take 5 MB. A dropped
+// stream costs one read at its next append, unless the caller reads its tip anyway.
 const knownStreams = 1 << 14
 
-// lengths remembers, for each stream, the highest position known to exist. Rows
-// are never deleted, so it stays true until the table comes back from a backup
-// (Forget); it may be behind, never ahead. Two
-// generations bound it: when the young one is full it becomes the old one, and
-// unused streams of the old one are dropped.
+// lengths records the highest known position of each stream. Rows are never deleted, so a recorded
+// position remains valid until the table is restored from a backup (Forget). It may lag behind the
+// tip. Two generations limit its size: a full young generation replaces the old one, whose unused
+// streams are dropped.
 type lengths struct {
 	mu         sync.Mutex
 	most       int
 	young, old map[store.Stream]uint64
 }
 
-// saw records that position p of s exists.
 func (l *lengths) saw(s store.Stream, p uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note(s, max(p, l.at(s)))
 }
 
-// reaches reports whether position p of s is known to exist. Position 0 always
-// is.
 func (l *lengths) reaches(s store.Stream, p uint64) bool {
 	if p == 0 {
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// meter counts every operation of a client in the usage of its context. An
-// operation counts once, with all its retries.
+// meter adds the cost of every operation to the usage of its context. An operation with retries
+// counts as one.
 func meter(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("usage", func(
 		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
@@ -27,7 +27,6 @@ func meter(stack *middleware.Stack) error {
 	}), middleware.After)
 }
 
-// askForUnits makes the answer include its cost.
 func askForUnits(parameters any) {
 	const total = types.ReturnConsumedCapacityTotal
 	switch in := parameters.(type) {
@@ -46,7 +45,6 @@ func askForUnits(parameters any) {
 	}
 }
 
-// unitsOf returns the cost of an operation.
 func unitsOf(parameters, result any, err error) (reads, writes float64) {
 	if err != nil {
 		return 0, unitsRefused(parameters, err)
@@ -71,9 +69,8 @@ func unitsOf(parameters, result any, err error) (reads, writes float64) {
 	return 0, 0
 }
 
-// unitsRefused is the cost of a failed operation. DynamoDB charges for a
-// refused write and does not report the cost: it is computed from the larger of
-// the new and the existing item.
+// unitsRefused returns the cost of a failed operation. DynamoDB charges for a failed condition but
+// does not report its cost, so it is computed from the larger of the new and the existing item.
 func unitsRefused(parameters any, err error) float64 {
 	refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {

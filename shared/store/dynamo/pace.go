@@ -12,19 +12,17 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// An operator's reader beside a running host: when throttled or cut off it
-// waits and requests the same page again, for about six minutes in all, where a
-// caller would get an error at once.
+// Retries of an operator's reader, which runs next to a host. If it is throttled or disconnected,
+// it retries the same page for about six minutes, whereas a caller gets an error at once.
 const (
 	paceTries   = 40
 	paceShort   = 50 * time.Millisecond
 	paceLongest = 20 * time.Second
 )
 
-// Pace limits a client to units read units a second, over a second or two, by
-// the cost in each answer (one unit for a strongly consistent read of 4 KB).
-// wait sleeps, or returns early with its context. A rate of 0 or less is
-// unlimited.
+// Pace limits a client to units read units per second, averaged over a second or two, based on the
+// cost in each response. A strongly consistent read of 4 KB costs one unit. wait sleeps, or returns
+// early if its context ends. A rate of 0 or less means no limit.
 func Pace(units float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
 	p := &pace{units: units, now: now}
 	return func(o *dynamodb.Options) {
@@ -43,7 +41,7 @@ func Pace(units float64, now func() time.Time, wait func(context.Context, time.D
 	}
 }
 
-// pace knows when the reads so far are paid for.
+// pace computes the time at which the reads so far are paid for.
 type pace struct {
 	units float64
 	now   func() time.Time
@@ -69,19 +67,17 @@ func (p *pace) middleware(wait func(context.Context, time.Duration) error) middl
 	})
 }
 
-// due returns the time to wait before the next read.
 func (p *pace) due() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.paid.Sub(p.now())
 }
 
-// charge pays for a read. Unused time is not saved.
 func (p *pace) charge(units float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := p.now(); p.paid.Before(now) {
-		p.paid = now
+		p.paid = now // unused capacity is not saved
 	}
 	p.paid = p.paid.Add(time.Duration(units / p.units * float64(time.Second)))
 }

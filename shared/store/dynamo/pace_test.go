@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
 
-// slowed is a clock that only waiting moves.
+// slowed is a clock that advances only by waiting.
 type slowed struct {
 	mu     sync.Mutex
 	at     time.Time

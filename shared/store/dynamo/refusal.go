@@ -11,14 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// outcome is a failed condition and the existing item, if there is one.
+// outcome is the result of a condition, with the existing item if the condition failed.
 type outcome struct {
 	failed   bool
 	existing item
 }
 
-// failures extracts from an error the failed conditions of n writes. certain
-// means that conditions are the only reason why nothing was applied.
+// failures extracts the failed conditions of n writes from err. If certain is true, failed
+// conditions are the only reason for err.
 func failures(err error, n int) (outcomes []outcome, certain bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
 		return []outcome{{failed: true, existing: single.Item}}, true
@@ -42,7 +42,7 @@ func failures(err error, n int) (outcomes []outcome, certain bool) {
 	return outcomes, conditions > 0 && others == 0
 }
 
-// applied reports whether an existing row or document is the commit's own: then
+// applied reports whether an existing row or document has the commit's WriteID, which proves that
 // an earlier try was applied completely.
 func applied(writes []store.Write, failed []outcome) bool {
 	for i, f := range failed {
@@ -64,8 +64,8 @@ func applied(writes []store.Write, failed []outcome) bool {
 	return false
 }
 
-// refusal maps failed conditions to an error: the first Taken, otherwise the first
-// Bounds, otherwise the first Conflict, which is the order of the contract.
+// refusal converts failed conditions to an error: the first TakenError, otherwise the first
+// BoundsError, otherwise the first ConflictError, as store.Store documents.
 func (s *Store) refusal(writes []store.Write, failed []outcome) error {
 	var bounds, conflict error
 	for i, f := range failed {
@@ -124,9 +124,9 @@ func conflictError(k store.Key, met item) error {
 	return e
 }
 
-// contended reports whether a request failed because others use the same items
-// or partition, in this Region or another, so that it may succeed soon. AWS's
-// client has already repeated requests that failed for other reasons that pass.
+// contended reports whether a request failed because others use the same items or partition, in
+// this Region or another, so that a retry may succeed soon. The SDK has already retried other
+// transient errors.
 func contended(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range canceled.CancellationReasons {

@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Tip implements store.Store: one query that reads one item.
 func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Row{}, err
@@ -24,8 +23,7 @@ func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error)
 	return rows[0], nil
 }
 
-// Rows implements store.Store. A page is one query, so it may end early at 1
-// MB.
+// Rows implements store.Store. A page is one query, so it may end at 1 MB.
 func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	condition := " AND sk >= :from"
 	if d == store.Descending {
@@ -34,7 +32,6 @@ func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n in
 	return s.page(ctx, stream, from, n, d, condition, item{":from": num(from)})
 }
 
-// page is Rows with a condition on the sort key.
 func (s *Store) page(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction, condition string, values item) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -64,8 +61,8 @@ func (s *Store) rowsQuery(stream store.Stream, n int, d store.Direction) *dynamo
 	}
 }
 
-// queryRows runs a query over one stream. A returned row proves all rows below
-// it.
+// queryRows runs a query over one stream. It records the returned positions, because each row
+// proves that all rows below it exist.
 func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream store.Stream) ([]store.Row, error) {
 	out, err := s.client.Query(ctx, in)
 	if err != nil {
@@ -83,8 +80,8 @@ func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream s
 	return rows, nil
 }
 
-// contiguous cuts a page at its first gap. A query is not a snapshot: it may
-// pass position 7 before it is written and still return 8, written later.
+// contiguous truncates a page at its first gap. A query is not a snapshot: it may read position 7
+// before row 7 is written, and still return row 8, written later.
 func contiguous(rows []store.Row, from uint64, d store.Direction) []store.Row {
 	for i, row := range rows {
 		whole := true
@@ -101,7 +98,6 @@ func contiguous(rows []store.Row, from uint64, d store.Direction) []store.Row {
 	return rows
 }
 
-// row reads one row, strongly consistent; the zero Row if absent.
 func (s *Store) row(ctx context.Context, stream store.Stream, p uint64) (store.Row, error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.tables.Rows,

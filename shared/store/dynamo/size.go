@@ -8,12 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// unit is the bytes of one write unit, rounded up.
+// unit is the number of bytes of one write unit.
 const unit = 1 << 10
 
-// ItemSize is the size by which DynamoDB charges and limits an item (Developer
-// Guide, "DynamoDB item sizes and formats"): the UTF-8 bytes of attribute names
-// and the sizes of values.
+// ItemSize returns the size by which DynamoDB charges and limits an item (Developer Guide,
+// "DynamoDB item sizes and formats"): the UTF-8 bytes of attribute names plus the sizes of values.
 func ItemSize(it map[string]types.AttributeValue) int {
 	size := 0
 	for name, value := range it {
@@ -22,9 +21,9 @@ func ItemSize(it map[string]types.AttributeValue) int {
 	return size
 }
 
-// WriteUnits returns the cost of a commit by the sizes of its items: one unit
-// per started KB for a single item, two in a transaction. An indexed document
-// costs its index entry too.
+// WriteUnits returns the cost of a commit of items with the given sizes: one unit per started KB
+// for a single item, and two units in a transaction. It does not include index entries, which cost
+// extra.
 func WriteUnits(sizes ...int) int {
 	units := 0
 	for _, size := range sizes {
@@ -36,10 +35,9 @@ func WriteUnits(sizes ...int) int {
 	return units
 }
 
-// RowSize is the ItemSize of the row that an append makes.
 func RowSize(a store.Append) int { return ItemSize(rowItem(a)) }
 
-// A container has 3 bytes and 1 for each element.
+// A list or map takes 3 bytes and 1 byte for each element.
 const (
 	containerSize = 3
 	elementSize   = 1
@@ -82,9 +80,8 @@ func valueSize(v types.AttributeValue) int {
 	return size
 }
 
-// numberSize counts one byte per pair of digits, one more, and one for a minus
-// sign. Pairs are base-100 digits on both sides of the decimal point; leading
-// and trailing zero pairs are free.
+// numberSize returns one byte per pair of digits, one more, and one for a minus sign. Pairs are the
+// base-100 digits on both sides of the decimal point. Leading and trailing zero pairs are free.
 func numberSize(n string) int {
 	digits, negative := strings.CutPrefix(n, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")

@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// CreateTables creates the two tables, for tests and local adapters, and
-// returns when they can be used. Existing tables are not changed. Deployed
-// tables are made by the stacks, with backups and deletion protection.
+// CreateTables creates the two tables, for tests and local adapters, and waits until they are
+// usable. It does not change existing tables. Deployed tables are created by the stacks, with
+// backups and deletion protection.
 func CreateTables(ctx context.Context, client *dynamodb.Client, tables Tables) error {
 	for _, in := range schema(tables) {
 		_, err := client.CreateTable(ctx, in)

@@ -9,15 +9,13 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// throttled is a short form of a throttling error, with the limit. AWS's text
-// has five hundred bytes; strangers can cause it often, and log lines are paid
-// for by the byte.
+// throttled is a throttling error with a short text that names the limit. AWS's text has five
+// hundred bytes, strangers can cause it often, and log lines are paid for by the byte.
 type throttled struct {
 	error
 	limit string
 }
 
-// Error implements error.
 func (t *throttled) Error() string {
 	if t.limit == "" {
 		return "throttled"
@@ -25,10 +23,8 @@ func (t *throttled) Error() string {
 	return "throttled: " + t.limit
 }
 
-// Unwrap gives the SDK's error.
 func (t *throttled) Unwrap() error { return t.error }
 
-// shortened is err, in short form if it is a throttling.
 func shortened(err error) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -40,8 +36,8 @@ func shortened(err error) error {
 	return &throttled{err, limitOf(api)}
 }
 
-// limitOf is the limit that was met, as in TableWriteMaxOnDemand, the table's
-// ceiling for writes. "" if the service does not say.
+// limitOf returns the exceeded limit, for example TableWriteMaxOnDemand for the table's write
+// limit, or "" if the service does not report it.
 func limitOf(err error) string {
 	var reasons []types.ThrottlingReason
 	switch e := err.(type) {

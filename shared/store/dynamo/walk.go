@@ -12,10 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk implements store.Walker, for operators only: no function that answers
-// callers may Scan. It is not a snapshot: names, rows and documents are read as
-// they are. A stream without its first row is listed too, because a walk should
-// find it.
+// Walk implements store.Walker. It is only for operators, because functions that answer callers
+// must not Scan. It is not a snapshot: names, rows and documents are read in their current state. A
+// stream without its first row is listed as well, because a walk should find such damage.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -26,9 +25,8 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 
 type view struct{ *Store }
 
-// Rows implements store.View. A page from the start, or down from the end, also
-// finds items at invalid positions, put there by hand, as damage; a host itself
-// reads past them if it can.
+// Rows implements store.View. A page from the start, or down from the end, reports items at invalid
+// positions, for example after manual changes, as damage. Store.Rows skips them if possible.
 func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	condition, values := " AND sk BETWEEN :from AND :last", item{":from": num(from), ":last": num(math.MaxInt64)}
 	switch {
@@ -43,17 +41,16 @@ func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d st
 	return v.page(ctx, s, from, n, d, condition, values)
 }
 
-// scanned is the number of rows that one request reads. A larger number would
-// read far into a long stream only for its name.
+// scanned is the number of rows per Scan request. A larger number would read many rows of a long
+// stream only to find its name.
 const scanned = 128
 
-// beyond is DynamoDB's largest number, after every row of a stream.
+// beyond is DynamoDB's largest number. It sorts after every row of a stream.
 const beyond = "9.9999999999999999999999999999999999999E+125"
 
-// Streams implements store.View, in the table's order: hashed keys, with the
-// rows of one stream together. Each page starts after the last possible row of
-// the last stream, so only the rest of one page is read of a long stream, and
-// the cursor is a name.
+// Streams implements store.View. It lists the streams in the order of their hashed keys, in which
+// the rows of a stream are adjacent. Each page starts after the last possible row of the previous
+// stream, so that at most one page is read from a long stream.
 func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err
@@ -104,7 +101,6 @@ func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor st
 	return names, store.StreamCursor(last), nil
 }
 
-// streamOf reads the stream's name in an item or a key.
 func streamOf(it item) (store.Stream, error) {
 	pk, ok := it[attrPK].(*types.AttributeValueMemberB)
 	if !ok || len(pk.Value) == 0 {

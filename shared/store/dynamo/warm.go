@@ -15,18 +15,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// warmReads is the number of reads that Warm sends to each table. A call's
-// first step has four concurrent requests, each on its own connection.
+// warmReads is the number of reads that Warm sends to each table. The first step of a call has four
+// concurrent requests, each on its own connection.
 const warmReads = 2
 
-// Warm opens the connections that a call needs, by reading absent items: half a
-// read unit each. It reads the document of key, which the role must be allowed
-// to read. A table without a name is skipped. After any error the store may be
-// used: every call tries the tables again.
-//
-// The error is a problem of kind Unavailable that says of each table what is
-// wrong, as far as the answer tells: missing or still being created, wrong key,
-// access refused, expired or wrong credentials, or DynamoDB unreachable.
+// Warm opens the connections that a call needs, by reading absent items for half a read unit each.
+// It reads the document at key, which the role must be allowed to read, and skips a rows table
+// without a name. The error has kind Unavailable and describes the fault of each table. The store
+// remains usable, because every call tries the tables again.
 func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -60,7 +56,6 @@ func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	return problem.Wrap(problem.Unavailable, errors.Join(errs...), "%s", strings.Join(told, "; "))
 }
 
-// diagnosis is a fault that an operator can mend.
 func diagnosis(err error) string {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return "it is missing, or still being created"

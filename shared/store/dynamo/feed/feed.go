@@ -1,8 +1,8 @@
-// Package feed is the store.Feed over the stream of a table of rows in DynamoDB. Its
-// partitions are the stream's shards, its offsets their sequence numbers.
+// Package feed implements store.Feed on the DynamoDB stream of a rows table. Its partitions are the
+// stream's shards, and its offsets are their sequence numbers.
 //
-// A stream keeps records for 24 hours. AWS closes a shard after some hours and opens child
-// shards, so a partition ends, and later is no longer listed.
+// A stream retains records for 24 hours. AWS closes a shard after some hours and opens child
+// shards, so a partition ends and is later no longer listed.
 package feed
 
 import (
@@ -31,25 +31,24 @@ type Feed struct {
 	arn    string
 
 	mu     sync.Mutex
-	places map[string]place // by partition
+	places map[string]place // places by partition
 }
 
-// place is the position for the next page of a partition. The iterator may be further than
-// the offset, because it has passed a part of the shard without rows.
+// place is the position of the next page of a partition. The iterator may be beyond the offset,
+// because it has passed a part of the shard that has no new rows.
 type place struct{ offset, iterator string }
 
 var _ store.Feed = (*Feed)(nil)
 
-// New returns the feed of a stream by its ARN. Its role needs DescribeStream,
+// New returns a Feed of the stream with the given ARN. Its role needs DescribeStream,
 // GetShardIterator and GetRecords.
 func New(client *dynamodbstreams.Client, arn string) *Feed {
 	return &Feed{client: client, arn: arn, places: map[string]place{}}
 }
 
-// perTry ends a hanging request: a page has at most a megabyte.
+// perTry is the timeout of one request. A page has at most one megabyte.
 const perTry = 10 * time.Second
 
-// NewClient returns a client for New. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
 	settings := func(o *dynamodbstreams.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry)
@@ -57,7 +56,6 @@ func NewClient(cfg aws.Config, opts ...func(*dynamodbstreams.Options)) *dynamodb
 	return dynamodbstreams.NewFromConfig(cfg, append([]func(*dynamodbstreams.Options){settings}, opts...)...)
 }
 
-// Partitions implements store.Feed.
 func (f *Feed) Partitions(ctx context.Context) ([]store.Partition, error) {
 	var all []store.Partition
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &f.arn}
@@ -75,7 +73,6 @@ func (f *Feed) Partitions(ctx context.Context) ([]store.Partition, error) {
 	}
 }
 
-// ordered puts parents before their children.
 func ordered(all []store.Partition) []store.Partition {
 	parents := make(map[string]string, len(all))
 	for _, p := range all {
@@ -98,8 +95,8 @@ func ordered(all []store.Partition) []store.Partition {
 	return sorted
 }
 
-// maxEmpty bounds the consecutive empty pages that After reads. DynamoDB returns empty pages
-// both at the end of an open shard and before further records.
+// maxEmpty limits the consecutive empty pages that After reads. DynamoDB returns empty pages both
+// at the end of an open shard and before further records.
 const maxEmpty = 5
 
 // After implements store.Feed. It skips modified and removed rows, which the tamper detector
@@ -134,7 +131,7 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 			}
 		}
 		if len(rows) == 0 {
-			next = offset // also if there were other records
+			next = offset // even if the page has records that are not new rows
 		}
 		iterator = aws.ToString(out.NextShardIterator)
 		f.keep(partition, next, iterator)
@@ -148,8 +145,8 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 	return nil, offset, false, nil
 }
 
-// begin returns an iterator after an offset. kept reports that the iterator is cached from an
-// earlier page and may have expired.
+// begin returns an iterator for the page after an offset. If kept is true, the iterator was cached
+// with an earlier page and may have expired.
 func (f *Feed) begin(ctx context.Context, partition, offset string) (iterator string, kept bool, err error) {
 	f.mu.Lock()
 	at := f.places[partition]
@@ -190,7 +187,6 @@ func expired(err error) bool {
 	return ok
 }
 
-// failure maps an error of DynamoDB Streams to ErrTrimmed, NotFound or ErrUnavailable.
 func failure(ctx context.Context, doing string, err error) error {
 	if _, ok := errors.AsType[*types.TrimmedDataAccessException](err); ok {
 		return fmt.Errorf("%w: %s", store.ErrTrimmed, doing)
@@ -204,7 +200,6 @@ func failure(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
 }
 
-// rowOf returns the row of an INSERT record; ok is false for other records.
 func rowOf(r *types.Record) (row store.FeedRow, ok bool) {
 	if r.EventName != types.OperationTypeInsert {
 		return row, false

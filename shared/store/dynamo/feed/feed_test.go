@@ -82,8 +82,8 @@ func all(t *testing.T, f store.Feed) (rows []store.FeedRow) {
 	return rows
 }
 
-// A role with the right may write an item that is not a row, change a row and remove one.
-// The tamper detector reports it; the feed goes on.
+// A role with the permission may write an item that is not a row, change a row, and remove one. The
+// tamper detector reports that, and the feed continues.
 func TestTheFeedSkipsWhatIsNoNewRow(t *testing.T) {
 	s := open(t)
 	one := store.Append{Stream: "one", Position: 1, WriteID: newID(), Data: []byte("first")}
@@ -117,8 +117,8 @@ func TestTheFeedSkipsWhatIsNoNewRow(t *testing.T) {
 	}
 }
 
-// stream is a server of streams whose shards and pages a test says, for what DynamoDB Local
-// never does: shards that end and split, trimmed rows, and pages without rows.
+// stream is a DynamoDB Streams server whose shards and pages the test chooses. DynamoDB Local never
+// ends or splits shards, trims rows or returns empty pages.
 type stream struct {
 	mu     sync.Mutex
 	shards []string // "id parent"
@@ -206,8 +206,8 @@ func TestParentsComeBeforeTheirChildren(t *testing.T) {
 	}
 }
 
-// A stream answers with pages without rows where it has some farther on. What was passed is
-// not passed again.
+// A stream returns empty pages before further records. The feed does not read skipped records
+// again.
 func TestTheFeedGoesOnThroughEmptyPages(t *testing.T) {
 	empty := slices.Repeat([]string{""}, 7)
 	s := &stream{pages: map[string][]string{"shard": append(append([]string{"row 1"}, empty...), "row 2", "end")}}
@@ -259,7 +259,7 @@ func TestFaultsOfTheStream(t *testing.T) {
 			t.Errorf("%s of %s = %v", tt.exception, tt.operation, err)
 		}
 	}
-	// An iterator that was kept is replaced.
+	// A cached iterator is replaced.
 	if _, _, _, err := f.After(t.Context(), "shard", "", 1); err != nil {
 		t.Fatal(err)
 	}
