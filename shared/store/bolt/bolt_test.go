@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-// adapter opens stores that keep so many rows out of the index.
+// adapter opens stores that keep up to recentRows rows out of the index.
 func adapter(recentRows int) storetest.Adapter {
 	options := bolt.Options{}.WithRecentRows(recentRows)
 	paths := map[store.Store]string{}
@@ -45,13 +45,13 @@ func adapter(recentRows int) storetest.Adapter {
 
 func TestStore(t *testing.T) { storetest.Run(t, adapter(0)) }
 
-// The index in the file is updated with every group, or every few groups; a
-// host reaches that only after thousands of rows.
+// The index in the file is updated with every group or every few groups. A host gets there only
+// after thousands of rows.
 func TestStoreWithEveryRowIndexed(t *testing.T) { storetest.Run(t, few(adapter(1))) }
 
 func TestStoreWithFewRowsRecent(t *testing.T) { storetest.Run(t, few(adapter(7))) }
 
-// few shortens the races: other tests run them in full.
+// few shortens the races, because other tests run them in full.
 func few(h storetest.Adapter) storetest.Adapter {
 	h.Rounds = 100
 	return h

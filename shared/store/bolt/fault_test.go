@@ -52,8 +52,8 @@ func stall(t *testing.T, s *Store) (release func()) {
 	}
 }
 
-// waitTaken waits until the committer has taken a group from the queue. That the
-// queue is empty does not say so: the commit may not be queued yet.
+// waitTaken waits until the committer has taken a group from the queue. An empty queue is not
+// enough, because the commit may not be queued yet.
 func waitTaken(s *Store) {
 	for s.groupMu.TryLock() {
 		s.groupMu.Unlock()
@@ -171,8 +171,7 @@ func TestAFailedSyncIsUnavailableToItsWholeGroupAndLeavesNothing(t *testing.T) {
 	for i := range 20 {
 		go func() { outcomes <- s.Commit(t.Context(), row(store.Stream(fmt.Sprint(i)), 1)) }()
 	}
-	// A commit that would be refused: the row that refuses it may not have been
-	// stored.
+	// This commit would be refused, but the row that refuses it may not have been stored.
 	go func() { outcomes <- s.Commit(t.Context(), row("kept", 3)) }()
 	time.Sleep(10 * time.Millisecond)
 	release()
@@ -332,7 +331,7 @@ func TestEveryReadWaitsForTheDisk(t *testing.T) {
 	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {
 		t.Fatal(err)
 	}
-	// As if the last sync of that commit were still under way.
+	// The test pretends that the last sync of that commit is still running.
 	last := int(s.disk.last.Swap(0))
 	reads := map[string]func() error{
 		"Tip":  func() error { _, err := s.Tip(t.Context(), "stream"); return err },

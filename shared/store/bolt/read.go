@@ -62,7 +62,6 @@ func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64,
 	}
 }
 
-// known returns a stream's rows in memory, and the number of groups rolled back so far.
 func (s *Store) known(name store.Stream) (r recent, takenBack uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
