@@ -45,7 +45,7 @@ func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	})
 }
 
-// fillLarge writes rows 1 to n of the usual size.
+// fillLarge writes rows 1 to n with rowBytes each.
 func fillLarge(b *testing.B, s store.Store, name store.Stream, n int) {
 	data := make([]byte, rowBytes)
 	random(data)

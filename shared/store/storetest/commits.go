@@ -16,7 +16,7 @@ var commitFacts = []fact{
 	{"the priced accept, its settling and its refund hold together", proveLedger},
 }
 
-// scene has one write of each kind, all of which would succeed.
+// scene is a store with one write of each kind, all of which would succeed.
 type scene struct {
 	s              store.Store
 	a, b           store.Append
@@ -72,8 +72,7 @@ func proveTogether(t *testing.T, h Adapter) {
 	c.wantApplied(t, h)
 }
 
-// proveNothing puts one refused write at each position among writes that would
-// succeed.
+// proveNothing puts a write that is refused at each position among writes that would succeed.
 func proveNothing(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	taken := newRow(newStream(), 1, "")
@@ -105,7 +104,7 @@ func proveNothing(t *testing.T, h Adapter) {
 		wantConflict(t, c.s.Commit(t.Context(), slices.Insert(c.writes(), at, store.Write(store.Delete{Key: stale.Key, If: 2}))...), 1)
 		c.wantNothing(t, h)
 	}
-	// The refused commits changed nothing, so the same writes still succeed.
+	// The refused commits had no effect, so the same writes still succeed.
 	commit(t, c.s, c.writes()...)
 	c.wantApplied(t, h)
 }
@@ -166,9 +165,8 @@ func proveMaxWrites(t *testing.T, h Adapter) {
 	wantTip(t, s, writes[0].(store.Append).Stream, store.Row{})
 }
 
-// proveLedger is the ledger of shared/README §7: one commit appends the row,
-// debits the account and writes the reminder; the void row refunds the debit
-// and deletes the reminder.
+// proveLedger writes the ledger of shared/README §7: one commit appends the row, debits the account
+// and writes the reminder. The void row refunds the debit and deletes the reminder.
 func proveLedger(t *testing.T, h Adapter) {
 	s, balance, reminder := h.Open(t), newKey(), newKey()
 	requests, responses := newStream(), newStream()

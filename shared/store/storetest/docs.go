@@ -207,7 +207,7 @@ func proveAddOverflow(t *testing.T, h Adapter) {
 	}
 }
 
-// strange holds sort keys that break naive encodings, in byte order.
+// strange holds sorts, in byte order, that break naive encodings.
 var strange = []string{
 	"\x00", "\x00\x00", "\x00\x01", "\x01", " ", "#", "#a", "-", "/", "0", "00", "1", "A", "Z", "a", "a\x00", "a\x00b", "a#", "a#b", "aa", "b",
 	"~", "\u00e9", "\u00ff", "\u4e16", "\ufffd", "\U0001f600", "\U0010ffff",
@@ -241,7 +241,7 @@ func proveKeys(t *testing.T, h Adapter) {
 	}
 }
 
-// list reads a whole range in pages of n.
+// list reads a range in pages of n documents.
 func list(t testing.TB, s store.Store, r store.Range, n int) []store.Doc {
 	t.Helper()
 	var out []store.Doc

@@ -34,8 +34,7 @@ func insist(t *testing.T, s store.Store, writes ...store.Write) {
 	t.Fatal("Commit() failed ten times")
 }
 
-// first gives the first tries of a commit these fates and lets later tries
-// pass.
+// first applies these fates to the first tries of a commit. Later tries succeed.
 func first(s store.Store, fates ...Fate) *Lossy {
 	return &Lossy{Store: s, Decide: func(op string, _ []store.Write) Fate {
 		if op != "Commit" || len(fates) == 0 {

@@ -13,12 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// A history records concurrent operations of a few clients on two streams and
-// two documents, with faults. porcupine searches for an order of the
-// operations, each between its call and its return, in which the model below
-// returns the same results. An operation with an unknown outcome may take
-// effect at any time, or never: its return is recorded at the end of the
-// history.
+// A history records concurrent operations of a few clients on two streams and two documents, with
+// faults. porcupine searches for an order of the operations, each between its call and its return,
+// in which the model below returns the same results. An operation with an unknown outcome may take
+// effect at any time or never, so its return is recorded at the end of the history.
 
 const (
 	clients      = 5
@@ -40,7 +38,7 @@ type worldDoc struct {
 // opIn is an operation: a commit, or a read of the stream or document with
 // index `of`.
 type opIn struct {
-	read   string // "tip", "rows" or "doc"; "" is a commit
+	read   string // "tip", "rows" or "doc"; "" for a commit
 	of     int
 	writes []worldWrite
 }
@@ -48,7 +46,7 @@ type opIn struct {
 type worldWrite struct {
 	kind     byte // 'a'ppend, 'p'ut, 'd'elete, '+'
 	of       int
-	position uint64 // or version
+	position uint64 // position or version
 	attempt  byte
 	delta    int64
 }
@@ -56,7 +54,7 @@ type worldWrite struct {
 // opOut is the result that the client saw.
 type opOut struct {
 	unknown bool
-	outcome string // of a commit
+	outcome string // outcome of a commit
 	rows    string
 	doc     worldDoc
 }
@@ -79,7 +77,7 @@ func (out opOut) String() string {
 	return fmt.Sprintf("%s rows %v doc %+v", out.outcome, []byte(out.rows), out.doc)
 }
 
-const worldMax = 9 // the upper bound of every add
+const worldMax = 9 // upper bound of every add
 
 // apply is the model of Commit.
 func (w world) apply(writes []worldWrite) (world, string) {
@@ -189,8 +187,7 @@ func proveLinearizable(t *testing.T, h Adapter) {
 	}
 }
 
-// lossy gives some commits a bad fate and delivers some of the late ones while
-// clients still run.
+// lossy gives some commits a fault, and delivers some of the late ones while clients still run.
 func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 99))
@@ -202,9 +199,9 @@ func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 			return Fine
 		}
 		f := Fate(rnd.IntN(5))
-		// A second delivery of a commit with only a put or delete may be
-		// refused because of the first delivery's effect; only rows are
-		// permanent. Each unknown outcome also doubles porcupine's search.
+		// The second delivery of a commit with only a put or delete may be refused because of the
+		// effect of the first; only rows are permanent. Besides, each unknown outcome doubles
+		// porcupine's search.
 		if f == Twice {
 			if _, isRow := writes[0].(store.Append); !isRow {
 				return Fine
@@ -296,7 +293,6 @@ func (p *play) writes(writes []worldWrite) []store.Write {
 	return out
 }
 
-// record runs an operation and records its interval and result.
 func (p *play) record(client int, in opIn, run func() (opOut, error)) opOut {
 	call := time.Since(p.start).Nanoseconds()
 	out, err := run()

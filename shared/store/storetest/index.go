@@ -18,7 +18,7 @@ var indexFacts = []fact{
 	{"an index of any text is sorted by its bytes", proveIndexKeys},
 }
 
-// wantListed waits until the index lists exactly these documents.
+// wantListed waits until the index lists exactly the given documents.
 func (h Adapter) wantListed(t *testing.T, s store.Store, r store.Range, n int, want ...store.Doc) {
 	t.Helper()
 	byKey := func(a, b store.Doc) int { return strings.Compare(a.Key.String(), b.Key.String()) }

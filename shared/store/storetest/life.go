@@ -29,8 +29,7 @@ var durableFacts = []fact{
 	{"what was acknowledged is there after reopening, exactly as it was left", proveReopened},
 }
 
-// calls returns every method with a context, each with arguments that take
-// effect.
+// calls returns every method with a context, with arguments that take effect.
 func calls(s store.Store, name store.Stream, k store.Key) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Tip":  func(ctx context.Context) error { _, err := s.Tip(ctx, name); return err },
@@ -78,7 +77,7 @@ func proveCancelling(t *testing.T, h Adapter) {
 		for i := worker; i < len(tries); i += 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(3000))*time.Microsecond)
 			tr := try{row: newRow(newStream(), 1, "row"), put: newPut(newKey(), 0, "put")}
-			// An adapter must not read these bytes after it returned an error.
+			// An adapter must not read these bytes after it has returned an error.
 			rowData, putData := slices.Clone(tr.row.Data), slices.Clone(tr.put.Data)
 			tr.err = s.Commit(ctx, tr.row, tr.put)
 			copy(tr.row.Data, "XXX")

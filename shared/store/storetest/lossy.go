@@ -9,25 +9,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Fate is the outcome of one call of a store.
+// Fate is the fault that Lossy applies to a call.
 type Fate int
 
-// The fates. For a read, Lost, Unheard and Late are the same.
+// The fates. For a read, Lost, Unheard and Late are equivalent.
 const (
 	Fine    Fate = iota // applied and acknowledged
 	Lost                // never applied; the writer gets an error
 	Unheard             // applied; the writer gets an error
-	Late                // the writer gets an error; AwaitPending applies it, any time later
-	Twice               // delivered twice, as a network client may; the writer gets the second outcome
+	Late                // the writer gets an error; AwaitPending applies the writes later
+	Twice               // applied twice, as by a retry of the network; the writer gets the second outcome
 )
 
 var fates = map[Fate]string{Fine: "fine", Lost: "lost", Unheard: "unheard", Late: "late", Twice: "twice"}
 
 func (f Fate) String() string { return fates[f] }
 
-// Lossy wraps a store and makes calls fail in the ways real adapters fail. It
-// asks Decide before every call of Tip, Rows, Doc, Docs and Commit; writes is
-// nil for a read. Decide must be safe for concurrent use.
+// Lossy wraps a store and makes calls fail in the ways in which real adapters fail. It calls Decide
+// before every Tip, Rows, Doc, Docs and Commit. For a read, writes is nil. Decide must be safe for
+// concurrent use.
 type Lossy struct {
 	store.Store
 	Decide func(op string, writes []store.Write) Fate
@@ -45,7 +45,6 @@ func (l *Lossy) read(op string) error {
 	return nil
 }
 
-// Tip calls the store unless the fate is an error.
 func (l *Lossy) Tip(ctx context.Context, s store.Stream) (store.Row, error) {
 	if err := l.read("Tip"); err != nil {
 		return store.Row{}, err
@@ -53,7 +52,6 @@ func (l *Lossy) Tip(ctx context.Context, s store.Stream) (store.Row, error) {
 	return l.Store.Tip(ctx, s)
 }
 
-// Rows calls the store unless the fate is an error.
 func (l *Lossy) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if err := l.read("Rows"); err != nil {
 		return nil, err
@@ -61,7 +59,6 @@ func (l *Lossy) Rows(ctx context.Context, s store.Stream, from uint64, n int, d 
 	return l.Store.Rows(ctx, s, from, n, d)
 }
 
-// Doc calls the store unless the fate is an error.
 func (l *Lossy) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := l.read("Doc"); err != nil {
 		return store.Doc{}, err
@@ -69,7 +66,6 @@ func (l *Lossy) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return l.Store.Doc(ctx, k)
 }
 
-// Docs calls the store unless the fate is an error.
 func (l *Lossy) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := l.read("Docs"); err != nil {
 		return nil, "", err
@@ -77,12 +73,11 @@ func (l *Lossy) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	return l.Store.Docs(ctx, r, n, cursor)
 }
 
-// Commit applies its fate.
 func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	switch l.Decide("Commit", writes) {
 	case Lost:
 	case Unheard:
-		// A refusal is dropped as well: the writer does not learn it.
+		// The writer does not learn of a refusal either.
 		_ = l.Store.Commit(ctx, writes...)
 	case Late:
 		l.mu.Lock()

@@ -23,7 +23,7 @@ var raceFacts = []fact{
 	{"histories are linearizable", proveLinearizable},
 }
 
-// race runs n functions at once and returns their errors.
+// race runs n functions concurrently and returns their errors.
 func race(n int, run func(i int) error) []error {
 	out := make([]error, n)
 	var wg sync.WaitGroup
@@ -98,8 +98,8 @@ func raceForVersion(t *testing.T, h Adapter) {
 	}
 }
 
-// raceCrossing has writers that name two streams in opposite orders: one commit
-// of each pair wins both streams.
+// raceCrossing has writers that name two streams in opposite orders. One commit of each pair must
+// get both streams.
 func raceCrossing(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {
@@ -184,8 +184,8 @@ func raceReaders(t *testing.T, h Adapter) {
 	}
 }
 
-// readPrefix reads a stream in one of four ways and returns the number of rows
-// seen; the number never falls.
+// readPrefix reads a stream in one of four ways and returns the number of rows, which must be at
+// least least.
 func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) int {
 	var rows []store.Row
 	var err error
@@ -222,8 +222,7 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 	return max(most, least)
 }
 
-// countedWrites appends rows until stop, each in a commit that also adds 1 to a
-// document.
+// countedWrites appends rows until stop is closed, each in a commit that also adds 1 to a document.
 func countedWrites(t *testing.T, s store.Store, name store.Stream, k store.Key, stop <-chan struct{}) {
 	for p := uint64(1); ; p++ {
 		select {

@@ -17,7 +17,7 @@ var resendFacts = []fact{
 		}
 		next := newRow(name, 2, "next")
 		commit(t, s, next)
-		commit(t, s, a) // also after later commits
+		commit(t, s, a) // resent after later commits
 		if diff := cmp.Diff([]store.Row{rowOf(a), rowOf(next)}, all(t, s, name)); diff != "" {
 			t.Errorf("rows (-want +got):\n%s", diff)
 		}
@@ -30,7 +30,7 @@ var resendFacts = []fact{
 		again.Data = []byte("other bytes")
 		commit(t, s, again)
 		wantTip(t, s, name, rowOf(a))
-		// At another position the same write id is another write.
+		// The same write id at another position is a different write.
 		again.Position = 2
 		commit(t, s, again)
 		wantTip(t, s, name, rowOf(again))

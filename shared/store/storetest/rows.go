@@ -78,7 +78,7 @@ func proveImmutable(t *testing.T, h Adapter) {
 	rows := fill(t, s, name, 3)
 	for _, r := range rows {
 		wantTaken(t, s.Commit(t.Context(), newRow(name, r.Position, "another")), r)
-		// Equal bytes with another write id are another write.
+		// Equal bytes with another write id are a different write.
 		same := store.Append{Stream: name, Position: r.Position, WriteID: newWriteID(), Data: r.Data}
 		wantTaken(t, s.Commit(t.Context(), same), r)
 	}

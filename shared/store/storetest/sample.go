@@ -2,8 +2,8 @@ package storetest
 
 import "testing"
 
-// FatesOf lists the failures to prove of a store call. To a read, Lost, Unheard
-// and Late are the same.
+// FatesOf lists the fates to test for an operation. For reads, Lost, Unheard and Late are
+// equivalent, so only one of them is listed.
 func FatesOf(op string) []Fate {
 	if op != "Commit" {
 		return []Fate{Lost}
@@ -11,7 +11,7 @@ func FatesOf(op string) []Fate {
 	return []Fate{Lost, Unheard, Late, Twice}
 }
 
-// Sampled reports whether a run proves case n of a long series of failures: all
-// of them in a deep run, one of five in a default run (-short). Five is coprime
-// to the number of fates, so neighbouring calls meet different ones.
+// Sampled reports whether a run tests case n of a long series of faults: all of them in a deep run,
+// one of five in a default run (-short). Five is coprime to the number of fates, so that
+// neighboring calls get different fates.
 func Sampled(n int) bool { return !testing.Short() || n%5 == 0 }

@@ -1,8 +1,8 @@
-// Package storetest is the contract of store.Store, executable: every adapter
-// passes it, and whoever relies on something that an adapter does finds it here.
+// Package storetest is the contract of store.Store as a test suite, which every adapter passes. If
+// a caller relies on a behavior of adapters, this suite must test it.
 //
-// Each subtest's name states the fact it proves. Names of streams and documents
-// are random, so a store may be shared, or hold what an earlier run left.
+// Each subtest's name states a fact that it tests. Names of streams and documents are random, so
+// that a store may be shared and may hold the data of an earlier run.
 package storetest
 
 import (
@@ -21,30 +21,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Adapter opens stores for the suite, and tells it the adapter's properties.
+// Adapter opens stores for the suite and describes the adapter's properties.
 type Adapter struct {
-	// Open returns a store for one test, which may close it; it is closed
-	// after the test by whoever opened it.
+	// Open returns a store for one test, which may close it. Open, not the suite, closes the store
+	// after the test.
 	Open func(tb testing.TB) store.Store
-	// Reopen closes a store and opens its data again. It is nil for an adapter
-	// that keeps nothing.
+	// Reopen closes a store and opens its data again. It is nil for an adapter without persistence.
 	Reopen func(tb testing.TB, s store.Store) store.Store
-	// Lag bounds the time for which the sparse index is behind.
+	// Lag is the maximum delay of the sparse index.
 	Lag time.Duration
-	// Feed says that stores of the adapter are a store.Feed.
+	// Feed is set if the stores implement store.Feed.
 	Feed bool
-	// Moving says that Walk's view is not a snapshot: it moves with the store.
+	// Moving is set if Walk's view is not a snapshot.
 	Moving bool
-	// Rounds of each race; 0 is 1,000, or 50 under -short.
+	// Rounds is the number of rounds of each race. Zero means 1,000, or 50 with -short.
 	Rounds int
-	// Histories to be checked for linearizability; 0 is 30, or 5 under -short.
+	// Histories is the number of histories checked for linearizability. Zero means 30, or 5 with
+	// -short.
 	Histories int
-	// Load writes rows 1 to n of an empty stream quickly, for benchmarks. With
-	// nil, the suite writes them one by one.
+	// Load writes rows 1 to n of an empty stream quickly, for benchmarks. If it is nil, the suite
+	// writes them one by one.
 	Load func(tb testing.TB, s store.Store, name store.Stream, n int)
 }
 
-// Run proves the contract for an adapter.
+// Run tests the contract for an adapter.
 func Run(t *testing.T, h Adapter) {
 	type group struct {
 		name  string
@@ -80,7 +80,7 @@ func Run(t *testing.T, h Adapter) {
 	}
 }
 
-// RunFeed proves the contract of store.Feed for an adapter whose other parts are proved
+// RunFeed tests only the contract of store.Feed, for an adapter whose other methods are tested
 // elsewhere.
 func RunFeed(t *testing.T, h Adapter) {
 	for _, f := range feedFacts {
@@ -88,7 +88,7 @@ func RunFeed(t *testing.T, h Adapter) {
 	}
 }
 
-// fact is one thing a caller relies on, and its proof.
+// fact is a guarantee that callers rely on, and its test.
 type fact struct {
 	name  string
 	proof func(t *testing.T, h Adapter)
@@ -114,8 +114,7 @@ func (h Adapter) histories() int {
 	return 30
 }
 
-// within polls until check finds nothing wrong, for as long as the index of
-// the adapter may lag behind.
+// within polls until check returns no complaint, for at most the lag of the adapter's index.
 func (h Adapter) within(t *testing.T, check func() string) {
 	t.Helper()
 	for end := time.Now().Add(h.Lag); ; time.Sleep(20 * time.Millisecond) {

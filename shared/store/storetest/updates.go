@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// updateFacts are the promises of store.Updater over every adapter.
+// updateFacts are the guarantees of store.Updater with every adapter.
 var updateFacts = []fact{
 	{"concurrent updates lose none", raceUpdates},
 	{"every loss of a call leaves the update once or not at all", proveLossyUpdates},
@@ -25,8 +25,8 @@ func updater(s store.Store) store.Updater {
 	return store.Updater{Store: s, Rand: rand.Reader}
 }
 
-// appendLetter adds a letter to a document, so that the document tells which
-// updates were applied, and how often.
+// appendLetter adds a letter to a document, so that the document shows which updates were applied
+// and how often.
 func appendLetter(k store.Key, letter string) func(context.Context, *store.Tx) error {
 	return func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, k)
@@ -56,9 +56,9 @@ func raceUpdates(t *testing.T, h Adapter) {
 	}
 }
 
-// proveLossyUpdates lets each of the first calls of an update meet each fate. An
-// update that succeeds was applied once; one that fails at most once, even after
-// its late writes have arrived.
+// proveLossyUpdates applies each fate to each of the first calls of an update. An update that
+// succeeds was applied once. An update that fails was applied at most once, even after its late
+// writes.
 func proveLossyUpdates(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	for _, fate := range FatesOf("Commit") {

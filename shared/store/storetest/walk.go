@@ -21,13 +21,13 @@ var walkFacts = []fact{
 	{"a walk ends with its function's error, or its context", proveWalkEnds},
 }
 
-// snapshotFacts are of adapters whose view stands still.
+// snapshotFacts apply to adapters whose view is a snapshot.
 var snapshotFacts = []fact{
 	{"a view does not change while commits go on", proveSnapshot},
 	{"a view has whole commits while others go on", proveWholeViews},
 }
 
-// walker opens a store that can be walked.
+// walker opens a store that implements store.Walker.
 func walker(t *testing.T, h Adapter) (store.Store, store.Walker) {
 	t.Helper()
 	s := h.Open(t)
@@ -69,7 +69,7 @@ func proveStreams(t *testing.T, h Adapter) {
 		fill(t, s, name, i%4+1)
 		want = append(want, name)
 	}
-	// More rows than a page of any adapter has, so that names come from far apart.
+	// The stream has more rows than a page of any adapter, so that names are far apart.
 	long := newStream()
 	fill(t, s, long, 120)
 	want = append(want, long)
@@ -167,7 +167,7 @@ func proveSnapshot(t *testing.T, h Adapter) {
 	commit(t, s, p, gone)
 	walk(t, w, func(v store.View) {
 		before := streams(t, v, "", 100)
-		// Commits do not wait for the walk, also when the adapter grows.
+		// Commits do not wait for the walk, even while the adapter's file grows.
 		commit(t, s, store.Delete{Key: gone.Key, If: 1})
 		commit(t, s, newPut(made, 0, "during"))
 		for i := range 40 {
