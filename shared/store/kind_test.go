@@ -110,7 +110,7 @@ func TestADocumentIsWrittenWithItsFormatAndReadBack(t *testing.T) {
 	}
 }
 
-// What cannot be written ends the Update, and nothing is written.
+// A value that cannot be encoded fails the Update, and no write is committed.
 func TestAnUpdateWithWhatCannotBeWrittenWritesNothing(t *testing.T) {
 	s := memory.New()
 	for name, codec := range map[string]store.Codec[any]{"no JSON": store.JSON[any](1), "no object": store.JSON[any](1)} {

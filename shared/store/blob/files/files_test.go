@@ -111,8 +111,7 @@ func TestPartialWritesAreRemovedAfterADay(t *testing.T) {
 func TestAnObjectThatCannotBeReadIsUnavailableAndNotAbsent(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	// A directory in the place of a file: it can be opened and not read, by any
-	// user.
+	// A directory instead of a file can be opened but not read, by any user.
 	if err := os.MkdirAll(filepath.Join(dir, "objects", "key"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// fault says what happens to a PUT before, or after, it is applied.
+// fault is a failure of a PUT before or after it is applied.
 type fault int
 
 const (
@@ -24,9 +24,9 @@ const (
 	busy       // 409: another conditional write is under way
 )
 
-// oneObject is an S3 with one object. It evaluates If-Match and If-None-Match
-// and applies faults to each PUT. It is for answers that no server gives on
-// demand; the other tests use a real one.
+// oneObject is an S3 server with one object. It evaluates If-Match and If-None-Match and applies
+// faults to each PUT. It produces responses that a real server does not give on demand; the other
+// tests use a real server.
 type oneObject struct {
 	mu     sync.Mutex
 	body   []byte
