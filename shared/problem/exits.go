@@ -6,8 +6,6 @@ type ExitCode struct {
 	Meaning string
 }
 
-// Exits returns the table of exit codes in order. `vacancy help exit-codes`
-// prints it.
 func Exits() []ExitCode {
 	return []ExitCode{
 		{ExitOK, "done"},

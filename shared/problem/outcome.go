@@ -2,25 +2,24 @@ package problem
 
 import "net/http"
 
-// Outcome says whether a call was answered and, if not, by whose fault. The log, status, list, usage,
-// metrics and doctor use one table of outcomes: Kind.Outcome and OutcomeOf.
+// Outcome tells whether a call was answered and, if it was not, who caused that. The log, status,
+// list, usage, metrics and doctor all use the outcomes of Kind.Outcome and OutcomeOf.
 type Outcome string
 
-// The outcomes. A request that neither ends a call nor is refused has none, such as a request for
-// the state of a call.
+// The outcomes. A request that neither ends a call nor is refused has no outcome, for example a
+// request for the state of a call.
 const (
 	Answered Outcome = "answered"
 	Refused  Outcome = "refused" // fault of the caller, or canceled by the caller
 	Failed   Outcome = "failed"  // fault of the agent or the host
 )
 
-// Verdicts in the log besides the codes of kinds.
+// Verdicts in the log that are not codes of kinds.
 const (
 	VerdictOK     = "ok"
-	VerdictResent = "resent" // a request that came again: its call has a row of its own, or gets one
+	VerdictResent = "resent" // a repeated request, whose call is logged separately
 )
 
-// Outcome returns the outcome of a call that ends with an error of kind k.
 func (k Kind) Outcome() Outcome {
 	switch {
 	case k == Pending:
@@ -39,8 +38,8 @@ var outcomes = func() map[string]Outcome {
 	return all
 }()
 
-// OutcomeOf returns the outcome that a line of the log tells by its verdict, or, for a word of another
-// protocol, by its HTTP status; without a status such a word means refused.
+// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is a word of another
+// protocol, the HTTP status decides; a status of 0 means refused.
 func OutcomeOf(verdict string, status int) Outcome {
 	o, known := outcomes[verdict]
 	switch {

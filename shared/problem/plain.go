@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Plain is the text of err without the words that Go's packages have for connections:
-// dial tcp, x509, context deadline exceeded, unexpected EOF. Other texts stay. The URL of a
-// request is left out, because its path and query may contain credentials.
+// Plain returns the message of err without the jargon of Go's network packages: dial tcp, x509,
+// context deadline exceeded, unexpected EOF. Other messages remain unchanged. Plain omits the URL
+// of a request, because its path and query may contain credentials.
 func Plain(err error) string {
 	if text := plainValue(err); text != "" {
 		return text
@@ -66,7 +66,6 @@ const (
 	brokenOff = "the connection broke off"
 )
 
-// plainValue is the text of errors that are known by their value, or "".
 func plainValue(err error) string {
 	switch err {
 	case context.Canceled:
@@ -115,7 +114,6 @@ func plainOp(e *net.OpError) string {
 	return at + ": " + Plain(e.Err)
 }
 
-// plainCertificate is the text of an error of a certificate, or "".
 func plainCertificate(err error) string {
 	switch e := err.(type) {
 	case x509.UnknownAuthorityError:
@@ -150,22 +148,20 @@ func plainCertificate(err error) string {
 	return ""
 }
 
-// maxNames bounds the names of a certificate in a text.
+// maxNames limits the certificate names in a message.
 const maxNames = 3
 
 func minute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// plainText is the text of an error that is known by neither value nor type: the end that
-// comes from a wrapped error is made plain, and the names of Go's packages are cut.
 func plainText(err error) string {
 	text := err.Error()
-	switch { // errors of net/http without a type
+	switch { // untyped errors of net/http
 	case strings.Contains(text, "malformed HTTP response"):
 		return "it does not speak HTTP"
 	case strings.Contains(text, "server closed idle connection"):
 		return brokenOff
 	}
-	if inner := errors.Unwrap(err); inner != nil {
+	if inner := errors.Unwrap(err); inner != nil { // replace the wrapped error's message by its plain one
 		if before, ok := strings.CutSuffix(text, inner.Error()); ok {
 			text = before + Plain(inner)
 		}

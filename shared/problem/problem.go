@@ -1,9 +1,8 @@
-// Package problem is the table of error kinds: what each becomes as an HTTP
-// status, a JSON-RPC code, a `code` member and an exit code.
+// Package problem defines the kinds of errors, with the HTTP status, JSON-RPC code, `code` member
+// and exit code of each kind.
 //
-// Every layer returns errors of a Kind; only handlers and the command line
-// render them. The invariant: any other error is Internal, opaque to clients
-// and complete in the log.
+// Every layer returns errors of a Kind, and only handlers and the command line render them. An
+// error without a Kind is Internal: clients see no detail, and the log has the complete text.
 package problem
 
 import (
@@ -14,11 +13,11 @@ import (
 	"strings"
 )
 
-// Kind is a row of the table.
+// Kind is a kind of error.
 type Kind uint8
 
-// The kinds. The zero Kind is Internal, so that a forgotten kind is never taken
-// for a harmless one.
+// The kinds. The zero Kind is Internal, so that an error with a forgotten kind is never taken for a
+// harmless one.
 const (
 	Internal Kind = iota
 	Usage
@@ -77,9 +76,9 @@ const (
 	NotAcceptable
 )
 
-// Row has the public forms of a Kind.
+// Row contains the public representations of a Kind.
 type Row struct {
-	// Code is the machine-readable word in an answer's `code` member.
+	// Code is the machine-readable `code` member of an error response.
 	Code string
 	// Status is the HTTP status.
 	Status int
@@ -87,7 +86,7 @@ type Row struct {
 	RPC int
 	// Exit is the exit code of the command line.
 	Exit int
-	// Text is the default detail.
+	// Text is the default message.
 	Text string
 }
 
@@ -164,11 +163,10 @@ var rows = map[Kind]Row{
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
 }
 
-// Row returns the table's row for k.
 func (k Kind) Row() Row { return rows[k] }
 
-// IsFailure reports whether k is a failure of a vacant to answer a call that it
-// accepted, other than Deadline.
+// IsFailure reports whether k means that a vacant failed to answer a call after accepting it,
+// except Deadline.
 func (k Kind) IsFailure() bool {
 	switch k {
 	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded:
@@ -177,10 +175,8 @@ func (k Kind) IsFailure() bool {
 	return false
 }
 
-// String is the machine word of k.
 func (k Kind) String() string { return rows[k].Code }
 
-// Kinds returns every kind in table order.
 func Kinds() []Kind {
 	ks := make([]Kind, 0, len(rows))
 	for k := Internal; int(k) < len(rows); k++ {
@@ -189,10 +185,10 @@ func Kinds() []Kind {
 	return ks
 }
 
-// Error is an error of a kind. Field, Want and Got name the wrong input, what
-// was expected and what came. Detail, if set, is the exact text for the client;
-// the protocol fixes some of them (PROTOCOL §6.2). Err is the cause: it is
-// logged, never shown.
+// Error is an error with a Kind. Field, Want and Got name the invalid input, what was expected and
+// what was received. Detail, if set, is the exact message for the client; the protocol prescribes
+// some of these messages (PROTOCOL §6.2). Err is the cause. Text returns the message for clients,
+// and Error the one for operators, which includes the cause.
 type Error struct {
 	Kind   Kind
 	Detail string
@@ -202,7 +198,6 @@ type Error struct {
 	Err    error
 }
 
-// Text returns what the client may read.
 func (e *Error) Text() string {
 	switch {
 	case e.Detail != "":
@@ -215,7 +210,6 @@ func (e *Error) Text() string {
 	return e.Kind.Row().Text
 }
 
-// Error is the text with the cause in plain words, for operators.
 func (e *Error) Error() string {
 	if cause := e.Cause(); cause != "" {
 		return e.Text() + ": " + cause
@@ -223,7 +217,8 @@ func (e *Error) Error() string {
 	return e.Text()
 }
 
-// Cause is the cause in plain words; "" without one, or if the kind says the same.
+// Cause returns the cause in plain words. It returns "" if there is no cause or if the kind already
+// implies the cause.
 func (e *Error) Cause() string {
 	switch {
 	case e.Err == nil:
@@ -239,26 +234,26 @@ func (e *Error) Cause() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns an error of kind k with the given text.
 func New(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns an error of kind k around a cause that is logged and not shown.
+// Wrap returns an error of kind k with a cause that is logged but not sent to clients.
 func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
-// Within returns err as a problem of kind k whose text begins with where it was
-// found. The wrong field stays named, and the cause stays hidden.
+// Within returns err as an error of kind k whose message starts with the place where it was found.
+// It keeps the field and the hidden cause.
 func Within(k Kind, where string, err error) *Error {
 	e := *Of(err)
 	e.Kind, e.Detail = k, where+": "+e.Text()
 	return &e
 }
 
-// Below returns an error about a value, or about a member of it, with the path of the value in
-// the document around it. A value that is not JSON is Malformed, because the document is JSON.
+// Below returns an error about a value, or about a member of the value, as an error of the
+// surrounding document, in which path locates the value. NotJSON becomes Malformed, because the
+// document itself is JSON.
 func Below(path string, err error) *Error {
 	e := *Of(err)
 	was := e.Field
@@ -271,7 +266,7 @@ func Below(path string, err error) *Error {
 	lead, rest, led := strings.Cut(e.Detail, ": ")
 	switch {
 	case e.Detail == "":
-	case led && (lead == "body" || lead == path): // which says the same as path
+	case led && (lead == "body" || lead == path): // redundant with path
 		e.Detail = path + ": " + rest
 	case led && (was == lead || strings.HasPrefix(was, lead+".")):
 		e.Detail = path + "." + lead + ": " + rest
@@ -284,12 +279,11 @@ func Below(path string, err error) *Error {
 	return &e
 }
 
-// Invalid names the field that was wrong, what was expected and what came.
 func Invalid(field, want, got string) *Error {
 	return &Error{Kind: Malformed, Field: field, Want: want, Got: got}
 }
 
-// Of returns the Error in err's chain, or an opaque Internal error around err.
+// Of returns the first Error in err's chain, or an Internal error that wraps err.
 func Of(err error) *Error {
 	if err == nil {
 		return nil
@@ -301,5 +295,4 @@ func Of(err error) *Error {
 	return &Error{Kind: Internal, Err: err}
 }
 
-// Is reports whether err is of kind k.
 func Is(err error, k Kind) bool { return err != nil && Of(err).Kind == k }
