@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Clip shortens a caller's text for the log to so many bytes of JSON: a control character
-// takes six of them, and logs are billed by the byte.
+// Clip truncates a caller's text so that it takes at most room bytes as JSON in the log. Logs are
+// billed by the byte, and a control character takes six bytes.
 func Clip(s string, room int) string {
 	const escaped = 6
 	for i, r := range s {

@@ -15,51 +15,38 @@ import (
 // Namespace is the CloudWatch namespace of a host's metrics.
 const Namespace = "Vacancy"
 
-// Failure is the attribute of a line that tells why an agent failed.
+// Failure is the attribute with the reason for which an agent failed.
 const Failure = "failure"
 
-// CallLine is the message of the row of a call, which is written when the call ends.
+// CallLine is the message of the line that is written when a call ends.
 const CallLine = "send"
 
-// Pair is the attribute with the short ids of a call's caller and vacant, joined by ">", Seq the one
-// with the number of its envelope, and Operation the one with the caller's request in the words of its
-// protocol. Verdict is the attribute that marks the log line of a call; the first such line carries the invocation's counts. Status is the attribute with its HTTP
-// status, Cut the one that says why its answer ends before its end. Restored and Floor
-// are times of a call that a vacant refused after it came back from a backup: when it came
-// back, and until when calls must have been signed to be refused.
+// Attributes of log lines.
 const (
-	Pair      = "pair"
-	Seq       = "seq"
-	Operation = "operation"
-	Verdict   = "verdict"
-	Status    = "status"
-	Cut       = "cut"
-	Restored  = "restored"
-	Floor     = "floor"
+	Pair      = "pair"      // short ids of a call's caller and vacant, joined by ">"
+	Seq       = "seq"       // number of the call's envelope
+	Operation = "operation" // the caller's request, as its protocol names it
+	Verdict   = "verdict"   // result of a call; the first line with a verdict carries the invocation's counts
+	Status    = "status"    // HTTP status
+	Cut       = "cut"       // reason for which an answer ended early
+	Restored  = "restored"  // time at which a vacant was restored from a backup
+	Floor     = "floor"     // a restored vacant refuses calls signed until this time
 )
 
-// Config holds the attributes that every line of a process carries.
+// Config contains the attributes of every line of a process.
 type Config struct {
 	Stage, Function string
-	Version         string // not on lines of calls, which are many
-	// Units makes metrics of trips, wcu and rcu, which are billed by the metric.
-	// Otherwise they are in the lines only.
+	Version         string // omitted on lines of invocations, because they are many
+	// Units makes metrics of trips, wcu and rcu. Metrics are billed individually, so by default
+	// these numbers are only in the lines.
 	Units bool
-	// Public marks a process that strangers call: lines of requests that wrote
-	// nothing are limited to QuietPerSecond.
+	// Public marks a process that strangers can call: lines of requests that wrote no data are
+	// limited to QuietPerSecond.
 	Public bool
 }
 
-// NewHandler writes records as JSON lines. Within an invocation (With), each
-// line has its request and trace id; the line of the call also has its counts
-// and an embedded metrics block, from which CloudWatch makes the metrics calls,
-// ms, failed and refused by stage and function, and with Units also trips, wcu
-// and rcu. Zero values except ms are omitted, because log bytes are billed. A
-// line with more than one call sums up requests that were not logged; its ms
-// belongs to the last.
-//
-// The line of a successful call has at most 470 bytes, which the cost model
-// relies on.
+// NewHandler returns a handler that writes records as JSON lines. The cost model relies on a limit
+// of 470 bytes for the line of a successful call.
 func NewHandler(w io.Writer, c Config) slog.Handler {
 	h := &handler{out: slog.NewJSONHandler(w, nil), config: c}
 	if c.Public {
@@ -75,7 +62,7 @@ type handler struct {
 	within []part // attributes and groups of WithAttrs and WithGroup, outermost first
 }
 
-// part is a group and its attributes; the first part has no name.
+// part is a group and its attributes. The first part has no name.
 type part struct {
 	group string
 	attrs []slog.Attr
@@ -102,8 +89,8 @@ func (h *handler) with(p part) slog.Handler {
 	return &handler{out: h.out, config: h.config, quiet: h.quiet, within: within}
 }
 
-// Handle writes one line. Attributes that obs adds stand at the root whatever
-// groups are open, because CloudWatch looks for metrics only there.
+// Handle writes one line. The attributes of obs are always at the root, even within groups, because
+// CloudWatch finds metrics only there.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	var attrs []slog.Attr
 	r.Attrs(func(a slog.Attr) bool {
@@ -135,7 +122,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 				return nil
 			}
 			held.add(counts, outcome)
-			line.Time = time.Time{} // the metrics block has the time
+			line.Time = time.Time{} // the metrics block contains the time
 			line.AddAttrs(metrics(u, held, counts.Writes, timed(attrs), h.config.Units, r.Time)...)
 		}
 	}
@@ -149,7 +136,7 @@ func present(key, value string) []slog.Attr {
 	return []slog.Attr{slog.String(key, value)}
 }
 
-// judged returns the outcome of the request that a record with a verdict is about. Level Error means
+// judged reports whether a record has a verdict, and the outcome of its request. Level Error means
 // failed.
 func judged(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Outcome) {
 	status, verdict := 0, ""
@@ -167,7 +154,6 @@ func judged(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Out
 	return hasVerdict, problem.OutcomeOf(verdict, status)
 }
 
-// timed reports whether the record itself holds the duration of its call.
 func timed(attrs []slog.Attr) bool {
 	for _, a := range attrs {
 		if a.Key == "ms" && a.Value.Kind() == slog.KindFloat64 {
@@ -177,9 +163,6 @@ func timed(attrs []slog.Attr) bool {
 	return false
 }
 
-// metrics returns the counts of an invocation, added to the counts of the
-// requests that it sums up, and the block that names them. units tells whether
-// trips and units are metrics.
 func metrics(u *Usage, h held, writes float64, timed, units bool, at time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
 	attrs := []slog.Attr{slog.Int("calls", h.requests)}
@@ -216,8 +199,8 @@ func metrics(u *Usage, h held, writes float64, timed, units bool, at time.Time) 
 	return append(attrs, Block(at, names...))
 }
 
-// Block returns the embedded metrics block of a line. The named members must be
-// numbers at the root of the line; they become metrics by stage and function.
+// Block returns the embedded metrics block of a line. The named members must be numbers at the root
+// of the line. They become metrics by stage and function.
 func Block(at time.Time, names ...string) slog.Attr {
 	var b strings.Builder
 	b.WriteString(`{"Timestamp":` + strconv.FormatInt(at.UnixMilli(), 10) +

@@ -8,19 +8,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// Log lines are billed by the byte, and anybody can send requests that are
-// refused or only read. The lines of such requests are limited, separately for
-// failed ones, so that no flood hides a failure. What is not logged is counted
-// in the next line.
+// Log lines are billed by the byte, and anybody can send requests that are refused or only read.
+// The lines of such requests are limited. Lines of failed requests have their own limit, so that a
+// flood cannot hide a failure. The next line of the same kind includes the counts of the suppressed
+// lines.
 const (
-	QuietPerSecond = 0.5 // lines a second of each kind
-	QuietBurst     = 60  // lines at once
+	QuietPerSecond = 0.5 // lines per second of each kind
+	QuietBurst     = 60  // burst
 )
 
-// quiet limits the lines of requests that wrote nothing. A nil quiet does not.
+// quiet limits the lines of requests that wrote no data. A nil quiet has no limit.
 type quiet struct {
 	mu    sync.Mutex
-	kinds [2]quietKind // requests that failed are the second
+	kinds [2]quietKind // other requests, failed requests
 }
 
 type quietKind struct {
@@ -28,15 +28,15 @@ type quietKind struct {
 	held   held
 }
 
-// held sums up requests whose lines were not written.
+// held sums up requests whose lines were suppressed.
 type held struct {
 	Counts
 	requests, refused, failed int
 }
 
-// take reports whether a request's line may be written, and what it has to sum
-// up. Otherwise the request is held for the next line of its kind. A line of a
-// request that wrote is always written: the tables' ceilings limit writes.
+// take reports whether a request's line may be written, and returns the suppressed requests that
+// the line must summarize. Otherwise the request is added to them. A request that wrote data always
+// gets its line, because the tables' limits bound such requests.
 func (q *quiet) take(c Counts, o problem.Outcome, at time.Time) (h held, ok bool) {
 	if q == nil || c.Writes > 0 {
 		return held{}, true

@@ -5,8 +5,8 @@ import "strings"
 // TraceHeader carries a trace id between services.
 const TraceHeader = "X-Amzn-Trace-Id"
 
-// TraceID returns the Root of a TraceHeader if it is well formed. The header
-// may come from the caller, so everything else in it is dropped.
+// TraceID returns the Root of a TraceHeader if it is well-formed. It ignores the rest of the
+// header, which may come from the caller.
 func TraceID(header string) string {
 	for part := range strings.SplitSeq(header, ";") {
 		root, ok := strings.CutPrefix(strings.TrimSpace(part), "Root=")
@@ -17,10 +17,8 @@ func TraceID(header string) string {
 	return ""
 }
 
-// isTrace checks the form: version 1, eight hex digits of time, twenty-four
-// random ones.
 func isTrace(s string) bool {
-	const form = "1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx"
+	const form = "1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx" // version, hex time, random hex digits
 	if len(s) != len(form) {
 		return false
 	}
