@@ -1,7 +1,7 @@
-// Package await is how tests wait for what another goroutine, process or service does.
+// Package await lets tests wait for other goroutines, processes and services.
 //
-// The invariant: a wait ends by what it waits for. Its limit only guards against hanging,
-// so it says nothing about how fast a machine is.
+// A wait ends with the expected event. Its limit only prevents a test from hanging and does not
+// depend on the speed of a machine.
 package await
 
 import (
@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// Limit is the longest time that a test waits for one thing. It is twice what one busy core
-// needs for a deployment, the slowest of these things, and less than the silence after which
-// tests/runner ends all tests, because the runner cannot name what was waited for.
+// Limit is the longest time that a test waits for one event. It is twice the time in which one busy
+// core completes a deployment, the slowest event. It is shorter than the silence after which
+// tests/runner ends all tests, because the runner cannot tell what the test was waiting for.
 const Limit = 8 * time.Minute
 
-// Times between two looks of Until.
+// Bounds of the pause between two calls of Until's function.
 const (
 	firstPause = time.Millisecond
 	maxPause   = 200 * time.Millisecond
 )
 
-// Until calls done until it returns true. It ends the test if that takes longer than
-// Limit. what is a sentence about what is waited for.
+// Until calls done until it returns true. It fails the test after Limit. what describes the
+// expected event.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	pause := firstPause
@@ -37,8 +37,8 @@ func Until(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// Receive returns the next value of a channel, or the zero value of a closed channel. It ends the
-// test if that takes longer than Limit. what is a sentence about what is waited for.
+// Receive returns the next value of a channel, or the zero value if the channel is closed. It fails
+// the test after Limit. what describes the expected event.
 func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	t.Helper()
 	select {
@@ -49,9 +49,9 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	return value
 }
 
-// Line returns the next line that a program prints, without its end. It ends the test if the
-// program's output ends first, or if that takes longer than Limit. output collects the other
-// output of the program; it may be nil.
+// Line returns the next line that a program prints, without white space around it. It fails the
+// test after Limit, or if the output ends first. output collects the program's other output and may
+// be nil.
 func Line(t testing.TB, program string, lines *bufio.Reader, output *Output) string {
 	t.Helper()
 	type result struct {
@@ -75,20 +75,19 @@ func Line(t testing.TB, program string, lines *bufio.Reader, output *Output) str
 	return ""
 }
 
-// Output collects what a program prints. A test may read it while the program runs.
+// Output collects the output of a program. It may be read while the program runs. A nil Output is
+// empty.
 type Output struct {
 	mu      sync.Mutex
 	printed bytes.Buffer
 }
 
-// Write implements io.Writer.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.printed.Write(p)
 }
 
-// String returns what the program printed so far.
 func (o *Output) String() string {
 	if o == nil {
 		return ""

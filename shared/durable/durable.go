@@ -1,5 +1,5 @@
-// Package durable makes the names in a directory survive a crash. Syncing only
-// the file does not.
+// Package durable syncs directories, so that the names in them survive a crash. Syncing a file does
+// not sync its name.
 package durable
 
 import (
@@ -8,8 +8,8 @@ import (
 	"runtime"
 )
 
-// Dir returns when the names in dir, new ones and renamed ones, are on disk.
-// Windows has no such call; its file systems journal them.
+// Dir syncs the names in dir, for example of new and renamed files. On Windows it does nothing,
+// because the file systems journal names.
 func Dir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -1,20 +1,17 @@
-// Package ratelimit has the token bucket of all rate limits.
+// Package ratelimit implements the token bucket of all rate limits.
 package ratelimit
 
 import "time"
 
-// Bucket is a token bucket. The zero Bucket is full, so an idle bucket equals
-// an unused one.
+// Bucket is a token bucket. The zero Bucket is full, so an idle bucket equals an unused one.
 type Bucket struct {
-	Spent float64 // tokens below capacity
-	at    int64   // time of the last Fill, in nanoseconds of the wall clock
+	Spent float64 // tokens missing to capacity
+	at    int64   // wall clock time of the last Fill, in nanoseconds
 }
 
-// Fill adds the tokens since the last Fill, at perSecond.
-//
-// It uses the wall clock, because the monotonic clock may stop while a function
-// is frozen. If the wall clock steps back, the bucket gains nothing until the
-// clock catches up; if it leaps ahead, the bucket is full.
+// Fill adds the tokens since the last Fill, at perSecond. It uses the wall clock, because the
+// monotonic clock may stop while a function is frozen. If the wall clock steps back, the bucket
+// does not fill until it has caught up. If it jumps forward, the bucket becomes full.
 func (b *Bucket) Fill(perSecond float64, now time.Time) {
 	at := now.UnixNano()
 	if passed := at - b.at; passed > 0 {

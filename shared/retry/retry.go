@@ -1,6 +1,6 @@
-// Package retry waits between attempts, at most until a context ends.
+// Package retry waits between attempts, until a context ends.
 //
-// Packages that pause take Sleep as a field, so that tests need not wait.
+// Packages that pause have a field for Sleep, so that tests need not wait.
 package retry
 
 import (
