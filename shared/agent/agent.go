@@ -1,10 +1,10 @@
-// Package agent hosts and calls vacants from Go programs: Serve is a host with one
-// vacant that a function answers for, Dial calls a vacant.
+// Package agent hosts and calls vacants from Go programs. Serve runs a host with one vacant whose
+// answers come from a function, and Dial connects to a vacant.
 //
-// Stable are the names and signatures of this package; a field may be added to a
-// struct. What it keeps on disk is the data directory of `vacancy serve`, which
-// reads it, and identities of `vacancy init`. Packages below are the project's own
-// and may change.
+// The names and signatures of this package are stable, but structs may get more fields. The data on
+// disk is compatible with the command: `vacancy serve` reads the data directory, and `vacancy init`
+// creates the same kind of identities. The packages below agent are internal to the project and may
+// change.
 package agent
 
 import (
@@ -27,41 +27,41 @@ import (
 
 // Call is one call of a vacant.
 type Call struct {
-	Text    string // the message
-	Caller  string // the caller's id, 64 hex digits, proved by a signature
-	Context string // the caller's thread; "" if it named none
+	Text    string // message
+	Caller  string // caller's id, 64 hex digits, proved by a signature
+	Context string // caller's thread; may be empty
 }
 
-// Agent is a vacant and the function that answers for it. Name is a part of its
-// address: 1 to 64 of A-Z a-z 0-9 . _ -. Answer runs at once for several callers,
-// and for each caller in order; its context ends after 25 s. A text has at most 300
-// KB. An error is logged, and the caller is told only that the vacant failed.
+// Agent is a vacant and the function that answers its calls. Name is a part of the vacant's
+// address: 1 to 64 of A-Z a-z 0-9 . _ -. Answer runs concurrently for different callers, and in
+// order for each caller. Its context ends after 25 s. A text has at most 300 KB. If Answer returns
+// an error, the error is logged, and the caller only learns that the vacant failed.
 type Agent struct {
 	Name       string
-	Capability string // what it can do, for its card and for search
+	Capability string // description for the vacant's card and for search
 	Answer     func(ctx context.Context, c Call) (string, error)
 }
 
-// Options configure Serve. Data is required.
+// Options configures Serve. Data is required.
 type Options struct {
-	Data   string // the data directory, created with mode 0700
-	Listen string // address and port; "" is 127.0.0.1:8080
-	// PublicURL is the URL in cards and links, https unless it names this machine; ""
-	// is http:// and the address of Listen, which must be on loopback then.
+	Data   string // data directory, created with mode 0700
+	Listen string // address and port; defaults to 127.0.0.1:8080
+	// PublicURL is the base URL in cards and links. It must be https unless it names this machine.
+	// It defaults to http:// and the address of Listen, which must then be on loopback.
 	PublicURL string
-	Log       *slog.Logger // nil means slog.Default()
-	// Ready, if set, is called with the vacant's URL, which ends with a slash, once it answers.
+	Log       *slog.Logger // defaults to slog.Default()
+	// Ready, if set, is called with the vacant's URL, which ends with a slash, when the vacant can
+	// be called.
 	Ready func(url string)
 }
 
-// kind is the substrate of the agent's vacant.
+// kind is the name of the substrate of the agent's vacant.
 const kind = "agent"
 
-// Serve hosts the agent until ctx ends, with a registry, search and a limit for each
-// address. The vacant lives in the data directory: its key, its history and its
-// place in the registry are there again after a restart. It is published when it is
-// made; a capability that changed is published, too. One process at a time serves a
-// data directory.
+// Serve hosts the agent until ctx ends, with a registry, search and a rate limit for each address.
+// The vacant's key, history and registry entry are in the data directory and survive a restart.
+// Serve publishes the vacant when it creates it and when its capability has changed. Only one
+// process at a time can serve a data directory.
 func Serve(ctx context.Context, a Agent, o Options) error {
 	if a.Answer == nil {
 		return problem.Invalid("Answer", "a function", "none")
@@ -104,7 +104,6 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 	})
 }
 
-// baseOf is the base URL of a host that listens at an address.
 func baseOf(at net.Addr, public string) (*url.URL, error) {
 	if public == "" {
 		if tcp, ok := at.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
@@ -119,7 +118,7 @@ func baseOf(at net.Addr, public string) (*url.URL, error) {
 	return base, nil
 }
 
-// keep makes the agent's vacant, or brings it up to date.
+// keep creates the agent's vacant or updates it.
 func keep(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, error) {
 	r, err := v.ByName(ctx, vacants.Operator(), a.Name)
 	made := problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted()
@@ -136,7 +135,6 @@ func keep(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, e
 	return r, err
 }
 
-// answers is a function as a substrate.
 func answers(answer func(context.Context, Call) (string, error)) substrate.Func {
 	return func(ctx context.Context, r substrate.Request) (string, error) {
 		c := Call{Text: r.Text(), Caller: r.Caller.String()}

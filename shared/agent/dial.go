@@ -14,17 +14,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Conn calls one vacant as one identity. It is safe for concurrent use; calls run
-// one after the other.
+// Conn calls one vacant with one identity. It is safe for concurrent use, but calls run one after
+// the other.
 type Conn struct {
 	caller *dispatch.Caller
 	target dispatch.Target
 	former string
 }
 
-// Dial finds the vacant at a URL such as https://host/v/NAME, and verifies its card.
-// as is the directory of the identity that signs, as `vacancy init` makes one; if it
-// does not exist, it is made.
+// Dial finds the vacant at a URL such as https://host/v/NAME and verifies its card. as is the
+// directory of the identity that signs the calls, as `vacancy init` creates it. If the directory
+// does not exist, Dial creates it.
 func Dial(ctx context.Context, as, target string) (*Conn, error) {
 	self, err := identity(ctx, as)
 	if err != nil {
@@ -66,17 +66,16 @@ func identity(ctx context.Context, as string) (*datadir.Identity, error) {
 	return self, err
 }
 
-// ID is the id of the vacant, 64 hex digits.
+// ID returns the id of the vacant, 64 hex digits.
 func (c *Conn) ID() string { return c.target.ID.String() }
 
-// FormerID is the id of the vacant that the URL led to at the last Dial by this identity, if it
-// was another one, and otherwise "". A name may pass from one vacant to another. To call the
-// former vacant, dial https://host/v/ID.
+// FormerID returns the id of the vacant that the URL led to at the previous Dial with this
+// identity, or "" if it was the same vacant. A name may pass from one vacant to another. To call
+// the former vacant, dial https://host/v/ID.
 func (c *Conn) FormerID() string { return c.former }
 
-// Call signs text, sends it and returns the verified answer. What was signed is kept
-// before it is sent: after an error the same call again sends the same bytes and
-// gets the one answer.
+// Call signs text, sends it and returns the verified answer. It stores the signed bytes before it
+// sends them: after an error, the same call sends the same bytes again and gets the same answer.
 func (c *Conn) Call(ctx context.Context, text string) (string, error) {
 	res, err := c.caller.Call(ctx, c.target, envelope.Message{Role: envelope.RoleUser, Parts: []string{text}})
 	if err != nil {

@@ -18,24 +18,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Bundle is a whole identity: the content of an export or import.
+// Bundle is a complete identity, which can be exported and imported.
 type Bundle struct {
 	Key  *identity.Key
 	Card *card.Card // may be nil
-	// Manifest is a child's; may be nil.
+	// Manifest is the manifest of a child; may be nil.
 	Manifest *composite.Manifest
-	Agent    []byte // JSON of a hosted vacant's agent; may be nil
+	Agent    []byte // agent of a hosted vacant, as JSON; may be nil
 	Logbook  []logbook.Entry
-	Chains   []dispatch.State // by target, distinct
+	Chains   []dispatch.State // states of calls, each with another target
 }
 
-// NewBundle returns a bundle with a new key only.
 func NewBundle(rand io.Reader) (Bundle, Source, error) {
 	key, err := identity.NewKey(rand)
 	return Bundle{Key: key}, FromNew, err
 }
 
-// MakeCard signs a card with a capability. It has no endpoint, because the
+// MakeCard creates and signs a card with a capability. The card has no endpoint, because the
 // identity is not hosted.
 func (b *Bundle) MakeCard(ctx context.Context, capability string) error {
 	c, err := card.New(b.Key.ID(), capability, nil, "")
@@ -49,7 +48,6 @@ func (b *Bundle) MakeCard(ctx context.Context, capability string) error {
 	return nil
 }
 
-// Bundle reads all files of i.
 func (i *Identity) Bundle(ctx context.Context) (Bundle, error) {
 	b := Bundle{Key: i.Key}
 	path := filepath.Join(i.Dir, logbookFile)
@@ -95,14 +93,12 @@ func (i *Identity) readManifest() (*composite.Manifest, error) {
 	return &m, nil
 }
 
-// genesis returns the first entry of a logbook.
 func genesis(ctx context.Context, key *identity.Key, name string, now time.Time) (logbook.Entry, error) {
 	e := logbook.Next(nil, logbook.KindGenesis, now, logbook.Genesis(name, key.ID()))
 	_, err := e.Sign(ctx, key)
 	return e, err
 }
 
-// appendLogbook appends the logbook file, in the reference's form.
 func (b *Bundle) appendLogbook(dst []byte) []byte {
 	for i := range b.Logbook {
 		dst = append(b.Logbook[i].AppendLine(dst), '\n')

@@ -8,10 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
 )
 
-// Book is the book of i's calls.
 func (i *Identity) Book() *filebook.Book { return &filebook.Book{Dir: i.ChainsDir()} }
 
-// writeChains writes imported chains into a new directory.
 func (b *Bundle) writeChains(ctx context.Context, dir string) error {
 	book := &filebook.Book{Dir: dir}
 	for _, state := range b.Chains {
@@ -26,8 +24,8 @@ func (b *Bundle) writeChains(ctx context.Context, dir string) error {
 	return nil
 }
 
-// readChains reads the states of all targets, each under its lock, so that a
-// call in progress is read before or after its change.
+// readChains reads the states of all targets. It locks each target, so that it never reads a state
+// while a call changes it.
 func (i *Identity) readChains(ctx context.Context) ([]dispatch.State, error) {
 	book := i.Book()
 	targets, err := book.Targets()

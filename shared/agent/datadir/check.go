@@ -13,14 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Finding is the result for one part of an export.
+// Finding is the result of checking one part of an export.
 type Finding struct {
 	Part   string `json:"part"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 }
 
-// Whole reports whether all parts are valid.
 func Whole(findings []Finding) bool {
 	for _, f := range findings {
 		if !f.OK {
@@ -30,7 +29,6 @@ func Whole(findings []Finding) bool {
 	return true
 }
 
-// ReadExport reads the export in a file.
 func ReadExport(path string) (Export, error) {
 	b, err := readSmall(path)
 	if err != nil {
@@ -39,9 +37,8 @@ func ReadExport(path string) (Export, error) {
 	return ParseExport(b)
 }
 
-// Check verifies e offline, part by part, and continues after an invalid one:
-// key and id, the card's signature, the logbook's chain, the form of the chain
-// states and the signatures of their envelopes.
+// Check verifies e offline: the key and id, the card's signature, the logbook's chain, the chain
+// states and the signatures of their envelopes. It continues after an invalid part.
 func (e *Export) Check() []Finding {
 	id, err := identity.ParseID(e.ID)
 	if err != nil {
@@ -109,8 +106,7 @@ func (e *Export) checkLogbook(id identity.ID) Finding {
 	return Finding{"logbook", true, fmt.Sprintf("entries: %d, each linked and signed by the id", len(entries))}
 }
 
-// checkChains reports each invalid chain state by its target, or one finding
-// for all.
+// checkChains returns a finding for each invalid chain state, or one finding if all are valid.
 func (e *Export) checkChains(id identity.ID) []Finding {
 	var broken []Finding
 	seen := map[identity.ID]bool{}
@@ -134,8 +130,8 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
 }
 
-// checkListed verifies the envelopes in a chain state: they may be sent again,
-// or be needed to ask for an answer.
+// checkListed verifies the envelopes in a chain state, because they may be sent again or may be
+// needed to request an answer.
 func checkListed(s *dispatch.State) error {
 	listed := slices.Concat(s.Sent, s.Live, s.Old)
 	if s.Reset != nil {
@@ -149,7 +145,7 @@ func checkListed(s *dispatch.State) error {
 	return nil
 }
 
-// bundle returns e's content; Check must have accepted it.
+// bundle returns e's content. Check must have accepted e.
 func (e *Export) bundle() (Bundle, error) {
 	key, err := e.key()
 	if err != nil {

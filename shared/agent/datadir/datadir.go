@@ -1,14 +1,15 @@
-// Package datadir stores the identities of a person: a directory for each, with
-// key, logbook, card and the state of its calls.
+// Package datadir stores the identities of a person. Each identity has a directory with its key,
+// logbook, card and the state of its calls.
 //
 //	$VACANCY_HOME/identities/NAME/   0700
-//	    key.json                     0600, the seed in the clear: the directory's owner is the vacant
-//	    logbook.jsonl                the reference's form
-//	    card.json                    the signed card, if there is one
-//	    chains/<target id>.json      of dispatch/filebook
+//	    key.json                     0600, unencrypted seed: its reader can sign as the identity
+//	    logbook.jsonl                in the format of the reference implementation
+//	    card.json                    signed card; optional
+//	    manifest.json                manifest of a child; optional
+//	    chains/<target id>.json      states of calls, see dispatch/filebook
 //
-// The invariants: an identity exists completely or not at all. A key file is
-// written once and never changed. Imports are verified before they are stored.
+// An identity exists completely or not at all. A key file is written once and never changed.
+// Imports are verified before they are stored.
 package datadir
 
 import (
@@ -41,24 +42,20 @@ type Dir struct {
 	Rand io.Reader
 }
 
-// Identity is one identity.
 type Identity struct {
 	Name string
 	Dir  string
 	Key  *identity.Key
 }
 
-// ID is the vacant id, the key's public half.
 func (i *Identity) ID() identity.ID { return i.Key.ID() }
 
-// KeyFile is the path of the key.
 func (i *Identity) KeyFile() string { return filepath.Join(i.Dir, keyFile) }
 
-// ChainsDir is the directory of dispatch/filebook.
 func (i *Identity) ChainsDir() string { return filepath.Join(i.Dir, chainsDir) }
 
-// CheckName checks a name of an identity, which is also a directory's name: 1
-// to 64 of A-Z a-z 0-9 . _ -, not starting with a dot.
+// CheckName returns an error unless name is a valid name of an identity and its directory: 1 to 64
+// of A-Z a-z 0-9 . _ -, not starting with a dot.
 func CheckName(name string) error {
 	bad := name == "" || len(name) > 64 || name[0] == '.' || strings.IndexFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
@@ -69,8 +66,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckNewName is CheckName for a new identity. It also refuses what a command would take for a
-// flag.
+// CheckNewName checks the name of a new identity. It also rejects names that commands would take
+// for flags.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil || name[0] != '-' {
 		return err
@@ -78,7 +75,6 @@ func CheckNewName(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "name", Want: "a name that does not begin with -, for example alice", Got: quote(name)}
 }
 
-// Names lists the identities, sorted.
 func (h *Dir) Names() ([]string, error) {
 	entries, err := os.ReadDir(h.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +82,7 @@ func (h *Dir) Names() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		// A directory whose name starts with a dot was not completed.
+		// A directory whose name starts with a dot is incomplete.
 		if e.IsDir() && CheckName(e.Name()) == nil {
 			names = append(names, e.Name())
 		}
@@ -94,7 +90,7 @@ func (h *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-// Open reads an identity by name.
+// Open reads an identity. It rejects a key file that other users can read.
 func (h *Dir) Open(name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -109,7 +105,7 @@ func (h *Dir) Open(name string) (*Identity, error) {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat() // of the open file, even if the name now means another
+	st, err := f.Stat() // stat of the open file, because the name may mean another file by now
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +124,6 @@ func (h *Dir) Open(name string) (*Identity, error) {
 	return &Identity{Name: name, Dir: dir, Key: key}, nil
 }
 
-// quote shortens and quotes a person's input for an error.
 func quote(s string) string {
 	if len(s) > 40 {
 		s = s[:40] + "..."
@@ -141,11 +136,10 @@ func quote(s string) string {
 	}, s) + `"`
 }
 
-// maxFile bounds every file that is read here. The largest is an export with a
+// maxFile limits the size of every file that this package reads. The largest is an export with a
 // long logbook.
 const maxFile = 256 << 20
 
-// readSmall reads a whole file of at most maxFile bytes.
 func readSmall(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultFile names the default identity, and in a second line, once the person
-// was told, says so.
+// defaultFile contains the name of the default identity. It has a second line, toldLine, after the
+// person was told about the default.
 const defaultFile = ".default"
 
 const toldLine = "told"
 
-// Default returns the name of the default identity, or "", and whether the
-// person was told that it signs.
+// Default returns the name of the default identity, or "", and whether the person was told that it
+// signs.
 func (h *Dir) Default() (name string, told bool, err error) {
 	b, err := os.ReadFile(filepath.Join(h.Dir, defaultFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,7 +29,7 @@ func (h *Dir) Default() (name string, told bool, err error) {
 	}
 	name, rest, _ := strings.Cut(string(b), "\n")
 	if CheckName(name) != nil {
-		return "", false, nil // damaged: as if none was chosen
+		return "", false, nil // damaged; treated as not chosen
 	}
 	if _, err := os.Stat(filepath.Join(h.Dir, name)); err != nil {
 		return "", false, nil // it was removed
@@ -37,7 +37,6 @@ func (h *Dir) Default() (name string, told bool, err error) {
 	return name, strings.TrimSpace(rest) == toldLine, nil
 }
 
-// SetDefault makes an identity the default.
 func (h *Dir) SetDefault(name string, told bool) error {
 	text := name + "\n"
 	if told {

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Export is a parsed export file, not verified.
+// Export is a parsed export file that has not been verified.
 type Export struct {
 	Format   string            `json:"format"`
 	Exported string            `json:"exported"`
@@ -33,7 +33,6 @@ type ExportedChain struct {
 
 type exportedChains []ExportedChain
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (c *exportedChains) UnmarshalCanon(d *canon.Decoder) error {
 	return d.Object(func(target string) error {
 		state, err := d.Raw()
@@ -42,7 +41,6 @@ func (c *exportedChains) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-// AppendExport appends the export of b under a name.
 func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 	out := bundle.Bundle{Name: name, Key: b.Key, Agent: b.Agent, Logbook: b.Logbook}
 	if b.Card != nil {
@@ -57,10 +55,11 @@ func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 	return out.Append(dst, now)
 }
 
-// ParseExport parses the form of an export. Check verifies the content.
+// ParseExport parses an export file. Check verifies its content.
 func ParseExport(b []byte) (Export, error) {
 	var e Export
-	// The limits are wide, because the file is the person's own: its logbook and chains may be long.
+	// The limits are high, because the file is the person's own and may have a long logbook and
+	// many chains.
 	err := canon.Unmarshal(b, &e, canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20, Open: true})
 	if err != nil {
 		return e, problem.Wrap(problem.Damaged, err, "not an export of vacancy")
@@ -71,7 +70,6 @@ func ParseExport(b []byte) (Export, error) {
 	return e, nil
 }
 
-// state decodes the state of owner's calls to the chain's target.
 func (c *ExportedChain) state(owner identity.ID) (dispatch.State, error) {
 	target, err := identity.ParseID(c.Target)
 	if err != nil {

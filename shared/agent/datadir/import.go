@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Source is the origin of an identity.
+// Source is the origin of an imported or new identity.
 type Source string
 
 // The sources.
@@ -27,13 +27,12 @@ const (
 	FromExport    Source = "export"
 )
 
-// stdinName is the path that means standard input.
+// stdinName is the path of standard input.
 const stdinName = "-"
 
-// Import reads what path names: a seed (64 hex digits or 32 bytes, in a file or
-// on stdin), a home directory of the reference, or an export. seed, if not
-// empty, names the seed of a home that stores it elsewhere. The result is
-// verified.
+// Import reads and verifies an identity from a seed (64 hex digits or 32 bytes, in a file or on
+// stdin), a home directory of the reference implementation, or an export. seed, if not empty, is
+// the path of the seed for a home directory that does not contain it.
 func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 	if path != stdinName {
 		st, err := os.Stat(path)
@@ -76,7 +75,6 @@ func importExport(path string, b []byte) (Bundle, error) {
 	return e.bundle()
 }
 
-// parseSeed parses a seed of 32 bytes, or hex with surrounding white space.
 func parseSeed(path string, b []byte) (*identity.Key, error) {
 	if len(b) != identity.Size {
 		seed := make([]byte, hex.DecodedLen(len(b)))
@@ -90,7 +88,6 @@ func parseSeed(path string, b []byte) (*identity.Key, error) {
 	return identity.KeyFromSeed(b)
 }
 
-// importReference reads the reference's directory ~/.vacant/NAME.
 func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	key, err := referenceKey(dir, seed, stdin)
 	if err != nil {
@@ -111,7 +108,7 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	path = filepath.Join(dir, "envelope_state.json")
 	state, err := readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil // it has made no calls
+		return b, nil // the identity has made no calls
 	}
 	if err != nil {
 		return Bundle{}, err
@@ -122,8 +119,8 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	return b, nil
 }
 
-// referenceKey reads the key from the home or, if the reference keeps it in the
-// operating system's keyring, from seed.
+// referenceKey reads the key from a home directory of the reference. If the reference keeps the
+// seed in the operating system's keyring, it is read from the path seed.
 func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
 	b, err := readSmall(path)
@@ -163,7 +160,7 @@ func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	return doc.key(path)
 }
 
-// ReadInput reads a whole file, or stdin for "-".
+// ReadInput reads a file without its byte order mark, or stdin for "-".
 func ReadInput(path string, stdin io.Reader) ([]byte, error) {
 	if path == stdinName {
 		return readAll("standard input", stdin)

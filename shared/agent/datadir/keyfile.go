@@ -9,17 +9,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyFormat names the form of our key files. They have the members of the
-// reference's key.json too, so the reference can read them.
+// keyFormat is the format of our key files. They also have the members of the reference's key.json,
+// so that the reference can read them.
 const keyFormat = "vacancy-key/1"
 
-// Where the reference stores a seed: in the file, or elsewhere.
+// Places in which the reference stores a seed: the key file, or the keyring of the operating
+// system.
 const (
 	storagePlain   = "plaintext"
 	storageKeyring = "keyring"
 )
 
-// appendKey appends k's key file.
 func appendKey(dst []byte, k *identity.Key) []byte {
 	seed := k.Seed()
 	defer clear(seed)
@@ -27,7 +27,7 @@ func appendKey(dst []byte, k *identity.Key) []byte {
 		keyFormat, storagePlain, k.ID(), hex.EncodeToString(seed))
 }
 
-// keyDoc is a key file, ours or the reference's.
+// keyDoc is a key file of ours or of the reference.
 type keyDoc struct {
 	Format  string `json:"format"`
 	Storage string `json:"key_storage"`
@@ -49,7 +49,6 @@ func parseKeyDoc(path string, b []byte) (keyDoc, error) {
 	return k, nil
 }
 
-// parseKey parses a key file that contains its seed.
 func parseKey(path string, b []byte) (*identity.Key, error) {
 	doc, err := parseKeyDoc(path, b)
 	if err != nil {
@@ -61,8 +60,8 @@ func parseKey(path string, b []byte) (*identity.Key, error) {
 	return doc.key(path)
 }
 
-// key makes the key of the document's seed and compares it with the document's
-// id: a seed pasted into the wrong file would sign as another.
+// key returns the key of the document's seed. It returns an error if the document's id differs,
+// because a seed pasted into the wrong file would sign as another identity.
 func (k keyDoc) key(path string) (*identity.Key, error) {
 	seed, err := hex.DecodeString(k.Seed)
 	if err != nil || len(seed) != identity.Size {

@@ -11,12 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Make creates an identity from b, whose key must be set; an empty logbook gets
-// a GENESIS entry.
-//
-// All files are written and synced in a directory of another name, which is
-// then renamed: after a crash the identity exists completely or not at all. A
-// taken name is refused before the key is written, and again by the rename.
+// Make creates an identity from b, whose key must be set. An empty logbook gets a GENESIS entry.
+// All files are written and synced in a temporary directory that is then renamed, so that after a
+// crash the identity exists completely or not at all. Make rejects an existing name before it
+// writes the key, and again if the rename fails.
 func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckNewName(name); err != nil {
 		return nil, err
@@ -62,15 +60,15 @@ func taken(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q is there already, in %s; a key is never overwritten", name, dir)
 }
 
-// checkNewKey refuses a key that exists here under another name: the two would
-// keep separate chains and move each other's.
+// checkNewKey rejects a key that another identity in h already has: each would keep chains of its
+// own, and calls of one would invalidate the chains of the other.
 func (h *Dir) checkNewKey(b Bundle) error {
 	names, err := h.Names()
 	if err != nil {
 		return err
 	}
 	for _, other := range names {
-		// An identity that does not open is reported when it is used.
+		// An identity that cannot be opened is reported when it is used.
 		if i, err := h.Open(other); err == nil && i.ID() == b.Key.ID() {
 			return problem.New(problem.Conflict, "identity %q has this key already, in %s", other, i.Dir)
 		}
@@ -78,7 +76,6 @@ func (h *Dir) checkNewKey(b Bundle) error {
 	return nil
 }
 
-// write writes all files of b durably.
 func (b *Bundle) write(ctx context.Context, dir string) error {
 	if err := WriteNew(filepath.Join(dir, keyFile), appendKey(nil, b.Key)); err != nil {
 		return err
@@ -106,8 +103,8 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 	return errors.Join(durable.Dir(chains), durable.Dir(dir))
 }
 
-// Free reports whether WriteNew could create a file at path: it does not exist,
-// and its directory does.
+// Free returns an error unless WriteNew could create a file at path: the file must not exist, and
+// its directory must exist.
 func Free(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return inTheWay(path)
@@ -122,7 +119,7 @@ func inTheWay(path string) error {
 	return problem.New(problem.Conflict, "%s is there already; it is not overwritten", path)
 }
 
-// WriteNew writes b durably to a new file for its owner only.
+// WriteNew writes and syncs a new file that only its owner can read.
 func WriteNew(path string, b []byte) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -134,7 +131,7 @@ func WriteNew(path string, b []byte) (err error) {
 	defer func() {
 		err = errors.Join(err, f.Close())
 		if err != nil {
-			_ = os.Remove(path) // an incomplete file would refuse the next try
+			_ = os.Remove(path) // an incomplete file would make the next try fail
 		}
 	}()
 	if _, err := f.Write(b); err != nil {

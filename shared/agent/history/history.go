@@ -1,8 +1,8 @@
-// Package history verifies the history of a pair, as vacancy chain --json prints it.
+// Package history verifies the history of a pair, as printed by vacancy chain --json.
 //
-// The invariants: a history is whole only if every message that can be read is signed by its sender, and every
-// hash, number and decision follows the one before. What cannot be read is counted. Damage is told in the words of
-// the page /web/chains.
+// A history is valid if every readable message is signed by its sender and every hash, number and
+// decision follows from the previous one. Unreadable messages are counted. Findings use the words
+// of the page /web/chains.
 package history
 
 import (
@@ -24,31 +24,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Verdict is the verdict on a history.
+// Verdict is the result of checking a history.
 type Verdict struct {
 	Parts []datadir.Finding
-	// Unread messages can no longer be read: their links are verified, but not their hashes and
-	// signatures.
+	// Unread is the number of messages that can no longer be read. Their links are verified, but
+	// not their hashes and signatures.
 	Unread int
 }
 
 const (
-	// maxLine bounds a line in bytes. It has a call and its answer, each with its text twice.
+	// maxLine is the size limit of a line. A line has a call and its answer, each with its text
+	// twice.
 	maxLine = 8 << 20
-	// maxNamed is the number of broken entries that are named.
+	// maxNamed limits the findings that are described individually.
 	maxNamed = 100
 
-	// answer is a kind of message, besides the kinds of entries.
+	// answer is a kind of message, in addition to the kinds of entries.
 	answer = "answer"
 )
 
-// Is reports whether a file begins as the entries of a history, as vacancy chain --json prints them.
+// Is reports whether a file that starts with head is a history printed by vacancy chain --json.
 func Is(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"position":`)) }
 
-// Check verifies the entries of a history, one a line, in memory that grows only with the
-// answers: positions, epochs, numbers, times, links, signatures, that each answer is bound to its call,
-// and that each decision belongs to one call. The page /web/chains finds the same. The error is the
-// reader's.
+// Check verifies the entries of a history, one per line: positions, epochs, numbers, times, links,
+// signatures, the binding of answers to calls, and that each decision belongs to one call. The page
+// /web/chains returns the same findings. Memory grows only with the number of answers. The error is
+// the reader's.
 func Check(r io.Reader) (Verdict, error) {
 	c := checker{open: -1}
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -72,7 +73,6 @@ func Check(r io.Reader) (Verdict, error) {
 
 var errLong = errors.New("too long")
 
-// readLine returns the next line without its end, or the rest of the file and io.EOF.
 func readLine(r *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -88,19 +88,19 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// checker verifies a history in progress.
+// checker is the state of a running check.
 type checker struct {
 	entries, broken, signed, unread int
 
 	named     []datadir.Finding
-	last      *export.Entry // the entry before
-	latest    string        // signed time so far
-	open      int64         // epoch in which a file begins that lacks the calls before; -1 of a whole history
-	pair      export.Pair   // as the first signed message names it
-	decisions []decision    // of all entries
+	last      *export.Entry // previous entry
+	latest    string        // latest signed time so far
+	open      int64         // epoch of the first entry if the file begins in the middle of an epoch, otherwise -1
+	pair      export.Pair   // caller and vacant of the first signed message
+	decisions []decision    // decisions of all entries
 }
 
-// decision decides a call. Its seq is 0 for a call without an answer.
+// decision is the decision of a call. If the call has no answer, seq is 0.
 type decision struct {
 	at, epoch, entry uint64
 	seq              int64
@@ -131,7 +131,7 @@ func (c *checker) add(line []byte) {
 	c.fail("entry", "%s: %s", at, problem.Of(err).Text())
 }
 
-// readEntry parses a line. Members of newer programs decide nothing.
+// readEntry parses a line. It ignores unknown members, which newer programs may have written.
 func readEntry(line []byte) (*export.Entry, error) {
 	d := canon.NewDecoder(line, canon.Limits{Bytes: maxLine, Depth: 32, Keys: 1024})
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
@@ -187,7 +187,6 @@ func (c *checker) check(e *export.Entry) error {
 	return nil
 }
 
-// place checks the place of an entry after the one before it.
 func (c *checker) place(e *export.Entry) {
 	epoch, seq := e.Epoch, e.Seq
 	switch l := c.last; {
@@ -212,8 +211,8 @@ func (c *checker) place(e *export.Entry) {
 	}
 }
 
-// described holds the members of an entry about a message. An answer has a key, a call has none. A reset has no
-// number.
+// described contains what an entry says about a message. Only an answer has a key, and a reset has
+// no number.
 type described struct {
 	kind string // call, reset or answer
 	seq  int64
@@ -222,7 +221,7 @@ type described struct {
 	key  string
 }
 
-// said verifies a signed message, and that its entry tells of it.
+// said verifies a signed message and compares it with its entry.
 func (c *checker) said(e *export.Entry, told described, s *export.Said, p *export.Proof) error {
 	switch {
 	case s.Damaged:
@@ -251,7 +250,8 @@ func (c *checker) said(e *export.Entry, told described, s *export.Said, p *expor
 	if pair != c.pair {
 		c.fail("bindings", "entry %d: %s is of another pair", e.Position, what)
 	}
-	// A signature is for one purpose: an answer of a vacant does not become its call, and a call does not become a reset.
+	// A signature is valid for one purpose: a vacant's answer must not pass as its call, nor a call
+	// as a reset.
 	isAnswer := m.Payload.Role == envelope.RoleAgent
 	if isAnswer != (told.kind == answer) || told.kind != answer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
 		c.fail("bindings", "entry %d: %s is not signed as %s", e.Position, what, as)
@@ -319,7 +319,6 @@ func (c *checker) end() Verdict {
 	return Verdict{c.named, c.unread}
 }
 
-// whole describes the entries of a history without a fault.
 func (c *checker) whole() string {
 	first, before := c.last.Position-uint64(c.entries)+1, ""
 	if first > 1 {
@@ -328,7 +327,6 @@ func (c *checker) whole() string {
 	return fmt.Sprintf("entries: %d, from %d to %d, in order and linked, each decided at most once%s", c.entries, first, c.last.Position, before)
 }
 
-// answers checks the chain of answers, in the order in which they were decided.
 func (c *checker) answers() {
 	slices.SortStableFunc(c.decisions, func(a, b decision) int { return cmp.Compare(a.at, b.at) })
 	before, epoch, seq, tip := uint64(0), int64(-1), int64(0), identity.Hash{}
@@ -337,7 +335,8 @@ func (c *checker) answers() {
 			c.fail("bindings", "entry %d: decision %d is the decision of another call, too", d.entry, d.at)
 		}
 		in := int64(d.epoch)
-		// Of calls that the file lacks, there are answers before the first one, and where decisions are missing.
+		// In the epoch in which the file begins, calls that are missing in the file may have
+		// answers before the first decision and between decisions.
 		gap := in == c.open && (in != epoch || d.at != before+1)
 		before = d.at
 		if d.seq == 0 {
