@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// execute runs the behaviour of an accepted call and decides the request with
-// an answer or a void. rsp is the response tip that was read before the accept.
+// execute runs the behaviour of an accepted call and decides the request with an answer or a void.
+// rsp is the response tip that was read before the accept.
 func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
 	r.out.Position = row.Position
 	r.out = r.out.at(*row)
@@ -58,7 +58,8 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	case err != nil:
 		return r.out.refuse(err)
 	case d == decidedAnswer:
-		// Only this executor can answer this request, and it has not; others can cut it.
+		// Only this executor can give a complete answer, and it has not. The existing answer must
+		// be one that another process cut.
 		if err := h.outcomeOf(ctx, r, row); err != nil {
 			return r.out.refuse(err)
 		}
@@ -74,8 +75,8 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// behave runs the behaviour until it returns or its deadline passes. The result of a behaviour
-// that ignores its context is discarded.
+// behave runs the behaviour until it returns or its deadline passes. If the behaviour ignores its
+// context, its result is discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error) {
 	limit := h.timeAllowed(ctx, r, h.Now())
 	ctx, cancel := context.WithTimeoutCause(ctx, limit.Time, limit)
@@ -132,10 +133,9 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error)
 	return res.m, problem.Wrap(kind, res.err, "%s", kind.Row().Text)
 }
 
-// answer signs msg as the next message of the response chain and writes it. The
-// reply is sent only after its row is stored, so no two different replies with
-// one sequence number ever leave the host. closed is true if the request was
-// voided meanwhile or a newer epoch already has answers.
+// answer signs msg as the next message of the response chain and stores it. The reply is sent only
+// after its row is stored, so that two different replies with the same sequence number never leave
+// the host. If the request was voided or a newer epoch has answers, closed is true.
 func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, took func() time.Duration, paid settlement) (reply *envelope.Envelope, closed bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -152,7 +152,8 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	conflicts := 0
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
-			// The epoch is over: this answer would follow one of a newer epoch.
+			// The epoch is over. In the response chain, this answer would follow an answer of a
+			// newer epoch.
 			c := r.closing()
 			c.used, c.ran, c.final = r.out.Usage, true, true
 			d, err := h.void(ctx, r.pair, row, c)
@@ -168,7 +169,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		}
 		ans.WriteID, ans.Took = writeID, took().Truncate(time.Millisecond)
 		ans.Charged, ans.Charge = row.PaidBy != PaidByNobody, uint64(paid.Charge)
-		if first && r.cut == "" { // a part says little of the vacant
+		if first && r.cut == "" { // a partial answer is not evidence about the vacant
 			observed = h.observe(ctx, r, ans)
 		}
 		answered := Decision{Reply: reply, Cut: r.cut}
@@ -209,8 +210,8 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 			return nil, true, nil
 		}
 		if d != nil && (h.late(row) || d.Cut != "" || r.cut != "") {
-			// A resend or the sweeper has answered with the answer that was kept, or the
-			// executor and a writer that cuts its answer have met.
+			// A resend or the sweeper has sent the kept answer, or this executor raced with a
+			// writer that cut its answer.
 			err := h.replay(ctx, r, d)
 			r.out.State = ""
 			return r.out.Reply, false, err
@@ -222,7 +223,6 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	}
 }
 
-// compose signs the reply that follows tip and builds its row.
 func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message) (*envelope.Envelope, *ResponseRow, error) {
 	if r.opts.Reply != nil {
 		r.opts.Reply(&msg)
@@ -257,37 +257,34 @@ const (
 	undecided decision = iota
 	decidedAnswer
 	decidedVoid
-	decidedClosed // by an answer of a newer epoch, without a row of its own
+	decidedClosed // an answer of a newer epoch closed it, without its own row
 )
 
-// closing describes a call that is about to be voided. All of its fields may be
-// nil.
+// closing describes a call that is about to be voided. All of its fields may be zero.
 type closing struct {
 	cause   *Cause
 	tools   []ToolTexts
 	used    *Usage
 	failure error
 	opts    *Options
-	ran     bool // the behaviour was begun
-	// final: a kept answer cannot be given any more, so it does not keep the call open.
+	ran     bool // whether the behaviour was started
+	// final is set if a kept answer cannot be sent any more. It then does not keep the call open.
 	final bool
 
-	// For Log: what the agent did, and when the call came. If counts is false, another request
-	// decides the call, or a vacant made it, and its row does not carry the invocation's counts.
+	// agent and began are for the log. counts is false if another request decides the call or a
+	// vacant made it. The log line then does not carry the invocation's counts.
 	agent  *AgentLog
 	began  time.Time
 	counts bool
 }
 
-// closing returns the closing of a call that this process runs.
 func (r *request) closing() closing {
 	return closing{opts: &r.opts, agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
 }
 
-// void closes a request for good, and refunds it if it was priced, unless it is
-// already decided. It reads all response rows after the request's ResponseTip
-// and competes with a late answer for one position, so a request is never both
-// answered and refunded. The clock only decides when to try.
+// void closes an undecided request permanently, with a refund if it was priced. It reads all
+// response rows after the request's ResponseTip and competes with a late answer for one position,
+// so a request is never both answered and refunded. The clock only determines when to try.
 func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) (decision, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -298,7 +295,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 	}
 	var text textkeys.Sealed
 	if c.cause != nil {
-		// A cause that cannot be sealed is lost: the void matters more.
+		// A cause that cannot be sealed is lost, because the void is more important.
 		if b, err := json.Marshal(sealedCause{c.cause, encodeTools(c.tools)}); err == nil {
 			text, _ = h.Texts.Seal(ctx, sealedTo(pair.Responses(), row.Hash), b)
 		}
@@ -360,15 +357,14 @@ func (r *ResponseRow) decision() decision {
 	return decidedVoid
 }
 
-// closedBy reports whether tip ends the epoch of an unpriced request. Such a
-// request can no longer be answered and gets no row of its own.
+// closedBy reports whether tip ends the epoch of an unpriced request. Such a request can no longer
+// be answered and does not get its own row.
 func closedBy(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
 
-// resend checks whether the envelope was accepted before and fills in its
-// outcome. Resending the same signed bytes returns the stored answer; this is
-// the protocol's idempotency (PROTOCOL §23 A5, A6).
+// resend finds the outcome of an envelope that was accepted before. Resending the same signed bytes
+// returns the stored answer, which makes the protocol idempotent (PROTOCOL §23 A5, A6).
 func (h *Host) resend(ctx context.Context, r *request, v *tips) error {
 	row, tooOld, err := h.lookup(ctx, r, v.req)
 	if err != nil || row == nil {
@@ -379,9 +375,8 @@ func (h *Host) resend(ctx context.Context, r *request, v *tips) error {
 	return h.outcomeOf(ctx, r, row)
 }
 
-// lookup returns the call row with the hash of r. The row can only be at
-// EpochStart + seq of this epoch or of the seven before it, so lookup costs one
-// or two reads per epoch.
+// lookup returns the call row with the hash of r. The row can only be at EpochStart + seq of the
+// current epoch or one of the seven before it, so lookup needs one or two reads per epoch.
 func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, tooOld bool, err error) {
 	epochStart, back := tip.EpochStart, tip.PrevEpochStart
 	for n := 1; tip.Position > 0; n++ {
@@ -414,9 +409,8 @@ func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *Req
 	return nil, false, nil
 }
 
-// outcomeOf fills in the state of an accepted call. If the call is overdue and
-// undecided, outcomeOf voids it first: `unanswered` is reported only once a row
-// says so.
+// outcomeOf reads the state of an accepted call into r.out. It first voids an overdue undecided
+// call, because `unanswered` may be reported only after a row says so.
 func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error {
 	d, tip, err := h.decided(ctx, r.pair, row)
 	if err != nil {
@@ -434,7 +428,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 		case err != nil:
 			return err
 		}
-		if what == decidedAnswer { // the late answer won
+		if what == decidedAnswer { // the late answer was faster
 			if d, _, err = h.decided(ctx, r.pair, row); err != nil {
 				return err
 			}
@@ -447,8 +441,8 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 	return h.replay(ctx, r, d)
 }
 
-// replay fills in the stored answer d. If the text key is gone, it fills in the
-// sequence number and hash only.
+// replay copies the stored answer d to r.out. If the text key is destroyed, it copies only the
+// sequence number and the hash.
 func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
 	r.out.Cut, r.out.Charged, r.out.Charge = d.Cut, d.Charged, money.Amount(d.Charge)
 	sealed, bound := d.Sealed(r.pair)
@@ -470,8 +464,8 @@ func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
 	return nil
 }
 
-// Ask reports the state of an envelope and never accepts one: steps 1 to 4 of a
-// call, then 200 with the state.
+// Ask reports the state of an envelope without accepting it: it performs steps 2 to 4 of a call and
+// returns 200 with the state.
 func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
@@ -492,9 +486,9 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 	return r.out
 }
 
-// ResolveOverdue voids the request at a position if it is overdue and
-// undecided, or asks again for the settlement that its kept answer waits for. The
-// sweeper calls it for priced calls. It reports whether the request is decided.
+// ResolveOverdue voids the request at a position if it is overdue and undecided, or retries the
+// settlement of its kept answer. The sweeper calls it for priced calls. It reports whether the
+// request is decided.
 func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (bool, error) {
 	row, err := h.callAt(ctx, pair, position)
 	switch {

@@ -28,10 +28,10 @@ func newKey(tb testing.TB) *identity.Key {
 	return k
 }
 
-// benchText makes the signing bytes about 500 long.
+// benchText makes the signed bytes about 500 bytes long.
 const benchText = "How would you explain the difference between a chain and a stream to somebody who has seen neither of them before?"
 
-// bodies signs n calls, one after the other on one chain.
+// bodies signs n consecutive calls of one chain.
 func bodies(b *testing.B, from *identity.Key, to identity.ID, n int) [][]byte {
 	b.Helper()
 	out := make([][]byte, n)

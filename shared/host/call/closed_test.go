@@ -29,8 +29,8 @@ func (p *pages) Rows(ctx context.Context, s store.Stream, from uint64, n int, d 
 	return p.Store.Rows(ctx, s, from, n, d)
 }
 
-// An ask for a call of an old epoch that was closed without a row must not make
-// the host read everything since.
+// To answer an ask for a call of an old epoch that was closed without a row, the host must not read
+// everything since then.
 func TestAClosedCallIsToldWithoutReadingAllThatCameSince(t *testing.T) {
 	ctx, s := t.Context(), &pages{Store: memory.New()}
 	vacant, caller := newKey(t), newKey(t)

@@ -19,8 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// A call that could only be voided is not accepted. Sent again with more time
-// it runs.
+// A call that could only be voided is not accepted. If it is sent again with more time, it runs.
 func TestACallWithTooLittleTimeLeftIsNotAccepted(t *testing.T) {
 	vacant, caller := newKey(t), newKey(t)
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)

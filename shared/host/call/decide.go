@@ -9,35 +9,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// facts are the inputs of decide besides the envelope and the chain's tip. They
-// are read from the store or the caches beforehand.
+// facts are the inputs of decide other than the envelope and the chain's tip. They come from the
+// store or from caches.
 type facts struct {
 	vacant            Vacant
-	signerErr         error // why the signer is not ready
-	revocationChecked bool  // revocation of both keys was read
+	signerErr         error // reason for which the signer is not ready
+	revocationChecked bool  // whether the revocation of both keys was read
 	callerRevoked     error // refusal if the caller's key is revoked
-	keyRevoked        bool  // the vacant's key is revoked
-	// notRelated means that the vacant admits only its parent and siblings, and the
-	// caller is neither.
+	keyRevoked        bool  // whether the vacant's key is revoked
+	// notRelated is set if the vacant admits only its parent and siblings and the caller is
+	// neither.
 	notRelated     bool
 	charge         Charge
-	paymentRefusal error // refusal by the account (402, 429), reported only where step 6 allows it
+	paymentRefusal error // refusal of the payment (402, 403, 429), which decide returns after refusals of higher precedence
 }
 
-// verdict is the decision about an envelope. Without a refusal, the envelope's
-// row is appended after the tip.
+// verdict is the decision about an envelope. If refusal is nil, the envelope's row is appended
+// after the tip.
 type verdict struct {
 	refusal error
-	// floor is the time that a new envelope must be signed after. It is reported
-	// with refusals that such an envelope would avoid, and zero otherwise.
+	// floor is the time after which a new envelope must be signed. It is zero unless such an
+	// envelope would avoid the refusal.
 	floor time.Time
-	// maybeResend means that the envelope does not fit the chain, so it may be one
-	// that was accepted before. If it is, the caller gets its stored outcome.
+	// maybeResend is set if the envelope does not fit the chain. It may then be an earlier envelope
+	// whose stored outcome the caller should get.
 	maybeResend bool
 }
 
-// decide makes the checks of a call in the order of PROTOCOL §6.2. It is a pure
-// function of its arguments.
+// decide checks a call in the order of PROTOCOL §6.2. It is a pure function of its arguments.
 func decide(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
 	fit := tip.Tip().Fit(e)
 	v := verdict{refusal: f.refusal(pair, e, fit), maybeResend: fit != nil}
@@ -58,8 +57,8 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
 		return f.paymentRefusal
 	}
 	if fit == nil && e.IsReset() {
-		// A reset of an empty pair would fit the chain here. It must not run, and
-		// be charged, as a call.
+		// A reset of an empty pair would fit the chain here. It must not run, or be charged, as a
+		// call.
 		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
 	}
 	if floor := f.vacant.Floor; fit == nil && !floor.IsZero() && !e.Time.After(floor) {
@@ -68,7 +67,6 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
 	return fit
 }
 
-// decideReset makes the checks of a reset in the order of PROTOCOL §9.
 func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
 	if err := f.authorize(pair); err != nil {
 		return verdict{refusal: err}
@@ -84,13 +82,12 @@ func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdi
 	return verdict{}
 }
 
-// concealed reports whether the caller must be told that a closed child is not
-// hosted here. A revoked key proves nothing about its holder, so it conceals too.
+// concealed reports whether the caller must be told that a closed child is not hosted here. This
+// includes callers with a revoked key, because such a key does not prove who its holder is.
 func (f facts) concealed() bool {
 	return f.vacant.Closed && (f.notRelated || f.callerRevoked != nil)
 }
 
-// authorize refuses callers that may know of the vacant but not call it.
 func (f facts) authorize(pair Pair) error {
 	if !f.notRelated {
 		return nil
@@ -99,8 +96,8 @@ func (f facts) authorize(pair Pair) error {
 		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reach)
 }
 
-// state is the vacant's state: SUNK if its key is revoked and its record does
-// not show a terminal state.
+// state returns the vacant's state: SUNK if its key is revoked and its record does not have a
+// terminal state.
 func (f facts) state() lifecycle.State {
 	if f.keyRevoked && !f.vacant.State.Closed() {
 		return lifecycle.Sunk
@@ -108,8 +105,8 @@ func (f facts) state() lifecycle.State {
 	return f.vacant.State
 }
 
-// floor is the time after which a reset, or the first call after one, must be
-// signed: the later of the chain's and the vacant's.
+// floor returns the time after which a reset, or the first call after a reset, must be signed: the
+// later one of the chain's floor and the vacant's floor.
 func (f facts) floor(tip RequestRow) time.Time {
 	if f.vacant.Floor.After(tip.Floor) {
 		return f.vacant.Floor
@@ -117,7 +114,6 @@ func (f facts) floor(tip RequestRow) time.Time {
 	return tip.Floor
 }
 
-// checkState refuses calls to a vacant that is asleep or terminal (PROTOCOL §6.2).
 func checkState(s lifecycle.State) error {
 	switch {
 	case s.CanBeCalled():

@@ -14,21 +14,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// unsettledError is the failure of a settlement: the call is voided for it.
+// unsettledError is the failure of a settlement, which voids the call.
 type unsettledError struct{ cause error }
 
 func (e *unsettledError) Error() string { return "not settled: " + e.cause.Error() }
 
 func (e *unsettledError) Unwrap() error { return e.cause }
 
-// settlement is the result of a settlement, and the version of the kept answer; zero
-// if no answer is kept.
+// settlement is a Settled and the version of the document with the kept answer; zero if no answer
+// is kept.
 type settlement struct {
 	Settled
 	kept uint64
 }
 
-// writes returns the writes besides the answer.
 func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
 	if s.kept == 0 {
 		return s.Writes
@@ -36,9 +35,9 @@ func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
 	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: keptKey(pair, row.Position), If: s.kept})
 }
 
-// settleAndAnswer settles a call with a price and answers it. If its settlement may stay
-// uncertain, the answer is kept before the ledger is asked: should this process die or
-// the ledger not know, the next resend or the sweeper asks again.
+// settleAndAnswer settles a call and answers it. If the settlement may stay uncertain, the answer
+// is stored before the ledger is asked. If this process then dies or the ledger does not know, the
+// next resend or the sweeper asks again.
 func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
 	took := func() time.Duration { return h.Now().Sub(began) }
 	var paid settlement
@@ -53,7 +52,7 @@ func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow,
 	return h.answer(ctx, r, row, tip, msg, took, paid)
 }
 
-// settle asks the ledger what a call costs. The error is ErrUncertain, of kind
+// settle asks the ledger for the charge of a call. Its error is ErrUncertain, a problem of kind
 // Unavailable, or an *unsettledError.
 func (h *Host) settle(ctx context.Context, r *request, row *RequestRow, again bool) (s Settled, err error) {
 	if row.PaidBy == PaidByNobody {
@@ -80,8 +79,8 @@ func (h *Host) late(row *RequestRow) bool {
 	return row.PaidBy != PaidByNobody && h.Ledger.Late(row)
 }
 
-// KeptDocs are the answers that wait for their settlement: caller, vacant and position. An
-// empty document says that the call was voided before it had an answer.
+// KeptDocs are answers that wait for their settlement, by caller, vacant and position. An empty
+// document means that the call was voided before it had an answer.
 var KeptDocs = store.Kind[[]byte]{
 	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.Unread},
 	Codec: store.Bytes(),
@@ -94,18 +93,17 @@ func keptKey(p Pair, position uint64) store.Key {
 // keptFormat is the first byte of a kept answer.
 const keptFormat = 1
 
-// Flags of a kept answer: what it has besides its text.
+// Flags of a kept answer for its optional parts.
 const (
 	keptUsage = 1 << iota
 	keptCut
 )
 
-// keptVoid is the time for which the mark of a voided call stays. It must exceed the
-// longest behaviour.
+// keptVoid is the lifetime of the mark of a voided call. It must exceed the longest behaviour.
 const keptVoid = 48 * time.Hour
 
-// keep stores an answer, sealed, and returns the version of its document, 0 if the call
-// was voided meanwhile.
+// keep stores a sealed answer and returns the version of its document, or 0 if the call has been
+// voided.
 func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envelope.Message, took time.Duration) (uint64, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -143,9 +141,9 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 	return 0, h.unavailable(err)
 }
 
-// closeKept returns the write besides the void of a call whose settlement may be
-// uncertain. It competes with keep: a call is voided before its answer is kept, or, unless
-// final is set, not at all.
+// closeKept returns the write that joins the void of a call whose settlement may be uncertain. It
+// competes with keep: unless final is set, such a call can be voided only before its answer is
+// kept.
 func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, final bool) (store.Write, error) {
 	key := keptKey(pair, row.Position)
 	doc, err := h.Store.Doc(ctx, key)
@@ -160,8 +158,8 @@ func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id sto
 	return store.Delete{Key: key, If: doc.Version}, nil
 }
 
-// finishKept asks again for the settlement of a kept answer, and decides its request. It
-// returns undecided if no answer is kept, and ErrUncertain if nobody knows yet.
+// finishKept retries the settlement of a kept answer and decides its request. If no answer is kept,
+// it returns undecided. If the settlement is still uncertain, it returns ErrUncertain.
 func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
 	if !h.late(row) {
 		return undecided, nil
@@ -223,7 +221,6 @@ type keptAnswer struct {
 	cut   Cut
 }
 
-// openKept opens a kept answer. With textkeys.ErrGone it returns all but the message.
 func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (k keptAnswer, err error) {
 	d := &reader{b: doc.Data}
 	format := d.byte()
@@ -242,7 +239,7 @@ func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc sto
 	plain, err := h.Texts.Open(ctx, sealedTo(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrGone):
-		return k, err
+		return k, err // with everything except the message
 	case err != nil:
 		return k, h.unavailable(err)
 	}

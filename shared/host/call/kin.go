@@ -9,13 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// TreeOnly reports whether only the parent and siblings of v may call it.
 func (v *Vacant) TreeOnly() bool {
 	return v.Closed || v.Parent != nil && v.Reach != "" && v.Reach != composite.PublicA2A
 }
 
-// related reports whether the caller is the vacant's parent or one of its
-// siblings.
 func (h *Host) related(ctx context.Context, p Pair, parent *identity.ID) (bool, error) {
 	switch {
 	case parent == nil || p.Caller == p.Vacant:
@@ -36,8 +33,7 @@ func (h *Host) related(ctx context.Context, p Pair, parent *identity.ID) (bool, 
 	return sibling, h.unavailable(err)
 }
 
-// Kinship is cached as long as vacants' records are, for a bounded number of
-// callers.
+// Kinship is cached as long as records of vacants, for a limited number of callers.
 const (
 	kinTTL      = time.Second
 	kinCapacity = 4096
@@ -45,7 +41,7 @@ const (
 
 type edge struct{ parent, caller identity.ID }
 
-// kinCache caches for a second which callers are children of which parent.
+// kinCache caches which callers are children of which parents.
 type kinCache struct {
 	mu sync.Mutex
 	m  map[edge]kinEntry
@@ -63,7 +59,6 @@ func (k *kinCache) get(e edge, now time.Time) (sibling, known bool) {
 	return s.sibling, there && now.Before(s.until)
 }
 
-// put stores the result of a read that started at began.
 func (k *kinCache) put(e edge, sibling bool, began time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,7 +71,7 @@ func (k *kinCache) put(e edge, sibling bool, began time.Time) {
 				delete(k.m, e)
 			}
 		}
-		for e := range k.m { // none has expired: remove any
+		for e := range k.m { // remove arbitrary entries if none has expired
 			if len(k.m) < kinCapacity {
 				break
 			}
@@ -86,11 +81,11 @@ func (k *kinCache) put(e edge, sibling bool, began time.Time) {
 	k.m[e] = kinEntry{sibling, began.Add(kinTTL)}
 }
 
-// observeTime bounds how long a reply waits for Config.Observe.
+// observeTime limits how long a reply waits for Config.Observe.
 const observeTime = time.Second
 
-// observe passes the answer that is about to be written to Config.Observe. The
-// returned function waits until that is done or observeTime has passed.
+// observe passes an answer that is about to be written to Config.Observe. The returned function
+// waits until Observe returns or observeTime has passed.
 func (h *Host) observe(ctx context.Context, r *request, ans *ResponseRow) (wait func()) {
 	if h.Observe == nil || !r.vacant.HasKin || r.opts.Guest {
 		return func() {}

@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// family hosts a child of a parent, or nothing.
+// family is a host with a child of a parent, or without vacants.
 type family struct {
 	parent, child, sibling, stranger *identity.Key
 	register                         register
@@ -62,7 +62,7 @@ var handlers = map[string]func(*call.Host, context.Context, identity.ID, *envelo
 	"send": (*call.Host).Send, "ask": (*call.Host).Ask, "reset": (*call.Host).Reset,
 }
 
-// wantMembers is everything of an outcome that a caller sees.
+// wantMembers returns everything of an outcome that a caller sees.
 func wantMembers(o call.Outcome) map[string]any {
 	m := map[string]any{"state": o.State, "chain": o.Chain, "seq": o.ExpectedSeq, "tip": o.ChainTip, "floor": o.Floor, "now": o.Now,
 		"old": o.TooOld, "reply": o.Reply, "reply seq": o.ReplySeq, "reply hash": o.ReplyHash}
@@ -258,7 +258,7 @@ func TestKinshipIsOfOneCallerAndOneParent(t *testing.T) {
 	}
 }
 
-// Who may call an open child is public in its manifest.
+// An open child's manifest publishes who may call it.
 func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 	for reach, refused := range map[composite.Reachability]bool{
 		composite.ParentOnly: true, composite.ParentBridged: true, composite.PublicA2A: false, "": false,

@@ -12,24 +12,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Ledger moves the money of calls that have a price. Its writes join the commit of the
-// row they belong to, so there is never a row without its debit or a refund without its
-// void. It is safe for concurrent use.
+// Ledger moves the money of priced calls. Its writes are part of the commit of the row that they
+// belong to, so that every row has its debit and every refund has its void. It is safe for
+// concurrent use.
 type Ledger interface {
-	// Quote plans who pays for a call now, and how. A problem of status 402, 403 or 429
-	// refuses the call; any other error is the store's.
+	// Quote plans who pays for a call and how. A problem with status 402, 403 or 429 refuses the
+	// call. Any other error is a store error.
 	Quote(ctx context.Context, q Query) (Charge, error)
-	// Debit returns the writes besides the request row: at most 8, with no Append.
+	// Debit returns at most 8 writes, without an Append, for the commit of the request row.
 	Debit(pair Pair, c *Charge, r *RequestRow) []store.Write
-	// Explain is asked when the store refused one of the writes of Debit, with its
-	// *store.BoundsError or *store.ConflictError: another way to pay for the same call, or
-	// the refusal of Quote.
+	// Explain is called with a *store.BoundsError or *store.ConflictError of a write of Debit. It
+	// returns another way to pay for the same call, or a refusal like Quote.
 	Explain(ctx context.Context, q Query, c *Charge, refused error) (Charge, error)
-	// Settle runs after the behaviour and before the answer is stored. It may be asked
-	// again for the same row, by any process, and settles once. An error voids the call,
-	// unless it is ErrUncertain, which only charges with Late may return.
+	// Settle runs after the behaviour and before the answer is stored. It may be called again for
+	// the same row, by any process, and must settle only once. An error voids the call, except
+	// ErrUncertain, which Settle may return only for charges with Late.
 	Settle(ctx context.Context, s Settlement) (Settled, error)
-	// Refund returns the writes besides the void row. ran: the behaviour was begun.
+	// Refund returns writes for the commit of the void row. ran reports whether the behaviour was
+	// started.
 	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
 	// Late reports whether the settlement of a row may stay uncertain.
 	Late(r *RequestRow) bool
@@ -40,18 +40,17 @@ type Ledger interface {
 // Query is a call that is about to be accepted.
 type Query struct {
 	Pair   Pair
-	Tenant string       // of the vacant; "" is the operator
-	Price  *price.Price // of the vacant; nil if calls are free
-	Guest  bool         // the host made the caller's key
-	Reset  bool         // a reset: it runs nothing
-	Held   *Held        // debited before for this call, or nil
-	// Root is the first request of the walk in which a vacant makes the call. It is nil if the
-	// call is a first request. The Address of a walk is its root's.
+	Tenant string       // tenant of the vacant; "" for the operator
+	Price  *price.Price // price of the vacant; nil if calls are free
+	Guest  bool         // whether the host created the caller's key
+	Reset  bool         // whether the request is a reset, which runs no behaviour
+	Held   *Held        // hold debited earlier for this call, or nil
+	// Root is the first request of the walk in which a vacant makes this call. It is nil if this
+	// call is the first request. All calls of a walk have its root's Address.
 	Root *Query
 	Credential
 }
 
-// Owner returns the owner of the call: of the free calls that it draws on.
 func (q *Query) Owner() Owner {
 	switch {
 	case q.Payer != nil:
@@ -62,78 +61,77 @@ func (q *Query) Owner() Owner {
 	return KeyOwner(q.Pair.Caller)
 }
 
-// Credential holds a request's means to pay. Its JSON is stored with the turn of a request that runs
-// later, for the calls of its walk.
+// Credential is a request's means of payment. Its JSON is stored with the turn of a request that
+// runs later, for the calls of its walk.
 type Credential struct {
-	// Payer is an account that the handler knows by its key, or nil. It pays for the
-	// call, even if another party signs it.
+	// Payer is the account that the handler authenticated, or nil. It pays for the call even if
+	// another party signs it.
 	Payer *Payer `json:"payer,omitempty"`
 	// Address is the client's IP address, or "" if unknown.
 	Address string `json:"address,omitempty"`
-	// Most is the highest price of the call, and the limit of what the payer's account pays in
-	// the walk of the call. With nil, any price is accepted.
+	// Most limits the price of the call and the payments of the payer's account in the walk of the
+	// call. If it is nil, any price is accepted.
 	Most *money.Amount `json:"most,omitempty"`
-	// Voucher is a payment for only this call, or nil.
+	// Voucher is a payment for this call only, or nil.
 	Voucher []byte `json:"-"`
 }
 
-// Payer is an account, and how it was known.
+// Payer is an account and the credential that authenticated it.
 type Payer struct {
-	Account string       `json:"account"`           // its id in hex
-	Subject string       `json:"subject,omitempty"` // who of the account sends the request, in hex; "" for a key of the account
-	Tenant  string       `json:"tenant"`            // its name
-	Key     string       `json:"key"`               // id of the key, or of the subject
-	Cap     money.Amount `json:"cap,omitempty"`     // of the key or the subject, for a UTC day; zero means no cap
+	Account string       `json:"account"`           // account id in hex
+	Subject string       `json:"subject,omitempty"` // id in hex of the account's subject that sends the request; "" for a key of the account
+	Tenant  string       `json:"tenant"`            // tenant name
+	Key     string       `json:"key"`               // id of the key or subject
+	Cap     money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
 	Most    money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
-	Test    bool         `json:"test,omitempty"`    // a test key: nothing is charged
-	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
+	Test    bool         `json:"test,omitempty"`    // whether it is a test key, which pays no money
+	// Issuer is the id of the issuer of a subject's token, and IssuerCap the daily limit of all its
 	// subjects together.
 	Issuer    string       `json:"issuer,omitempty"`
 	IssuerCap money.Amount `json:"issuer_cap,omitempty"`
 }
 
-// PayerKind says who pays for a call with a price.
+// PayerKind is the kind of payer of a call.
 type PayerKind byte
 
 // The kinds of payer.
 const (
 	PaidByNobody  PayerKind = 0 // the call has no price
-	FreeOfDay     PayerKind = 1 // one of the free calls of a day
+	FreeOfDay     PayerKind = 1 // one of the caller's free calls of the day
 	PaidByAccount PayerKind = 2
 	PaidByVoucher PayerKind = 3
 )
 
-// Charge is the plan by which one call is paid for.
+// Charge is the plan for the payment of one call.
 type Charge struct {
 	Kind    PayerKind
-	Payer   [32]byte     // the account; zeros for a free call
-	Hold    money.Amount // debited with the accept
-	Shard   uint8        // of the balance, that a refund goes to
-	Version uint64       // of the price
-	OfRoot  bool         // the account of Query.Root pays, so its limits for the walk apply
-	Plan    any          // the ledger's own, from Quote to Debit and Explain
+	Payer   [32]byte     // account; zero for a free call
+	Hold    money.Amount // amount debited with the accept
+	Shard   uint8        // balance shard that receives a refund
+	Version uint64       // price version
+	OfRoot  bool         // whether the account of Query.Root pays, whose limits for the walk then apply
+	Plan    any          // value that the ledger passes from Quote to Debit and Explain
 }
 
-// Settlement is an accepted call whose behaviour gave an answer.
+// Settlement is an accepted call whose behaviour returned an answer.
 type Settlement struct {
 	Pair  Pair
 	Row   *RequestRow
-	Price *price.Price // the version that Row names, if it is the vacant's current one
-	Usage *Usage       // nil if the agent reports nothing
-	Again bool         // it may have been asked before
+	Price *price.Price // price in Row, if it is still the vacant's current price
+	Usage *Usage       // nil if the agent does not report usage
+	Again bool         // whether Settle may have been called for the row before
 }
 
-// Settled is the final cost of a call, and the writes besides its answer.
+// Settled is the final charge of a call, with writes for the commit of its answer.
 type Settled struct {
 	Charge money.Amount
 	Writes []store.Write
 }
 
-// ErrUncertain means that nobody knows yet whether a call is settled. Its answer is kept,
-// and Settle is asked again when the caller resends, or by the sweeper.
+// ErrUncertain means that it is not known yet whether a call is settled. Its answer is stored, and
+// Settle is called again when the caller resends or by the sweeper.
 var ErrUncertain = errors.New("it is not known whether the call is settled")
 
-// fetchAndQuote reads the vacant, and who pays if the call has a price.
 func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
 	if ok, err = h.fetchVacant(ctx, r, fresh); err != nil || !ok || !r.toQuote() {
 		return ok, err
@@ -141,12 +139,12 @@ func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bo
 	return true, h.quote(ctx, r)
 }
 
-// toQuote reports whether the call has a price, or a key that says whom it may call.
+// toQuote reports whether the call has a price, or a payer whose key may limit which vacants it
+// calls.
 func (r *request) toQuote() bool {
 	return r.pays && (!r.vacant.Price.IsFree() || r.opts.Payer != nil)
 }
 
-// quote finds who pays. A refusal is kept for decide.
 func (h *Host) quote(ctx context.Context, r *request) (err error) {
 	r.charge, r.paymentRefusal, r.out.Price = Charge{}, nil, nil
 	if p := r.vacant.Price; !p.IsFree() {
@@ -184,7 +182,7 @@ func (r *request) query() Query {
 	return q
 }
 
-// refusePayment keeps a refusal of the ledger for decide, and returns other errors.
+// refusePayment stores a refusal of the ledger for decide, and returns any other error.
 func (h *Host) refusePayment(r *request, err error) error {
 	if err == nil {
 		return nil
@@ -197,7 +195,6 @@ func (h *Host) refusePayment(r *request, err error) error {
 	return h.unavailable(err)
 }
 
-// exempt reports whether the caller is of the vacant's tree, or the host.
 func (h *Host) exempt(ctx context.Context, r *request) (bool, error) {
 	if related, err := h.related(ctx, r.pair, r.vacant.Parent); err != nil || related {
 		return related, err
@@ -206,7 +203,6 @@ func (h *Host) exempt(ctx context.Context, r *request) (bool, error) {
 	return !self.IsZero() && self == r.pair.Caller, h.unavailable(err)
 }
 
-// waysToPay lists the ways to pay for the call that is refused.
 func (h *Host) waysToPay(r *request) []json.RawMessage {
 	if h.Ledger == nil || r.vacant.Price == nil || problem.Of(r.paymentRefusal).Kind.Row().Status != http.StatusPaymentRequired {
 		return nil
@@ -214,7 +210,6 @@ func (h *Host) waysToPay(r *request) []json.RawMessage {
 	return h.Ledger.Pay(r.vacant.Price, r.paymentRefusal)
 }
 
-// refusedDebit reports whether the store refused one of the writes of a debit.
 func refusedDebit(debit []store.Write, err error) bool {
 	var bounds *store.BoundsError
 	var conflict *store.ConflictError
@@ -233,5 +228,5 @@ func refusedDebit(debit []store.Write, err error) bool {
 	return false
 }
 
-// maxPlans bounds how often Explain is asked for one call.
+// maxPlans limits the calls of Explain for one call.
 const maxPlans = 32

@@ -8,22 +8,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// TimeLimit is a limit of the time for an answer, as an error. It is the cause of a context that ends by
-// it, and in the chain of the error of a call that it ended.
+// TimeLimit is an exceeded time limit of an answer, as an error. It is the cause of the context
+// that it ended, and is in the error chain of the call that it ended.
 type TimeLimit struct {
 	Time time.Duration
-	Of   string // whose limit it is, for example "the timeout of its agent"
-	// Waiting: the limit is for callers that wait for the answer. A turn that is a stream, or runs in the
-	// background, has more time.
+	Of   string // name of the limit, for example "the timeout of its agent"
+	// Waiting is set if the limit applies only to callers that wait for the answer. A streamed turn
+	// or a turn in the background has more time.
 	Waiting bool
-	Err     error // what the limit ended, or nil
+	Err     error // error of the operation that the limit ended, or nil
 }
 
 func (l *TimeLimit) Error() string {
 	return problem.Wrap(problem.Deadline, l.Err, "no answer within %s, %s", l.rounded(), l.Of).Error()
 }
 
-// Unwrap returns what the limit ended.
 func (l *TimeLimit) Unwrap() error { return l.Err }
 
 func (l *TimeLimit) rounded() time.Duration {
@@ -33,8 +32,8 @@ func (l *TimeLimit) rounded() time.Duration {
 	return l.Time.Round(time.Second / 10)
 }
 
-// PassedLimit returns the limit that ended what returned err, or nil if err has another reason than a
-// limit of ctx: for example a timeout of a connection.
+// PassedLimit returns the limit that caused err, with err as its Err. If err has another reason
+// than a limit of ctx, for example a connection timeout, PassedLimit returns nil.
 func PassedLimit(ctx context.Context, err error) *TimeLimit {
 	var limit *TimeLimit
 	switch {

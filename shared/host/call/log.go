@@ -11,26 +11,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Log writes a row into the host's log when a call ends, and counts the outcomes of calls. The
-// pipeline logs the calls that it decides; handlers log refusals, which the pipeline may still
-// turn into answers by signing again. A nil Log does nothing.
+// Log writes a line to the host's log when a call ends, and counts the outcomes of calls. The
+// pipeline logs the calls that it decides. Handlers log refusals, because a handler may still turn
+// a refusal into an answer by signing again. A nil Log does nothing.
 type Log struct {
 	Logger *slog.Logger
-	// Causes adds what a vacant's agent answered to a call that failed, where the log is as
-	// private as texts are.
+	// Causes adds the agent's response to the lines of failed calls. It must be set only where the
+	// log is as private as the texts.
 	Causes bool
 
 	answered, refused, failed, canceled atomic.Uint64
 }
 
-// Counts are the numbers of calls that ended in a process, by their outcome. Canceled are those whose
-// outcome is problem.Refused although they were accepted: only they, Answered and Failed are stored.
+// Counts are the numbers of calls that ended in a process, by outcome. Canceled counts accepted
+// calls with the outcome problem.Refused. Only Answered, Failed and Canceled are stored.
 type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
 
-// Calls returns the number of calls that were accepted, or that the host failed to accept.
+// Calls returns the number of calls that were accepted or that the host failed to accept.
 func (c *Counts) Calls() uint64 { return c.Answered + c.Failed + c.Canceled }
 
-// Count counts a call that was not accepted. The handler that writes the call's row calls it.
+// Count counts a call that was not accepted. The handler that logs the call must call it.
 func (l *Log) Count(o problem.Outcome) {
 	switch {
 	case l == nil:
@@ -41,12 +41,11 @@ func (l *Log) Count(o problem.Outcome) {
 	}
 }
 
-// Counts returns the counts so far.
 func (l *Log) Counts() Counts {
 	return Counts{l.answered.Load(), l.refused.Load(), l.failed.Load(), l.canceled.Load()}
 }
 
-// end describes the call that a row in the log is about.
+// end describes an ended call for its log line.
 type end struct {
 	closing
 	pair  Pair
@@ -55,13 +54,13 @@ type end struct {
 	cut   Cut
 }
 
-// Failures of calls that end without a known cause, and of calls whose chain the caller has reset.
+// Failures in the log of calls that end without a known cause, and of calls whose chain the caller
+// has reset.
 var (
 	errClosed = problem.New(problem.Deadline, "the call was not answered in time")
 	errReset  = problem.New(problem.Canceled, "the caller reset the chain before the call ended")
 )
 
-// logEnd logs a call that this process has just decided.
 func (h *Host) logEnd(ctx context.Context, e end) {
 	l := h.Log
 	if l == nil {
@@ -111,7 +110,7 @@ func (h *Host) logEnd(ctx context.Context, e end) {
 	}
 	began := cmp.Or(e.began, e.opts.Began)
 	if began.IsZero() {
-		began = e.row.Time // another process accepted the call, and stored only this time
+		began = e.row.Time // another process accepted the call and stored only this time
 	}
 	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status), obs.Took(max(h.Now().Sub(began), 0)))
 	if !e.counts {

@@ -15,26 +15,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of what is remembered.
+// Limits of Remember.
 const (
 	MaxExchanges  = 20
-	MaxRemembered = 64 << 10 // bytes of both sides together
-	maxLookedAt   = 200      // rows of each of the pair's streams
-	maxRead       = 1 << 20  // bytes of them: a thread of long texts must not cost megabytes a call
+	MaxRemembered = 64 << 10 // bytes of the calls and answers together
+	maxLookedAt   = 200      // rows that are read from each stream of the pair
+	maxRead       = 1 << 20  // bytes that are read from each stream, so that long texts do not cost megabytes per call
 	memoryPage    = 20
 )
 
 // Exchange is a call of a thread and its answer.
 type Exchange struct {
 	Asked, Answered string
-	Cut             Cut // why the answer ends early; "" for a whole answer
+	Cut             Cut // reason for which the answer ends early; "" for a complete answer
 }
 
-// Remember returns the exchanges of e's thread before e, the oldest first, from the
-// pair's rows: at most the last MaxExchanges, and MaxRemembered bytes. It reads only
-// e's epoch, so that a reset forgets. It omits calls without a context id, calls
-// without an answer, answers no later than since, and days whose texts are
-// destroyed.
+// Remember returns the earlier exchanges of e's thread, the oldest first: at most the last
+// MaxExchanges, with at most MaxRemembered bytes. It reads only e's epoch, so that a reset erases
+// the memory. It omits calls without a context id, calls without an answer, answers signed at or
+// before since, and texts whose key is destroyed.
 func (h *Host) Remember(ctx context.Context, e *envelope.Envelope, since time.Time) ([]Exchange, error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil
@@ -78,7 +77,7 @@ func (h *Host) Remember(ctx context.Context, e *envelope.Envelope, since time.Ti
 	return m.all, nil
 }
 
-// memory holds the exchanges remembered for one call, the newest first.
+// memory collects the exchanges for one call, the newest first.
 type memory struct {
 	host   *Host
 	pair   Pair
@@ -88,7 +87,6 @@ type memory struct {
 	bytes  int
 }
 
-// requests are the calls before the one with a hash, in its epoch, the newest first.
 func (m *memory) requests(ctx context.Context, before identity.Hash) (all []RequestRow, err error) {
 	var its *RequestRow
 	err = m.walk(ctx, m.pair.Requests(), func(row store.Row) (more bool, err error) {
@@ -108,7 +106,6 @@ func (m *memory) requests(ctx context.Context, before identity.Hash) (all []Requ
 	return all, err
 }
 
-// answers are the pair's answers after since, by the position of their request.
 func (m *memory) answers(ctx context.Context) (all map[uint64]ResponseRow, err error) {
 	all = map[uint64]ResponseRow{}
 	err = m.walk(ctx, m.pair.Responses(), func(row store.Row) (more bool, err error) {
@@ -124,7 +121,6 @@ func (m *memory) answers(ctx context.Context) (all map[uint64]ResponseRow, err e
 	return all, err
 }
 
-// walk gives fn the last rows of a stream, the newest first, while it wants more.
 func (m *memory) walk(ctx context.Context, s store.Stream, fn func(store.Row) (more bool, err error)) error {
 	tip, err := m.host.Store.Tip(ctx, s)
 	if err != nil {
@@ -149,8 +145,6 @@ func (m *memory) walk(ctx context.Context, s store.Stream, fn func(store.Row) (m
 	return nil
 }
 
-// exchange opens the texts of a call and its answer; ok is false if it is of another
-// thread or cannot be read any more.
 func (m *memory) exchange(ctx context.Context, req *RequestRow, rsp *ResponseRow) (one Exchange, ok bool, err error) {
 	sealed, bound := req.Sealed(m.pair)
 	asked, ok, err := m.open(ctx, sealed, bound)

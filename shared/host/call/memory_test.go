@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// remembered are the questions that the call before is told of, without echo's
-// answers, which are checked.
+// remembered returns the questions that the previous call is reminded of. It checks echo's answers
+// and omits them.
 func remembered(t *testing.T, c *hosttest.Caller, since time.Time) (asked []string) {
 	t.Helper()
 	all, err := c.Host.Remember(c.Ctx, c.Last(), since)
@@ -63,7 +63,7 @@ func TestAThreadIsRemembered(t *testing.T) {
 		t.Errorf("another caller is told of %q", got)
 	}
 
-	// What is forgotten is not told again, what came after is.
+	// Forgotten exchanges are not returned, but later ones are.
 	since := c.Time
 	say(&one, "g")
 	say(&one, "h")

@@ -14,71 +14,68 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Options extend a call beyond its rows. Send uses the zero Options.
+// Options modify a call. Send uses the zero Options.
 type Options struct {
-	Sink Sink // receives the progress, unless nil
-	// Work bounds the behaviour. Zero means Config.Work.
+	Sink Sink // receives the progress; may be nil
+	// Work is the time limit of the behaviour. Zero means Config.Work.
 	Work time.Duration
-	// Stop ends the behaviour when it is closed. A nil Stop never does.
+	// Stop ends the behaviour when it is closed. It may be nil.
 	Stop <-chan struct{}
-	// Shown marks a call whose answer can be read while it comes.
+	// Shown marks a call whose answer can be read while it is being produced.
 	Shown bool
-	// Guest marks a caller whose key the host made and has just signed with, so the
-	// signature is not verified again. Calls of guests do not count as interest in the
-	// vacant, because anybody can make guests.
+	// Guest marks a caller whose key the host created. The host has just signed with it, so the
+	// signature is not verified again. Calls of guests do not count as interest in the vacant,
+	// because anybody can create guests.
 	Guest bool
-	// Agreed is the price that was agreed on before the call, as by a booking. With
-	// nil, the vacant's present price applies.
+	// Agreed is a price that was agreed on earlier, for example by a booking. If it is nil, the
+	// vacant's current price applies.
 	Agreed *Agreement
 	Credential
-	// Task is the id of the call's task, Operation what the caller asked for in the words of its
-	// protocol, and Began the time at which a call that was accepted before came, for Log. All may be
-	// zero.
+	// Task is the id of the call's task, Operation the caller's request in the words of its
+	// protocol, and Began the arrival time of a call that was accepted earlier. They are logged.
+	// All may be zero.
 	Task, Operation string
 	Began           time.Time
-	// Reply completes the message before it is signed, by its ids. It may be nil.
+	// Reply adds ids to the message before it is signed. It may be nil.
 	Reply func(*envelope.Message)
-	// Accepted returns writes that join the commit of the request row. It is called
-	// for each position that is tried. It may be nil.
+	// Accepted returns writes for the commit of the request row. It is called for each position
+	// that is tried. It may be nil.
 	Accepted func(*RequestRow) ([]store.Write, error)
-	// Handoff returns writes that join the commit of the request row of a slow call
-	// (Host.IsSlow), in the place of Accepted: Resume is to run the call, maybe in another
-	// process, and SendWith does not wait for it. Its answer can be read while it comes (Shown). With
-	// nil, a slow call waits like any other, and is refused if less time is left than its vacant
-	// may take.
+	// Handoff replaces Accepted for a slow call (Host.IsSlow). SendWith then does not wait for the
+	// call, Resume runs it, maybe in another process, and its answer can be read while it is being
+	// produced (Shown). If Handoff is nil, a slow call runs like any other, and is refused if less
+	// time is left than its vacant may take.
 	Handoff func(*RequestRow) ([]store.Write, error)
-	// Decided returns writes that join the commit of the row that decides the request.
-	// It is called again after another writer changed one of their documents. It may
-	// be nil.
+	// Decided returns writes for the commit of the row that decides the request. If another writer
+	// changed one of their documents, it is called again. It may be nil.
 	Decided func(context.Context, Decision) ([]store.Write, error)
 }
 
-// Agreement is the price of a call that was agreed on before. It stays the price if the
-// vacant's price changes meanwhile.
+// Agreement is a price that was agreed on before the call. It applies even if the vacant's price
+// changes.
 type Agreement struct {
 	Price *price.Price // nil if the call is free
-	// Held is the amount that the payer's account paid for the call before, or
-	// nil.
+	// Held is the amount that the payer's account has already paid for the call, or nil.
 	Held *Held
 }
 
-// Held is a hold that was debited before the call's request row. Whoever debited it adds to
-// Options.Accepted the writes that pass it to the row.
+// Held is a hold that was debited before the call's request row. The code that debited it adds to
+// Options.Accepted the writes that transfer it to the row.
 type Held struct {
 	Amount money.Amount
-	Shard  uint8 // of the balance, that a refund goes to
+	Shard  uint8 // balance shard that receives a refund
 }
 
-// Decision is the outcome that is about to be written.
+// Decision is an outcome that is about to be written.
 type Decision struct {
 	Reply   *envelope.Envelope // nil if the call is voided
-	Cut     Cut                // why Reply ends early; "" for a whole answer
-	Failure error              // why; nil if nobody knows
-	Paid    *Paid              // nil if the call has no price, or is voided
+	Cut     Cut                // reason for which Reply ends early; "" for a complete answer
+	Failure error              // reason for a void; nil if unknown
+	Paid    *Paid              // nil if the call has no price or is voided
 }
 
-// Paid is the charge of an answered call that has a price, and the position of its request
-// row, which names its receipt.
+// Paid is the charge of an answered call with a price, and the position of its request row, which
+// identifies its receipt.
 type Paid struct {
 	Charge   money.Amount `json:"charge"`
 	Position uint64       `json:"position"`
@@ -87,16 +84,13 @@ type Paid struct {
 // ReceiptsPath is the prefix of the paths of all receipts.
 const ReceiptsPath = "/v1/account/receipts/"
 
-// ReceiptPath is the path at which the host shows the receipt of a call with a price, by the position of its request
-// row.
 func ReceiptPath(p Pair, position uint64) string {
 	return ReceiptsPath + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
 }
 
-// maxConflicts bounds how often Decided is asked again for one row.
+// maxConflicts limits how often Decided is called for one row.
 const maxConflicts = 20
 
-// decisionWrites returns the writes besides the row that decides a request.
 func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write, error) {
 	if o.Decided == nil {
 		return nil, nil
@@ -104,7 +98,6 @@ func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write
 	return o.Decided(ctx, d)
 }
 
-// conflicted reports whether a commit failed because a document of Decided changed.
 func (o *Options) conflicted(err error, tries *int) bool {
 	var conflict *store.ConflictError
 	if o.Decided == nil || !errors.As(err, &conflict) || *tries == maxConflicts {
@@ -114,10 +107,10 @@ func (o *Options) conflicted(err error, tries *int) bool {
 	return true
 }
 
-// Accepted is a call that was accepted and is not decided.
+// Accepted is a call that was accepted but not decided.
 type Accepted struct {
 	Pair     Pair
-	Position uint64 // of the request row
+	Position uint64 // position of the request row
 
 	request *request
 	row     *RequestRow
@@ -127,9 +120,8 @@ type Accepted struct {
 // MaxQueued is the longest time between Accept and Resume.
 const MaxQueued = 15 * time.Minute
 
-// Accept accepts a call that Resume is to run later, maybe in another process. A
-// refused call has the same Outcome as with Send; an accepted call has State
-// Pending.
+// Accept accepts a call that Resume will run later, maybe in another process. The outcome of a
+// refused call is the same as with Send. An accepted call has State Pending.
 func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
@@ -142,14 +134,14 @@ func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelo
 	return out
 }
 
-// Begin accepts a call for Run. It returns nil if the call is refused.
+// Begin accepts a call for Run. If the call is refused, Begin returns nil.
 func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*Accepted, Outcome) {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
 	return h.acceptCall(ctx, route, &request{env: e, opts: o, root: rootOf(ctx)})
 }
 
-// Run runs a call and decides it. It is called once for each Accepted.
+// Run runs a call and decides it. It must be called once for each Accepted.
 func (h *Host) Run(ctx context.Context, a *Accepted) Outcome {
 	ctx, cancel := h.detach(ctx, a.request.opts)
 	defer cancel()
@@ -158,8 +150,8 @@ func (h *Host) Run(ctx context.Context, a *Accepted) Outcome {
 	return out
 }
 
-// Resume runs the call that Accept accepted at a position. The caller makes sure that
-// a call is resumed at most once.
+// Resume runs the call that Accept accepted at a position. The caller must ensure that a call is
+// resumed at most once.
 func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
@@ -188,6 +180,7 @@ func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options
 		r.out.State = Unanswered
 		return r.out.refuse(problem.New(problem.Deadline, "the call was closed before it ran"))
 	}
+	// The vacant may have been sunk or deleted since the accept.
 	if err := h.fetchForResume(ctx, r); err != nil {
 		if _, voidErr := h.void(ctx, pair, &row, closing{cause: CauseOf(err, 0), failure: err, opts: &r.opts}); voidErr != nil {
 			return r.out.refuse(voidErr)
@@ -201,8 +194,6 @@ func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options
 	return out
 }
 
-// fetchForResume reads the vacant of an accepted call again. It may have been sunk or
-// deleted since.
 func (h *Host) fetchForResume(ctx context.Context, r *request) error {
 	ok, err := h.fetchVacant(ctx, r, false)
 	if err != nil {
@@ -222,8 +213,8 @@ func (h *Host) fetchForResume(ctx context.Context, r *request) error {
 	return checkState(r.state())
 }
 
-// Void decides an accepted call without an answer, if it is undecided. State is how it
-// was decided: Unanswered, or Answered if the answer was earlier.
+// Void decides an accepted call without an answer, if it is undecided. It returns the final state:
+// Unanswered, or Answered if the call was answered before.
 func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure error, o Options) (State, error) {
 	row, err := h.callAt(ctx, pair, position)
 	if err != nil {
@@ -232,7 +223,6 @@ func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure err
 	return h.voidFor(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, ran: true})
 }
 
-// voidFor is void for callers that are not the executor.
 func (h *Host) voidFor(ctx context.Context, pair Pair, row *RequestRow, c closing) (State, error) {
 	d, err := h.void(ctx, pair, row, c)
 	switch {
@@ -248,7 +238,6 @@ func waitsForPayment(err error) error {
 	return problem.Wrap(problem.Deadline, err, "the answer waits for its payment")
 }
 
-// callAt reads the row of an accepted call.
 func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestRow, error) {
 	row, ok, err := h.request(ctx, pair, position)
 	if err == nil && (!ok || row.Kind != RowCall) {
@@ -257,15 +246,14 @@ func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestR
 	return row, err
 }
 
-// Next describes the next envelope of a pair, as far as this host knows. If
-// another envelope came first, the refusal names the right values.
+// Next describes the next envelope of a pair, as far as this host knows. If another envelope is
+// accepted first, the refusal contains the correct values.
 type Next struct {
 	Seq   int64
 	Prev  identity.Hash
-	Floor time.Time // it must be signed later, if it is the first of its epoch
+	Floor time.Time // the first envelope of an epoch must be signed later than this
 }
 
-// Next reads the request tip of a pair, or takes it from the cache.
 func (h *Host) Next(ctx context.Context, pair Pair) (Next, error) {
 	var v tips
 	if !h.tipCache.get(pair, &v) {

@@ -10,27 +10,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owner is the owner of a task, a context, a message id or a free call: an account or a
-// subject of one, in live mode or in test mode, the holder of a key, or the callers with
-// neither together. Owners compare with ==. The zero Owner owns nothing.
+// Owner is the owner of a task, a context, a message id or a free call: an account or a subject of
+// an account, each in live mode or in test mode, the holder of a key, or a group of callers that
+// have neither. Owners are comparable with ==. The zero Owner does not own anything.
 type Owner struct{ name string }
 
-// GuestOwner and SharedOwner own what callers without account and key make. A task of
-// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one.
+// GuestOwner and SharedOwner own the tasks of callers without account and key. A task of GuestOwner
+// belongs to everyone who knows its id. All callers of SharedOwner are treated as one caller.
 var (
 	GuestOwner  = Owner{"guest"}
 	SharedOwner = Owner{"shared"}
 )
 
-// The name of an account is the prefix of its mode and a digest. The name of a subject appends
-// a second digest.
+// The name of an account's owner is the prefix of its mode and a digest. The name of a subject's
+// owner has a second digest.
 const (
 	accountPrefix = "account-"
 	testPrefix    = "test-"
 	digestSize    = 16
 )
 
-// AccountOwner returns the live owner for a subject of an account; "" for the account itself.
 func AccountOwner(account, subject string) Owner {
 	o := Owner{accountPrefix + digest("account", account)}
 	if subject != "" {
@@ -39,7 +38,7 @@ func AccountOwner(account, subject string) Owner {
 	return o
 }
 
-// FormerOwner returns the owner that an earlier program gave to the tasks of an account. An upgrade
+// FormerOwner returns the owner that an earlier version gave to the tasks of an account. An upgrade
 // replaces it.
 func FormerOwner(account string) Owner {
 	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
@@ -60,11 +59,10 @@ func isDigest(s string) bool {
 	return err == nil && len(b) == digestSize && hex.EncodeToString(b) == s
 }
 
-// KeyOwner returns the owner for the holder of a key.
 func KeyOwner(id identity.ID) Owner { return Owner{id.String()} }
 
-// Owner returns the owner for a request with p's credential. The live keys of an account are
-// one owner, and its test keys are another.
+// Owner returns the owner for a request with p's credential. All live keys of an account have the
+// same owner, and so do all of its test keys.
 func (p *Payer) Owner() Owner {
 	o := AccountOwner(p.Account, p.Subject)
 	if p.Test {
@@ -73,11 +71,10 @@ func (p *Payer) Owner() Owner {
 	return o
 }
 
-// String returns the form in keys of the store and in messages of queues: letters, digits
+// String returns the form that is used in keys of the store and in queue messages: letters, digits
 // and '-', at most 73 bytes.
 func (o Owner) String() string { return o.name }
 
-// ParseOwner parses what String returns.
 func ParseOwner(s string) (Owner, error) {
 	o := Owner{s}
 	if o == GuestOwner || o == SharedOwner {
@@ -93,8 +90,6 @@ func ParseOwner(s string) (Owner, error) {
 	return o, nil
 }
 
-// digests returns the name of an account or a subject without the prefix of its mode, and ""
-// for other owners.
 func (o Owner) digests() string {
 	for _, prefix := range []string{accountPrefix, testPrefix} {
 		if digests, ok := strings.CutPrefix(o.name, prefix); ok {
@@ -104,11 +99,10 @@ func (o Owner) digests() string {
 	return ""
 }
 
-// IsZero reports whether o is nobody.
 func (o Owner) IsZero() bool { return o == Owner{} }
 
-// Account returns the live owner of the account that o is, or is a subject of; ok is false if
-// there is none. What limits an account counts its live and its test owner together.
+// Account returns the live owner of the account that o is or belongs to. Limits of an account apply
+// to its live and test owners together.
 func (o Owner) Account() (account Owner, ok bool) {
 	digests := o.digests()
 	if digests == "" {
@@ -117,17 +111,14 @@ func (o Owner) Account() (account Owner, ok bool) {
 	return Owner{accountPrefix + digests[:2*digestSize]}, true
 }
 
-// Signs reports whether o signs its own messages. The host signs the messages of all
-// other owners.
+// Signs reports whether o signs its own messages. The host signs the messages of all other owners.
 func (o Owner) Signs() bool {
 	_, isAccount := o.Account()
 	return !o.IsZero() && o != GuestOwner && o != SharedOwner && !isAccount
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (o Owner) MarshalText() ([]byte, error) { return []byte(o.name), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (o *Owner) UnmarshalText(b []byte) (err error) {
 	*o, err = ParseOwner(string(b))
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// payers is a ledger with two payers: the second pays if the first falls short.
+// payers is a ledger with two payers. The second pays if the first has too little money.
 type payers struct {
 	calltest.Ledger
 }
@@ -41,8 +41,9 @@ func (*payers) Settle(_ context.Context, s call.Settlement) (call.Settled, error
 	return call.Settled{Charge: money.Amount(s.Row.Price)}, nil
 }
 
-// The first payer's commit is delayed. Its repetition finds that the payer falls short. The
-// delayed commit then arrives before the commit of the second payer, whose row is another.
+// The first payer's commit is delayed, and its repetition finds that the payer has too little
+// money. The delayed commit then arrives before the commit of the second payer, which has another
+// row.
 func TestAPlanThatArrivesLateIsNotTakenForTheNext(t *testing.T) {
 	vacant, caller := newKey(t), newKey(t)
 	pair := call.Pair{Caller: caller.ID(), Vacant: vacant.ID()}

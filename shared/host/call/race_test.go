@@ -33,7 +33,7 @@ type warmHost struct {
 
 func warmed(t *testing.T, s store.Store) *warmHost { return warmedAs(t, s, func(*call.Vacant) {}) }
 
-// warmedAs changes the vacant by is.
+// warmedAs returns a warmHost whose vacant is changed by is.
 func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 	t.Helper()
 	w := &warmHost{store: s, vacant: newKey(t), caller: newKey(t)}
@@ -111,7 +111,7 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 			if n, kinds := rowsOf(t, w.store, pair), w.kinds(t); n != 2 || len(kinds) != 2 || kinds[1] != call.RowVoid {
 				t.Errorf("%d requests are kept and decided as %v, want an answer and a void", n, kinds)
 			}
-			// From then on nothing is written for the key.
+			// From then on no rows are written for the key.
 			for range 3 {
 				if o := w.Send(t.Context(), identity.ID{}, w.next(t, 3)); !problem.Is(o.Problem, tt.want) {
 					t.Errorf("Send() of the next = %v, want %v", o.Problem, tt.want)
@@ -127,8 +127,7 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 	}
 }
 
-// The holder of a parent's revoked key may be anybody, even while the parent is
-// being cached as such.
+// The holder of a parent's revoked key may be anybody, even while the parent is still in the cache.
 func TestAClosedChildIsNotThereForAParentThatIsRevoked(t *testing.T) {
 	w := warmedAs(t, memory.New(), func(v *call.Vacant) { v.Closed = true })
 	w.revoke(w.caller.ID())
@@ -147,7 +146,7 @@ func TestAClosedChildIsNotThereForAParentThatIsRevoked(t *testing.T) {
 	}
 }
 
-// quicker takes the position of a call before the call does, by another host.
+// quicker is another host that takes the position of a call before the call does.
 type quicker struct {
 	store.Store
 	other func()
@@ -171,8 +170,8 @@ func TestARevokedKeyIsToldNothingWhenItsPositionIsTaken(t *testing.T) {
 		}
 		w.revoke(w.caller.ID())
 	}
-	// Whether it reads the revocation before or after the other write, it
-	// reveals nothing.
+	// Whether the call reads the revocation before or after the other write, its refusal reveals no
+	// other information.
 	if o := w.Send(t.Context(), identity.ID{}, e); !problem.Is(o.Problem, problem.Revoked) && !problem.Is(o.Problem, problem.Replay) {
 		t.Errorf("Send() = %v, want revoked, or a replay by what was read in time", o.Problem)
 	}
@@ -200,7 +199,7 @@ func TestAnAcceptedCallWhoseKeysCannotBeJudgedIsVoid(t *testing.T) {
 	}
 }
 
-// together lets the append and the check of the keys proceed only together.
+// together makes the append and the check of the keys wait for each other.
 type together struct {
 	store.Store
 	wait            bool

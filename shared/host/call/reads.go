@@ -15,17 +15,14 @@ import (
 // Pair is an ordered pair of caller and called vacant.
 type Pair struct{ Caller, Vacant identity.ID }
 
-// Requests returns the stream of the pair's calls and resets.
 func (p Pair) Requests() store.Stream {
 	return store.StreamOf(store.KindRequest, p.Caller, p.Vacant)
 }
 
-// Responses returns the stream of the pair's answers and voids.
 func (p Pair) Responses() store.Stream {
 	return store.StreamOf(store.KindResponse, p.Caller, p.Vacant)
 }
 
-// read reads both tips concurrently.
 func (h *Host) read(ctx context.Context, p Pair) (tips, error) {
 	var v tips
 	g, ctx := errgroup.WithContext(ctx)
@@ -56,7 +53,6 @@ func (h *Host) responseTip(ctx context.Context, p Pair) (ResponseRow, error) {
 	return r, h.damaged(p.Responses(), err)
 }
 
-// request reads one row of the request stream; ok is false if there is none.
 func (h *Host) request(ctx context.Context, p Pair, position uint64) (r RequestRow, ok bool, err error) {
 	rows, err := h.Store.Rows(ctx, p.Requests(), position, 1, store.Ascending)
 	if err != nil || len(rows) == 0 || rows[0].Position != position {
@@ -66,11 +62,10 @@ func (h *Host) request(ctx context.Context, p Pair, position uint64) (r RequestR
 	return r, err == nil, h.damaged(p.Requests(), err)
 }
 
-// decided returns the response row that names a request, or nil, and the last
-// row it read. It reads from the row at ResponseTip on, so that this row and
-// those after it come from one read: a row that lands between two reads must
-// not be skipped. It stops at a row that closes the request; without this stop,
-// asking about an old request would scan every later row.
+// decided returns the response row that decides a request, or nil, and the last row that it read.
+// It starts at the row at ResponseTip, because a row written between two reads must not be skipped.
+// It stops at a row that closes the request, so that it does not read all later rows for an old
+// request.
 func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
 	const page = 64
 	seen, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
@@ -79,14 +74,14 @@ func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *Respon
 		if err != nil {
 			return nil, last, h.unavailable(err)
 		}
-		if len(rows) == 0 { // a page may be short: only an empty one is the end
+		if len(rows) == 0 { // a page may be short, and only an empty one is the end
 			if last.Position < seen {
 				err = h.damaged(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, seen))
 			}
 			return nil, last, err
 		}
 		if rows[0].Position != next {
-			// A hole is an append in progress; a second read finds it.
+			// A hole is an append in progress, which a second read finds.
 			if holes++; holes > 1 {
 				return nil, last, h.damaged(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, next))
 			}
@@ -108,8 +103,8 @@ func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *Respon
 }
 
 // Settled returns the call at a position of the request stream and its answer, if the call had a
-// price. With position 0 it is the pair's last answered call that was charged. ok is false if
-// there is no such call.
+// price. If position is 0, it returns the pair's last answered call that was charged. If there is
+// no such call, ok is false.
 func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q RequestRow, a ResponseRow, ok bool, err error) {
 	if position == 0 {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, lastSettled, store.Descending)
@@ -140,8 +135,8 @@ func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q Reque
 	return q, *d, true, nil
 }
 
-// Answered returns the call at a position of the request stream, and its answer, or nil if it has
-// none. The error is NotFound if no call is there.
+// Answered returns the call at a position of the request stream and its answer, or nil if it is not
+// answered. If there is no call at the position, the error has kind NotFound.
 func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q RequestRow, a *ResponseRow, err error) {
 	if q, err = h.callAt(ctx, pair, position); err != nil {
 		return q, nil, err
@@ -153,11 +148,11 @@ func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q Requ
 	return q, d, nil
 }
 
-// lastSettled bounds the decisions that are searched for the last answer with a price.
+// lastSettled limits the decisions in which Settled searches the last charged answer.
 const lastSettled = 100
 
-// unavailable turns a store error into one of kind Unavailable. A store error
-// is never reported as a replay (PROTOCOL §23 A11).
+// unavailable converts a store error to one of kind Unavailable. A store error must never be
+// reported as a replay (PROTOCOL §23 A11).
 func (h *Host) unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -165,8 +160,6 @@ func (h *Host) unavailable(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-// damaged reports a row that does not decode: not the caller's fault, and not
-// fixed by a retry.
 func (h *Host) damaged(s store.Stream, err error) error {
 	if err == nil {
 		return nil

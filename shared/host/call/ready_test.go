@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// vault is a vault for a vacant's signer. It counts, and can be unreachable.
+// vault is the key vault of a vacant's signer. It counts requests and can be unreachable.
 type vault struct {
 	asked int
 	away  error

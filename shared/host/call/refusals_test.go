@@ -66,8 +66,8 @@ func TestAResetAtAnotherVacantsRouteIsNotAddressedThere(t *testing.T) {
 	}
 }
 
-// The order is: not hosted here, signature, everything else. A forger learns
-// what /health tells everybody, and nothing more.
+// The order of checks is: not hosted here, signature, everything else. A forger learns what /health
+// tells everybody, but not more.
 func TestAForgedEnvelopeIsMisdirectedFirst(t *testing.T) {
 	vacant, caller, stranger := newKey(t), newKey(t), newKey(t)
 	host := hostOf(t, memory.New(), vacant, nil)
@@ -103,7 +103,7 @@ func (s tooLarge) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.Store.Commit(ctx, writes...)
 }
 
-// spent quotes a price for a balance that another call has spent since.
+// spent quotes a price for a balance that another call has spent since then.
 type spent struct{ calltest.Ledger }
 
 func (*spent) Quote(context.Context, call.Query) (call.Charge, error) {
@@ -135,7 +135,7 @@ func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
 	}
 }
 
-// payments notes what it is asked.
+// payments records its queries.
 type payments struct {
 	calltest.Ledger
 	quoted  call.Query
@@ -195,8 +195,8 @@ func TestAPriceWithoutALedgerIsNotFree(t *testing.T) {
 	}
 }
 
-// A text is sealed to its row, so that a writer to the store cannot show a
-// caller another one's answer.
+// A text is sealed to its row, so that a process that writes to the store cannot show a caller
+// another caller's answer.
 func TestATextMovedToAnotherRowDoesNotOpen(t *testing.T) {
 	ctx, keys := t.Context(), newTexts(t, memory.New())
 	pair, other := call.Pair{Caller: identity.ID{1}, Vacant: identity.ID{2}}, call.Pair{Caller: identity.ID{3}, Vacant: identity.ID{2}}

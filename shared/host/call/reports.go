@@ -19,39 +19,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Usage counts the work of a vacant's agent for a call. The row that decides the
-// call keeps it. It contains only numbers.
+// Usage counts the work of a vacant's agent for a call. It is stored in the row that decides the
+// call and contains only numbers.
 type Usage struct {
-	In     uint64 `json:"in"` // tokens, as the provider counts them
+	In     uint64 `json:"in"` // input tokens, as the provider counts them
 	Out    uint64 `json:"out"`
-	Cached uint64 `json:"cached"` // a part of In
+	Cached uint64 `json:"cached"` // part of In
 	Turns  uint64 `json:"turns"`  // requests to a model
 	Tools  uint64 `json:"tools"`  // calls of tools
 	Agent  uint64 `json:"agent_version"`
-	// Fallback: the fallback model, not the first, was asked last.
+	// Fallback is set if the last request went to the fallback model.
 	Fallback bool `json:"fallback"`
-	// Unreported counts the turns for which the provider reported no usage. It is at least 1 if
-	// In or Out contains an estimate.
+	// Unreported counts the turns for which the provider did not report usage. It is at least 1 if
+	// In or Out includes an estimate.
 	Unreported uint64 `json:"unreported"`
 	Cost       uint64 `json:"cost"` // micro-dollars
-	// Prices is the version of the host's table of models that Cost is based on; 0 if
-	// the call was free, or if the agent states its price.
+	// Prices is the version of the host's model price table on which Cost is based. It is 0 if the
+	// call was free or the agent states its price.
 	Prices uint64 `json:"price_version"`
 }
 
-// EstimatedTokens estimates the tokens of a text that no provider has counted: 4 bytes a token,
-// rounded up.
+// EstimatedTokens estimates the tokens of a text without a count of the provider: 4 bytes per
+// token, rounded up.
 func EstimatedTokens(bytes int) uint64 { return uint64((bytes + 3) / 4) }
 
-// numbers are the fields in their order in a row. Later versions append to them.
 func (u *Usage) numbers() []*uint64 {
+	// The order is the order in rows. Later versions may append fields.
 	return []*uint64{&u.In, &u.Out, &u.Cached, &u.Turns, &u.Tools, &u.Agent, &u.Unreported, &u.Cost, &u.Prices}
 }
 
-// freeNumbers is the number of numbers in a row without Cost and Prices.
+// freeNumbers is the number of fields in a row without Cost and Prices.
 const freeNumbers = 7
 
-// appendUsage appends the number of numbers, the numbers, and a byte of flags.
 func appendUsage(b []byte, u *Usage) []byte {
 	all := u.numbers()
 	if u.Cost == 0 && u.Prices == 0 {
@@ -88,22 +87,22 @@ func (d *reader) usage() *Usage {
 	return u
 }
 
-// Cut is the reason that an answer ends early; "" for a whole answer. A cut answer is signed,
-// kept and charged like a whole one.
+// Cut is the reason for which an answer ends early, or "" for a complete answer. A cut answer is
+// signed, stored and charged like a complete one.
 type Cut string
 
 const (
-	CutCanceled Cut = "canceled" // the caller canceled the call when it could read a part of the answer
-	CutLength   Cut = "length"   // the vacant's model was not allowed to say more
-	CutBudget   Cut = "budget"   // the same, because a budget left less than the agent's max_tokens
-	CutUnknown  Cut = "unknown"  // the model gave an unknown reason, so the answer may be incomplete
+	CutCanceled Cut = "canceled" // the caller canceled the call while it could read a part of the answer
+	CutLength   Cut = "length"   // the vacant's model reached its token limit
+	CutBudget   Cut = "budget"   // the token limit was lower than the agent's max_tokens because of a budget
+	CutUnknown  Cut = "unknown"  // the model stopped for an unknown reason, so the answer may be incomplete
 )
 
-// cuts are the reasons; the index is the byte in a row. Later versions append to them.
+// cuts lists the reasons. The index is the byte in a row. Later versions may append reasons.
 var cuts = []Cut{"", CutCanceled, CutLength, CutBudget, CutUnknown}
 
-// Remark returns the text of an answer for a model, which would otherwise take a part for the
-// whole.
+// Remark appends a remark to the text of a cut answer for a model, which would otherwise take it
+// for a complete answer.
 func (c Cut) Remark(text string) string {
 	switch c {
 	case "":
@@ -124,23 +123,23 @@ func (d *reader) cut() Cut {
 	return cuts[code]
 }
 
-// AgentLog lists the tools that an agent called or was not offered in a call, for operators. The
-// line of the call in the log has it; rows do not.
+// AgentLog describes an agent's tools in a call, for operators. It is in the call's log line, but
+// not in rows.
 type AgentLog struct {
-	// Tools are the first MaxToolUses calls of tools, in their order. MoreTools counts the
-	// others.
+	// Tools are the first MaxToolUses tool calls, in order. MoreTools counts the others.
 	Tools     []ToolUse
 	MoreTools int
 	LeftOut   LeftOut
-	// MaxTokens is the least that budgets left of max_tokens, zero if they left all of it.
+	// MaxTokens is the smallest limit to which budgets reduced max_tokens. Zero means that they did
+	// not reduce it.
 	MaxTokens int
 }
 
-// Limits of the tools that a call reports.
+// Limits of a call's reports about tools.
 const (
 	MaxToolUses  = 64
 	MaxLeftOut   = 20
-	MaxToolTexts = 64 << 10 // bytes of texts
+	MaxToolTexts = 64 << 10 // bytes of all texts
 )
 
 // ToolUse is a call of a tool.
@@ -150,19 +149,19 @@ type ToolUse struct {
 	Outcome ToolOutcome `json:"outcome"`
 }
 
-// ToolOutcome is the end of a call of a tool.
+// ToolOutcome is the outcome of a tool call.
 type ToolOutcome string
 
-// The outcomes.
+// The outcomes of tool calls.
 const (
 	ToolOK       ToolOutcome = "ok"
 	ToolError    ToolOutcome = "error"
-	ToolRefused  ToolOutcome = "refused" // the agent's settings do not allow it
+	ToolRefused  ToolOutcome = "refused" // not allowed by the agent's settings
 	ToolTimedOut ToolOutcome = "timed out"
 )
 
-// LeftOut is the tools that an agent is not offered: MaxLeftOut of them, as far as possible with
-// every reason that any of them has, and how many more there are.
+// LeftOut lists tools that an agent is not offered, up to MaxLeftOut, and counts the others. If
+// possible, the list has a tool for every reason.
 type LeftOut struct {
 	Tools []LeftOutTool `json:"tools,omitempty"`
 	More  int           `json:"more,omitempty"`
@@ -170,12 +169,11 @@ type LeftOut struct {
 
 // LeftOutTool is a tool that an agent is not offered.
 type LeftOutTool struct {
-	Name   string `json:"name"` // as the agent's settings would name it
+	Name   string `json:"name"` // name in the agent's settings
 	Reason string `json:"reason"`
-	Change string `json:"change"` // the setting, or the change at its server, that offers it
+	Change string `json:"change"` // setting, or change of its server, that would offer it
 }
 
-// Add adds a tool.
 func (l *LeftOut) Add(t LeftOutTool) {
 	if len(l.Tools) < MaxLeftOut {
 		l.Tools = append(l.Tools, t)
@@ -187,7 +185,7 @@ func (l *LeftOut) Add(t LeftOutTool) {
 		return
 	}
 	for i, other := range l.Tools {
-		if named[other.Reason] { // the reason is named by another tool
+		if named[other.Reason] { // another tool of the list has the same reason
 			l.Tools[i] = t
 			return
 		}
@@ -195,7 +193,6 @@ func (l *LeftOut) Add(t LeftOutTool) {
 	}
 }
 
-// Join adds the tools of another list.
 func (l *LeftOut) Join(other LeftOut) {
 	for _, t := range other.Tools {
 		l.Add(t)
@@ -203,10 +200,8 @@ func (l *LeftOut) Join(other LeftOut) {
 	l.More += other.More
 }
 
-// Count returns the number of tools.
 func (l *LeftOut) Count() int { return len(l.Tools) + l.More }
 
-// Attrs returns the log as attributes of a line.
 func (l *AgentLog) Attrs() (attrs []slog.Attr) {
 	if l == nil {
 		return nil
@@ -226,19 +221,19 @@ func (l *AgentLog) Attrs() (attrs []slog.Attr) {
 	return attrs
 }
 
-// ToolTexts is a call of a tool with its texts. They are sealed with the text of the row that
-// decides the call, and can be read as long as that.
+// ToolTexts is a tool call with its arguments and result. They are sealed with the text of the row
+// that decides the call, and are readable as long as that text.
 type ToolTexts struct {
 	ToolUse
 	Arguments string `json:"arguments"`
 	Result    string `json:"result"`
-	Cut       bool   `json:"cut,omitempty"` // a text ends early, because the texts of the call are too long
+	Cut       bool   `json:"cut,omitempty"` // whether the texts were truncated
 }
 
-// toolRun is a call of a tool.
+// toolRun is a running or ended tool call.
 type toolRun struct {
 	ToolTexts
-	began time.Time // zero after its end
+	began time.Time // zero after the end
 }
 
 // meter collects the reports of one call.
@@ -248,14 +243,13 @@ type meter struct {
 	mu    sync.Mutex
 	usage *Usage
 	cut   Cut
-	log   AgentLog // without tools
+	log   AgentLog // log without Tools
 	tools []*toolRun
-	kept  int // bytes of the texts of tools
+	kept  int // bytes of arguments and results so far
 }
 
 type meterKey struct{}
 
-// record changes the meter of the call that ctx belongs to, if there is one.
 func record(ctx context.Context, change func(*meter)) {
 	if m, ok := ctx.Value(meterKey{}).(*meter); ok {
 		m.mu.Lock()
@@ -264,17 +258,16 @@ func record(ctx context.Context, change func(*meter)) {
 	}
 }
 
-// Note replaces the usage of the call that ctx belongs to. Outside a call Note does nothing.
+// Note replaces the usage of the call of ctx. Outside of a call, Note does nothing.
 func Note(ctx context.Context, u Usage) { record(ctx, func(m *meter) { m.usage = &u }) }
 
-// NoteCut marks the answer that the behaviour of the call that ctx belongs to returns next.
+// NoteCut marks the answer that the behaviour of the call of ctx is about to return as cut.
 func NoteCut(ctx context.Context, why Cut) { record(ctx, func(m *meter) { m.cut = why }) }
 
-// NoteLeftOut records the tools that the agent of the call that ctx belongs to is not offered.
 func NoteLeftOut(ctx context.Context, l LeftOut) { record(ctx, func(m *meter) { m.log.LeftOut = l }) }
 
-// NoteMaxTokens records that budgets left only n of the agent's max_tokens for a turn of the call
-// that ctx belongs to.
+// NoteMaxTokens records that budgets reduced the agent's max_tokens to n for a turn of the call of
+// ctx.
 func NoteMaxTokens(ctx context.Context, n int) {
 	record(ctx, func(m *meter) {
 		if m.log.MaxTokens == 0 || n < m.log.MaxTokens {
@@ -283,9 +276,9 @@ func NoteMaxTokens(ctx context.Context, n int) {
 	})
 }
 
-// BeginTool records a call of a tool by the agent of the call that ctx belongs to. end records its
-// outcome. A tool that has not ended when its call ends timed out. arguments and result are
-// kept with the row that decides the call, sealed; they are "" if the agent does not keep them.
+// BeginTool records a tool call in the call of ctx. end records its outcome. A tool that has not
+// ended when its call ends has timed out. arguments and result are stored, sealed, with the row
+// that decides the call. They must be empty if the agent's settings do not keep them.
 func BeginTool(ctx context.Context, name, arguments string) (end func(o ToolOutcome, result string)) {
 	var run *toolRun
 	record(ctx, func(m *meter) {
@@ -307,7 +300,6 @@ func BeginTool(ctx context.Context, name, arguments string) (end func(o ToolOutc
 	}
 }
 
-// room returns the beginning of a text of run for which MaxToolTexts leave room.
 func (m *meter) room(run *toolRun, text string) string {
 	if n := MaxToolTexts - m.kept; len(text) > n {
 		text, run.Cut = strings.ToValidUTF8(text[:n], ""), true
@@ -316,10 +308,8 @@ func (m *meter) room(run *toolRun, text string) string {
 	return text
 }
 
-// since returns the milliseconds that a run has taken. Clocks can step back.
-func (m *meter) since(run *toolRun) int64 { return max(m.now().Sub(run.began).Milliseconds(), 0) }
+func (m *meter) since(run *toolRun) int64 { return max(m.now().Sub(run.began).Milliseconds(), 0) } // clocks may step back
 
-// copyTo sets in r the usage, cut, agent log and tool texts that were recorded.
 func (m *meter) copyTo(r *request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -340,12 +330,12 @@ func (m *meter) copyTo(r *request) {
 	}
 }
 
-// maxSealed bounds an answer with the texts of its tools, so that the row fits into every store
-// with any answer that fits by itself.
+// maxSealed limits an answer with the texts of its tools, so that every answer that fits into a
+// store by itself also fits with them.
 const maxSealed = store.MaxData - 4<<10
 
-// appendTools appends tools to an encoded payload. Texts that exceed maxSealed with it are cut,
-// the last ones first.
+// appendTools appends tools to an encoded payload. It truncates texts that would exceed maxSealed,
+// starting with the last ones.
 func appendTools(b []byte, tools []ToolTexts) []byte {
 	if len(tools) == 0 {
 		return b
@@ -382,7 +372,6 @@ func encodeTools(tools []ToolTexts) (b []byte) {
 	return b
 }
 
-// tools reads to the end.
 func (d *reader) tools() (all []ToolTexts) {
 	for len(d.b) > 0 && !d.bad {
 		var t ToolTexts
@@ -395,18 +384,18 @@ func (d *reader) tools() (all []ToolTexts) {
 	return all
 }
 
-// ToolCalls are the calls of tools within a call whose texts are kept.
+// ToolCalls are the tool calls within a call whose texts are stored.
 type ToolCalls struct {
-	Position uint64      `json:"position"` // of the request row
+	Position uint64      `json:"position"` // position of the request row
 	Answered bool        `json:"answered"`
 	Tools    []ToolTexts `json:"tools"`
 }
 
-// maxToolCalls bounds ReadToolCalls in bytes of texts.
+// maxToolCalls limits the bytes of texts that ReadToolCalls returns.
 const maxToolCalls = 1 << 20
 
-// ReadToolCalls reads the pair's last n decisions and returns the kept texts of tools, the newest
-// first, and how many of these decisions have texts whose key is destroyed.
+// ReadToolCalls reads the last n decisions of a pair. It returns the stored tool calls, the newest
+// first, and the number of decisions whose text key is destroyed.
 func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (all []ToolCalls, destroyed int, err error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, n, store.Descending)
 	if err != nil {
@@ -463,35 +452,33 @@ func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (all []ToolC
 	return all, destroyed, nil
 }
 
-// AgentError is in the chain of a Behaviour's error if the agent's response is not a valid answer. Its text does not
-// contain the body.
+// AgentError is in the error chain of a Behaviour if the agent's response is not a valid answer.
+// Its message does not contain the body.
 type AgentError struct {
 	Status int           // HTTP status
-	After  time.Duration // time after which the agent wants to be asked again; zero if it says nothing
-	Body   string        // the beginning of the body, without secrets (substrate.Excerpt)
+	After  time.Duration // time after which the agent allows a retry; zero if unknown
+	Body   string        // beginning of the body, without secrets (substrate.Excerpt)
 	Err    error
 }
 
 func (e *AgentError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what was wrong.
 func (e *AgentError) Unwrap() error { return e.Err }
 
-// Cause tells the operator why a call is void. It is stored with the void, sealed
-// like texts; callers get the kind only.
+// Cause is the reason of a void, for the operator. It is stored with the void and sealed like a
+// text. Callers only learn the kind.
 type Cause struct {
-	Kind string `json:"kind"` // word of the problem's kind
+	Kind string `json:"kind"` // code of the problem's kind
 	Text string `json:"text"`
-	// Status and Body are the agent's answer; 0 and "" if there was none.
+	// Status and Body are the agent's response. They are zero if the agent did not respond.
 	Status int    `json:"status,omitempty"`
 	Body   string `json:"body,omitempty"`
 	TookMS int64  `json:"took_ms"`
 }
 
-// maxCause bounds Text in bytes.
+// maxCause limits Cause.Text, in bytes.
 const maxCause = 500
 
-// CauseOf describes a failure of a behaviour that took so long.
 func CauseOf(failure error, took time.Duration) *Cause {
 	err := problem.Of(failure)
 	c := &Cause{Kind: err.Kind.String(), Text: err.Text(), TookMS: took.Milliseconds()}
@@ -506,7 +493,6 @@ func CauseOf(failure error, took time.Duration) *Cause {
 	return c
 }
 
-// String is the cause in one line.
 func (c *Cause) String() string {
 	s := fmt.Sprintf("%s after %d ms: %s", c.Kind, c.TookMS, c.Text)
 	if c.Body != "" {
@@ -518,16 +504,13 @@ func (c *Cause) String() string {
 // sealedCause is the sealed text of a void.
 type sealedCause struct {
 	*Cause
-	Tools []byte `json:"tools,omitempty"` // as encodeTools returns them
+	Tools []byte `json:"tools,omitempty"` // encoded by encodeTools
 }
 
-// SealedCause returns the sealed cause of a void and its additional data; ok is
-// false if there is none.
 func (r *ResponseRow) SealedCause(pair Pair) (s textkeys.Sealed, bound []byte, ok bool) {
 	return r.Text, sealedTo(pair.Responses(), r.RequestHash), r.Kind == RowVoid && r.Text.Box != nil
 }
 
-// ParseCause reads an opened cause.
 func ParseCause(plain []byte) (c Cause, err error) {
 	if err := json.Unmarshal(plain, &c); err != nil {
 		return c, fmt.Errorf("%w: cause of %d bytes", errRow, len(plain))
@@ -535,58 +518,56 @@ func ParseCause(plain []byte) (c Cause, err error) {
 	return c, nil
 }
 
-// Sink receives the progress of a call: Provisional events between its accept and its
-// decision, each before the agent produces the next one, and then one Ended. A refused
-// call has no progress. The calls of a Sink do not overlap. A Sink that panics or takes
-// longer than sinkTimeout is not called again; the call continues.
+// Sink receives the progress of a call: Provisional events between its accept and its decision, and
+// finally one Ended. The agent waits for each event to be received. A refused call has no progress.
+// Calls of a Sink do not overlap. A Sink that panics or takes longer than sinkTimeout is not called
+// again, while the call continues.
 type Sink func(Progress)
 
-// Progress is Provisional or Ended.
+// Progress is a Provisional or an Ended.
 type Progress interface{ progress() }
 
-// Provisional is an event of the vacant's agent. It is neither signed nor stored, and the
-// call may still fail. Exactly one field is set.
+// Provisional is an event of the vacant's agent. It is neither signed nor stored, and the call may
+// still fail. Exactly one field is set.
 type Provisional struct {
-	Text    string // a part of the answer
+	Text    string // part of the answer
 	Thought string
-	Tool    string // the name of a tool that the agent calls
-	Usage   *Usage // the usage so far
-	Last    bool   // no text follows
-	// Detail is an agent's report besides the text of its answer. A Sink that knows its
-	// type (package task) reads it; others ignore it.
+	Tool    string // name of a tool that the agent calls
+	Usage   *Usage // usage so far
+	Last    bool   // whether the text is complete
+	// Detail is a report of an agent in addition to the text of its answer. Sinks that know its
+	// type (package task) read it.
 	Detail any
 }
 
-// Ended is the result of Send: the reply, signed and stored, or the failure.
+// Ended is the result of Send: the signed and stored reply, or the failure.
 type Ended struct{ Outcome Outcome }
 
 func (Provisional) progress() {}
 func (Ended) progress()       {}
 
-// sinkTimeout bounds how long a call waits for its Sink.
+// sinkTimeout limits how long a call waits for its Sink.
 const sinkTimeout = time.Second
 
 // reporter calls the Sink of one call. A nil reporter does nothing.
 type reporter struct {
 	mu   sync.Mutex
-	sink Sink // nil after the end, or if the Sink failed
+	sink Sink // nil after the end or after a failure of the Sink
 }
 
-// Report reports an event to the Sink of the call that ctx belongs to. Without a Sink,
-// and after the call was decided, Report does nothing.
+// Report sends an event to the Sink of the call of ctx. If the call has no Sink or is decided,
+// Report does nothing.
 func Report(ctx context.Context, p Provisional) {
 	if r := runningIn(ctx); r != nil {
 		r.reporter.report(p, false)
 	}
 }
 
-// HasSink reports whether the call that ctx belongs to has a Sink.
 func HasSink(ctx context.Context) bool {
 	r := runningIn(ctx)
 	return r != nil && r.reporter != nil
 }
 
-// report returns when the Sink has returned or failed. end marks the last event.
 func (f *reporter) report(p Progress, end bool) {
 	if f == nil {
 		return
@@ -615,13 +596,13 @@ func (f *reporter) report(p Progress, end bool) {
 // Partial is the part of an answer that can be read before the answer is decided.
 type Partial struct {
 	Text  string
-	Usage *Usage    // usage that the charge depends on; nil if nothing was used
-	Began time.Time // when the behaviour began
+	Usage *Usage    // usage for the charge; may be nil
+	Began time.Time // start of the behaviour
 }
 
-// Cut decides an accepted call by a part of its answer, if the call is undecided. State is how
-// it was decided: Answered, or Unanswered if it was voided before, or if the vacant that would
-// sign is gone or cannot sign this text.
+// Cut decides an undecided call by a part of its answer and returns the final state: Answered, or
+// Unanswered if the call was or had to be voided, for example because its vacant is no longer
+// hosted or cannot sign this text.
 func (h *Host) Cut(ctx context.Context, pair Pair, position uint64, why Cut, p Partial, o Options) (State, error) {
 	row, err := h.callAt(ctx, pair, position)
 	if err != nil {
@@ -639,7 +620,7 @@ func (h *Host) Cut(ctx context.Context, pair Pair, position uint64, why Cut, p P
 	void := func(failure error, final bool) (State, error) {
 		return h.voidFor(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, used: p.Usage, ran: true, final: final})
 	}
-	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // without began: others have the counts
+	r := &request{pair: pair, hash: row.Hash, opts: o, cut: why} // without began, because another request logs the counts
 	r.out.Usage = p.Usage
 	msg := envelope.Message{Role: envelope.RoleAgent, Parts: []string{p.Text}}
 	if err := msg.Check(); err != nil {
@@ -664,14 +645,14 @@ func (h *Host) Cut(ctx context.Context, pair Pair, position uint64, why Cut, p P
 	case reply != nil:
 		return Answered, nil
 	case closed && h.late(&row):
-		// Its executor has kept the whole answer, which may wait for its settlement.
+		// The executor has stored the complete answer, which may wait for its settlement.
 		return void(problem.New(problem.Canceled, "the caller canceled the call"), false)
 	}
 	return Unanswered, nil
 }
 
-// fetchSigner reads the vacant that signs the answer to a call that has run. A spent budget keeps it
-// from running another call, but not from signing.
+// fetchSigner reads the vacant that signs the answer of a call that has run. A vacant whose budget
+// is spent cannot run another call, but can still sign.
 func (h *Host) fetchSigner(ctx context.Context, r *request) (hosted bool, err error) {
 	r.vacant, hosted, err = h.Directory.Vacant(ctx, r.pair.Vacant, false)
 	if err == nil && hosted && r.vacant.Ready != nil {

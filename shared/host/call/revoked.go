@@ -8,14 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// checkRevoked reads whether the keys of both ends are revoked. A caller with a
-// revoked key is refused without any other information, like one with a bad
-// signature, because anybody may hold such a key. A vacant with a revoked key
-// counts as SUNK whatever its record says, because the registry that revokes
-// may not be the one that writes the record.
-//
-// Revocation is never cached: every call that begins after a revocation is
-// refused, on every instance.
+// checkRevoked reads whether the keys of the caller and the vacant are revoked. Revocation is never
+// cached, so that every instance refuses every call that begins after a revocation.
 func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	if h.Revoked == nil {
 		r.revocationChecked = true
@@ -27,30 +21,28 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	}
 	r.revocationChecked, r.callerRevoked, r.keyRevoked = true, nil, revoked[1]
 	if revoked[0] {
+		// Anybody may hold a revoked key, so its user gets no other information.
 		r.callerRevoked = problem.New(problem.Revoked, "the key of sender %s was revoked; it can call nobody here", r.pair.Caller.Short())
 	}
 	return nil
 }
 
-// invalidate drops the cached tips of a pair with a revoked key, so the next
-// call checks revocation before it is accepted.
 func (h *Host) invalidate(r *request) {
-	if r.callerRevoked != nil || r.keyRevoked {
+	if r.callerRevoked != nil || r.keyRevoked { // the next call must check revocation before its accept
 		h.tipCache.forget(r.pair)
 	}
 }
 
-// appendChecked appends the request row after v's tip. If revocation was not
-// read yet, it is read concurrently with the write, so a warm call does not
-// wait for it; a call with a revoked key is voided before it runs. It returns
-// neither row nor error if another writer took the position.
+// appendChecked appends the request row like appendRequest. If revocation was not read yet, it
+// reads it concurrently with the write, so that a warm call does not wait. A call with a revoked
+// key is voided before it runs.
 func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
 	if r.revocationChecked || h.Revoked == nil {
 		return h.appendRequest(ctx, r, v)
 	}
 	checked := make(chan error, 1)
 	go func() {
-		for try := 1; ; try++ { // the call may already be accepted
+		for try := 1; ; try++ { // the call may have been accepted already
 			err := h.checkRevoked(ctx, r)
 			if err == nil || try == maxTries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
 				checked <- err
@@ -61,7 +53,7 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 	row, err := h.appendRequest(ctx, r, v)
 	unknown := <-checked
 	defer h.invalidate(r)
-	r.out.Ended = false // an attempt before this one may have been voided
+	r.out.Ended = false // an earlier attempt may have been voided
 	switch {
 	case unknown == nil && r.callerRevoked == nil && !r.keyRevoked:
 		return row, err

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// register knows who is revoked. It counts, and can be unreachable.
+// register knows which keys are revoked. It counts requests and can be unreachable.
 type register struct {
 	mu      sync.Mutex
 	revoked map[identity.ID]bool
@@ -100,8 +100,7 @@ func TestARevokedKeyCallsNobodyAndIsToldNothing(t *testing.T) {
 	}
 }
 
-// The holder of a revoked key also has what it signed, and must not get those
-// answers.
+// The holder of a revoked key also has the messages that it signed, and must not get their answers.
 func TestAfterARevocationEvenAnOldAnswerIsNotGivenBack(t *testing.T) {
 	vacant, caller, r, now := newKey(t), newKey(t), &register{}, time.Now()
 	h := registered(t, memory.New(), vacant, r, func() time.Time { return now })
@@ -152,7 +151,7 @@ func TestWhetherAKeyIsGoodMustBeKnown(t *testing.T) {
 	}
 }
 
-// meeting lets two lookups proceed only together.
+// meeting makes two lookups wait for each other.
 type meeting struct {
 	call.Directory
 	record, revoked chan struct{}

@@ -15,13 +15,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RowFormat is the first byte of every row. Rows of another format are refused.
+// RowFormat is the first byte of every row. Rows of another format are rejected.
 const RowFormat = 1
 
 // RowKind is the type of a row.
 type RowKind byte
 
-// The kinds of row: two on a request stream, two on a response stream.
+// The kinds of row. Request streams have the first two, and response streams the others.
 const (
 	RowCall   RowKind = 1
 	RowReset  RowKind = 2
@@ -43,89 +43,87 @@ func (k RowKind) String() string {
 	return fmt.Sprintf("kind %d", byte(k))
 }
 
-// Bits in the kind of a row. Rows without them have the bytes that they always had.
+// Flags in the kind of a row. A row without any of these features has the same bytes as in the
+// first version.
 const (
-	usedBit    RowKind = 0x80 // response row that has a Usage
-	paidBit    RowKind = 0x40 // call that has a price, or its answer
-	shownBit   RowKind = 0x20 // call with a price whose answer can be read while it comes
-	cutBit     RowKind = 0x20 // answer that has the reason of a Cut
-	subjectBit RowKind = 0x10 // request that a subject of the paying account sent
+	usedBit    RowKind = 0x80 // response row with a Usage
+	paidBit    RowKind = 0x40 // call with a price, or its answer
+	shownBit   RowKind = 0x20 // call with a price whose answer can be read while it is being produced
+	cutBit     RowKind = 0x20 // answer with a Cut
+	subjectBit RowKind = 0x10 // request sent by a subject of the paying account
 )
 
-// RequestRow is an accepted call or reset. Caller and vacant are in the
-// stream's name; texts are sealed.
+// RequestRow is an accepted call or reset. The caller and the vacant are in the stream's name, and
+// texts are sealed.
 type RequestRow struct {
 	Position uint64
 	WriteID  store.WriteID
 	Kind     RowKind
 
 	// The signed envelope.
-	Seq       int64 // of a call: Position - EpochStart, not stored; of a reset: as signed, without meaning
+	Seq       int64 // for a call Position - EpochStart, not stored; for a reset the signed, meaningless value
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte // 64 bytes
 	Text      textkeys.Sealed
 
-	Hash           identity.Hash // of the envelope
-	Epoch          uint64        // resets up to and including this row
-	EpochStart     uint64        // position of the reset that began the epoch (a reset's own); 0 in epoch 0
-	PrevEpochStart uint64        // EpochStart of the previous epoch; 0 if that is epoch 0 or there is none
-	Floor          time.Time     // largest signed time on the stream, including this row's
+	Hash           identity.Hash // hash of the envelope
+	Epoch          uint64        // number of resets up to and including this row
+	EpochStart     uint64        // position of the reset that began the epoch, which may be this row; 0 in epoch 0
+	PrevEpochStart uint64        // EpochStart of the previous epoch, or 0
+	Floor          time.Time     // latest signed time on the stream, including this row
 
-	// Calls only.
-	ResponseTip uint64    // last response position read before the accept; the decision lies after it
-	Due         time.Time // from then on anybody may void the call if it is undecided
-	// Of a call with a price; PaidByNobody and zeros of others.
+	// For calls only.
+	ResponseTip uint64    // last response position read before the accept, and so before the decision
+	Due         time.Time // time from which any process may void the undecided call
+	// For calls with a price. Other calls have PaidByNobody and zeros.
 	PaidBy       PayerKind
-	Payer        [32]byte // the account; zeros for a free call
-	Subject      string   // of the account, in hex; "" if none is known
+	Payer        [32]byte // account; zero for a free call
+	Subject      string   // subject of the account, in hex; may be empty
 	PriceVersion uint64
 	Price        uint64 // micro-dollars debited with the accept
-	Shard        uint8  // of the balance, that a refund goes to
-	// Shown says that the answer can be read while it comes, and is paid for.
+	Shard        uint8  // balance shard that receives a refund
+	// Shown is set if the answer can be read while it is being produced, and must be paid for.
 	Shown bool
 }
 
-// ResponseRow decides a request: an answer or a void. A request has at most
-// one.
+// ResponseRow decides a request by an answer or a void. A request has at most one.
 type ResponseRow struct {
 	Position uint64
 	WriteID  store.WriteID
 	Kind     RowKind
 
 	Request      uint64        // position of the request row
-	RequestHash  identity.Hash // hash of the request's envelope; an answer's idempotency key is envelope.ReplyKey of it
+	RequestHash  identity.Hash // hash of the request's envelope, from which an answer's idempotency key follows (envelope.ReplyKey)
 	RequestEpoch uint64
 
-	// The tip of the response chain after this row. A void repeats the previous
-	// row's.
+	// The tip of the response chain after this row. A void repeats the tip of the previous row.
 	Epoch uint64
 	Seq   int64
 	Hash  identity.Hash
 
-	// Text is an answer's text, or the Cause of a void if it is known.
+	// Text is an answer's text or a void's Cause. A void without a known cause has no Text.
 	Text textkeys.Sealed
 
 	// Usage is the usage that the vacant's agent reported, or nil.
 	Usage *Usage
 
-	// Cut is the reason that an answer ends early; "" for a whole answer and a
+	// Cut is the reason for which an answer ends early. It is empty for a complete answer and a
 	// void.
 	Cut Cut
 
-	// Charge is the amount that the payer paid for an answer, in micro-dollars.
-	// Charged reports whether the request had a price.
+	// Charge is the amount that the payer paid for an answer, in micro-dollars. Charged reports
+	// whether the request had a price.
 	Charge  uint64
 	Charged bool
 
-	// Answers only: the rest of the signed envelope, and its duration.
+	// For answers only: the rest of the signed envelope and the duration.
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
 	Took      time.Duration // from accept to answer, in whole milliseconds
 }
 
-// Tip returns the tip of the request chain after the row.
 func (r *RequestRow) Tip() chain.Tip {
 	t := chain.Tip{Epoch: r.Epoch, Floor: r.Floor}
 	if r.Kind == RowCall {
@@ -181,7 +179,6 @@ func (r *RequestRow) encode() []byte {
 	return appendText(b, r.Text)
 }
 
-// DecodeRequest decodes a row of a request stream.
 func DecodeRequest(row store.Row) (RequestRow, error) {
 	r := RequestRow{Position: row.Position, WriteID: row.WriteID}
 	d, err := newReader(row, RowCall, RowReset, RowCall|paidBit, RowCall|paidBit|shownBit, RowCall|paidBit|subjectBit, RowCall|paidBit|shownBit|subjectBit)
@@ -195,8 +192,8 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 	d.fixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
 	r.Time = d.time()
-	// Computed in microseconds: a Duration overflows after 292 years, so a call
-	// signed in year 1 would lower the floor.
+	// The sum is computed in microseconds, because a Duration overflows after 292 years. A call
+	// signed in year 1 would then lower the floor.
 	r.Floor = time.UnixMicro(r.Time.UnixMicro() + int64(d.uvarint(lastMicro-firstMicro))).UTC()
 	r.Epoch, r.EpochStart, r.PrevEpochStart = d.uvarint(math.MaxInt64), d.uvarint(row.Position), d.uvarint(row.Position)
 	if r.Kind == RowReset {
@@ -241,7 +238,7 @@ func (r *ResponseRow) encode() []byte {
 	b = binary.AppendUvarint(b, r.RequestEpoch)
 	b = binary.AppendUvarint(b, uint64(r.Seq))
 	if r.Kind == RowVoid {
-		b = binary.AppendUvarint(b, r.Epoch) // the epoch of an answer is its request's
+		b = binary.AppendUvarint(b, r.Epoch) // an answer has the epoch of its request
 		if r.Usage != nil {
 			b = appendUsage(b, r.Usage)
 		}
@@ -253,7 +250,7 @@ func (r *ResponseRow) encode() []byte {
 	b = append(b, r.Prev[:]...)
 	b = append(b, r.Signature...)
 	b = appendTime(b, r.Time)
-	// Clocks can step back or be wrong for weeks; the row must still decode.
+	// Clocks may step back or be wrong for weeks, but the row must still be decodable.
 	b = binary.AppendUvarint(b, uint64(min(max(r.Took.Milliseconds(), 0), math.MaxInt32)))
 	if r.Usage != nil {
 		b = appendUsage(b, r.Usage)
@@ -267,7 +264,6 @@ func (r *ResponseRow) encode() []byte {
 	return appendText(b, r.Text)
 }
 
-// DecodeResponse decodes a row of a response stream.
 func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r := ResponseRow{Position: row.Position, WriteID: row.WriteID}
 	d, err := newReader(row, RowVoid, RowVoid|usedBit,
@@ -320,8 +316,8 @@ func appendText(b []byte, t textkeys.Sealed) []byte {
 	return append(b, t.Box...)
 }
 
-// reader decodes the bytes of a row. After the first error it returns zeros;
-// end reports the error.
+// reader decodes the bytes of a row. After the first error it returns zeros, and end returns the
+// error.
 type reader struct {
 	b    []byte
 	kind RowKind
@@ -371,8 +367,7 @@ func (d *reader) uvarint(most uint64) uint64 {
 	return v
 }
 
-// The times a row can hold, in microseconds: years 1 to 9999, the range of an
-// envelope.
+// The range of times in a row, in microseconds: years 1 to 9999, the range of an envelope.
 const (
 	firstMicro = -62135596800_000000
 	lastMicro  = 253402300799_999999

@@ -110,7 +110,7 @@ func TestRowsReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-// The bound of a row without its text.
+// The size limit of a row without its text.
 func TestTheFixedPartOfARowIsSmall(t *testing.T) {
 	const bound = 450 - 68 - 8 - 16 // without the stream's name, the position and the write id
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,8 +125,8 @@ func TestTheFixedPartOfARowIsSmall(t *testing.T) {
 	})
 }
 
-// A row without usage has the bytes that it always had, and one with other numbers, of
-// a later version, is refused.
+// A row without usage has the same bytes as in the first version. A row with an unknown count of
+// numbers, from a later version, is rejected.
 func TestUsageIsBesideTheRow(t *testing.T) {
 	a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Text: textkeys.Sealed{Day: 7, Box: []byte("box")}}
 	plain := a.encode()
@@ -147,7 +147,7 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 			t.Errorf("byte %d as %d reads as %+v", change.at, change.to, got.Usage)
 		}
 	}
-	// What cost money has two numbers more.
+	// A usage with a cost has two more numbers.
 	a.Usage.Cost, a.Usage.Prices = 8, 9
 	want = append(bytes.Clone(plain[:len(plain)-7]), 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1)
 	want[1] = 0x83
@@ -159,7 +159,8 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 	}
 }
 
-// A paid request of no subject has the bytes that it always had; a subject comes after the payer.
+// A paid request without a subject has the same bytes as in the first version. A subject follows
+// the payer.
 func TestASubjectIsBesideTheRow(t *testing.T) {
 	r := RequestRow{Position: 1, Kind: RowCall, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Floor: time.Unix(0, 0).UTC(), Due: time.Unix(9, 0).UTC(),
 		PaidBy: PaidByAccount, Payer: [32]byte{1, 2, 3}, PriceVersion: 1, Price: 5, Text: textkeys.Sealed{Day: 7, Box: []byte("box")}}
@@ -181,7 +182,7 @@ func TestASubjectIsBesideTheRow(t *testing.T) {
 			t.Errorf("a row of kind %#x is read", byte(kind))
 		}
 	}
-	// What is not a subject's id is not written.
+	// A string that is not a subject's id is not written.
 	for _, odd := range []string{"ann", strings.Repeat("zz", SubjectSize), strings.Repeat("ab", SubjectSize+1)} {
 		r.Subject = odd
 		if !bytes.Equal(r.encode(), plain) {
@@ -190,8 +191,8 @@ func TestASubjectIsBesideTheRow(t *testing.T) {
 	}
 }
 
-// A whole answer has the bytes that it always had; a cut one has its reason before its text,
-// and one of a later version is refused.
+// A complete answer has the same bytes as in the first version. A cut answer has its reason before
+// its text. A reason of a later version is rejected.
 func TestACutIsBesideTheRow(t *testing.T) {
 	a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Text: textkeys.Sealed{Day: 7, Box: []byte("box")}}
 	plain := a.encode()

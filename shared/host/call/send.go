@@ -17,13 +17,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Send handles a call: steps 2 to 10 of the package doc. route is the id in the
-// request's path, zero on the host route.
+// Send handles a call, in steps 2 to 10 of the package documentation. route is the id in the
+// request's path, or zero on the host route.
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	return h.SendWith(ctx, route, e, Options{})
 }
 
-// SendWith is Send with Options.
 func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (out Outcome) {
 	if root := rootOf(ctx); root != nil {
 		defer func() { root.settle(&out) }()
@@ -40,14 +39,12 @@ func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Enve
 	return h.Run(ctx, a)
 }
 
-// begin prepares a request that is to run.
 func (r *request) begin() {
 	if r.opts.Sink != nil {
 		r.reporter = &reporter{sink: r.opts.Sink}
 	}
 }
 
-// acceptCall does steps 2 to 7 of a call. It returns nil if the call is refused.
 func (h *Host) acceptCall(ctx context.Context, route identity.ID, r *request) (*Accepted, Outcome) {
 	r.pair, r.needsSigner, r.pays, r.began = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true, h.Now()
 	r.begin()
@@ -71,8 +68,8 @@ func (h *Host) acceptCall(ctx context.Context, route identity.ID, r *request) (*
 	return &Accepted{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
 }
 
-// accept appends the request row for e, or returns the refusal. On return v
-// holds the tips the decision was based on.
+// accept appends the request row of r, or returns the refusal. It leaves in v the tips on which the
+// decision is based.
 func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*RequestRow, error) {
 	for {
 		verdict := decide(r.facts, r.pair, r.env, v.req)
@@ -93,8 +90,8 @@ func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*Re
 			}
 			return nil, verdict.refusal
 		}
-		// Another writer took the position, or the cached tips are too old to
-		// refuse by: read and decide again.
+		// Another writer took the position, or the decision to refuse is based on cached tips: read
+		// and decide again.
 		if err := h.reread(ctx, r, v); err != nil {
 			return nil, err
 		}
@@ -123,8 +120,8 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 	return r.callerRevoked
 }
 
-// appendRequest writes the request row after v's tip. It returns neither row
-// nor error if another writer took the position.
+// appendRequest writes the request row after the tip in v. If another writer took the position, it
+// returns neither a row nor an error.
 func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
 	if problem.Is(r.signerErr, problem.BudgetSpent) {
 		r.out = r.out.at(v.req)
@@ -141,8 +138,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, err
 	}
 	if timeAllowed == 0 {
-		// Accepted now, the call could only be voided. Refused, it can be sent
-		// again.
+		// The call could only be voided if it were accepted now. A refused call can be sent again.
 		return nil, problem.New(problem.Unavailable, "too little time is left for an answer; the same request may be sent again")
 	}
 	tip := &v.req
@@ -157,8 +153,8 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, h.unavailable(err)
 	}
 	for plan := 1; ; plan++ {
-		// Each plan has a WriteID of its own: should an earlier one arrive late, this
-		// commit must not take that row for its own, which says another payer.
+		// Each plan has its own WriteID. If the write of an earlier plan arrives late, this commit
+		// must not take its row, which names another payer, for its own.
 		debit, err := h.appendPaid(ctx, r, row)
 		if err == nil {
 			h.tipCache.learn(r.pair, tips{req: *row, rsp: v.rsp})
@@ -198,7 +194,6 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	}
 }
 
-// appendPaid commits row with its debit, by r.charge, and what the handler adds.
 func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (debit []store.Write, err error) {
 	if row.WriteID, err = h.newWriteID(); err != nil {
 		return nil, err
@@ -228,10 +223,9 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 	return debit, h.commit(ctx, writes...)
 }
 
-// commit retries with the same bytes and WriteIDs while the outcome is unknown:
-// at the same position, never at a new tip, or one request could be written
-// twice. If the outcome is still unknown after all retries, the row may exist,
-// nothing has run, and a resend finds out.
+// commit retries with the same bytes and WriteIDs while the outcome is unknown. It never moves to a
+// new tip, because one request could then be written twice. If the outcome is still unknown after
+// all retries, the row may exist but has not run, and a resend finds out.
 func (h *Host) commit(ctx context.Context, writes ...store.Write) error {
 	for try := 1; ; try++ {
 		err := h.Store.Commit(ctx, writes...)
@@ -251,8 +245,8 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 	return a, nil
 }
 
-// CheckTime refuses a call that a slow vacant would have to answer in less time than its Work:
-// the answer would be lost with the work for it.
+// CheckTime returns an error if a slow vacant would have less time than its Work. Its answer would
+// probably be lost, together with the work for it.
 func CheckTime(work, left time.Duration) error {
 	if work <= DefaultWork || left >= work {
 		return nil
@@ -260,9 +254,9 @@ func CheckTime(work, left time.Duration) error {
 	return problem.New(problem.Deadline, "it may take %s, and only %s are left", work, max(left, 0).Round(time.Second))
 }
 
-// timeAllowed returns the limit of a behaviour from now: the vacant's Work or else the
-// handler's, within both, and the time until the deadline less the margin. A call that runs
-// later has a deadline of its own.
+// timeAllowed returns the time limit of a behaviour that starts now: the Work of the vacant, the
+// handler or the host, in this order, at most the Work of the handler, and at most the time until
+// the deadline minus Margin. A call that runs later gets its own deadline.
 func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) *TimeLimit {
 	l := &TimeLimit{Time: h.Work, Of: "the time that the host allows", Waiting: true}
 	switch {
@@ -294,16 +288,14 @@ func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) *Time
 	return l
 }
 
-// Reset handles a chain reset (PROTOCOL §9): a row that competes for the next
-// position like any other and begins a new epoch.
+// Reset handles a chain reset (PROTOCOL §9). Its row competes for the next position like any other
+// and begins a new epoch.
 func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	return h.ResetWith(ctx, route, e, Credential{})
 }
 
-// ResetWith is Reset with a Credential.
-//
-// A reset of a vacant with a price draws on the free calls of a caller that no account
-// pays for; otherwise strangers could fill the store with resets.
+// ResetWith handles a reset with a Credential. If the vacant has a price and no account pays, a
+// reset uses one of the caller's free calls. Otherwise strangers could fill the store with resets.
 func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Envelope, by Credential) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
@@ -363,12 +355,12 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 	}
 }
 
-// longestCall is more than the time from a call's accept until it is due.
+// longestCall is longer than any call may take from its accept until it is due.
 const longestCall = time.Hour
 
-// shownAtWork returns the position of a call of tip's epoch whose pieces can be read, and which
-// is neither decided nor overdue, or 0 without such a call. An answer of the next epoch would
-// void and refund that call, although its caller has read pieces of the answer.
+// shownAtWork returns the position of a call of tip's epoch that is neither decided nor overdue and
+// whose answer can be read while it is being produced, or 0. An answer of the next epoch would void
+// and refund that call, although its caller has read a part of the answer.
 func (h *Host) shownAtWork(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
 	now, open, seen := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
 	recent := true
@@ -412,8 +404,6 @@ func (h *Host) shownAtWork(ctx context.Context, pair Pair, tip RequestRow) (uint
 	return 0, nil
 }
 
-// refuseReset adds the chain state to the refusal of a signed reset, if the key
-// is good and the caller may know of the vacant.
 func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outcome {
 	g, ctx := errgroup.WithContext(ctx)
 	hosted := false
@@ -428,7 +418,7 @@ func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outco
 		return r.out.refuse(err)
 	}
 	if !hosted || r.concealed() {
-		// A vacant that was deleted must look like one that never existed.
+		// A deleted vacant must look like one that never existed.
 		tip = RequestRow{}
 	}
 	if r.callerRevoked != nil {
@@ -437,7 +427,6 @@ func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outco
 	return r.out.at(tip).refuse(refusal)
 }
 
-// checkReset does the checks of PROTOCOL §9 that need no store, in its order.
 func (h *Host) checkReset(r *request, route identity.ID) error {
 	e := r.env
 	var signed bool
@@ -461,8 +450,6 @@ func (h *Host) checkReset(r *request, route identity.ID) error {
 
 func notAddressed() error { return problem.New(problem.NotAddressed, "not_addressed_to_self") }
 
-// appendReset writes the reset row after tip. It returns neither done nor an
-// error if another writer took the position.
 func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (done bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {

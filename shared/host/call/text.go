@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The sealed part of a row: payload and idempotency key. The key of an answer
-// follows from its request and is omitted.
+// The sealed part of a row contains the payload and the idempotency key. It omits the key of an
+// answer, which follows from the request.
 
 const (
 	hasContext = 1 << iota
@@ -22,7 +22,7 @@ const (
 	hasTools
 )
 
-// roles in stored order; the index is the byte in a row.
+// roles in stored order. The index is the byte in a row.
 var roles = [...]envelope.Role{envelope.RoleUser, envelope.RoleAgent, envelope.RoleTool}
 
 func encodePayload(m *envelope.Message, key string) []byte {
@@ -70,7 +70,6 @@ func parsePayload(b []byte) (m envelope.Message, key string, err error) {
 	return m, key, err
 }
 
-// parseSealed also parses the texts of tools.
 func parseSealed(b []byte) (m envelope.Message, key string, tools []ToolTexts, err error) {
 	d := &reader{b: b}
 	flags, role := d.byte(), d.byte()
@@ -120,15 +119,14 @@ func (d *reader) string() string {
 	return string(d.bytes(int(d.uvarint(uint64(len(d.b))))))
 }
 
-// sealedTo returns the additional data of a sealed text: its stream and
-// envelope hash. A text moved to another row does not open.
+// sealedTo returns the additional data of a sealed text: its stream and envelope hash. They prevent
+// a text from being moved to another row.
 func sealedTo(s store.Stream, h identity.Hash) []byte {
 	b := make([]byte, 0, len(s)+len(h))
 	b = append(b, s...)
 	return append(b, h[:]...)
 }
 
-// Envelope rebuilds the signed request of a row from its opened text.
 func (r *RequestRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error) {
 	m, key, err := parsePayload(plain)
 	return envelope.Envelope{
@@ -137,7 +135,6 @@ func (r *RequestRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error
 	}, err
 }
 
-// Envelope rebuilds the signed answer of a row from its opened text.
 func (r *ResponseRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error) {
 	m, _, err := parsePayload(plain)
 	return envelope.Envelope{
@@ -146,12 +143,10 @@ func (r *ResponseRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, erro
 	}, err
 }
 
-// Sealed returns the sealed text of a row and its additional data.
 func (r *RequestRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
 	return r.Text, sealedTo(pair.Requests(), r.Hash)
 }
 
-// Sealed returns the sealed text of an answer and its additional data.
 func (r *ResponseRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
 	return r.Text, sealedTo(pair.Responses(), r.Hash)
 }

@@ -5,27 +5,25 @@ import (
 	"sync/atomic"
 )
 
-// tips are the last rows of both streams of a pair, zero if a stream is empty.
+// tips are the last rows of both streams of a pair. The row of an empty stream is zero.
 type tips struct {
 	req RequestRow
 	rsp ResponseRow
 }
 
-// tipCache caches the tips of recent pairs. A cached tip may be stale: an
-// append after it fails harmlessly, and no request is refused because of it.
-// The cache is bounded; evicted pairs are read again.
+// tipCache caches the tips of recent pairs, in limited memory. A cached tip may be stale. An append
+// after a stale tip fails harmlessly, and no request is refused based on a cached tip.
 type tipCache struct {
-	generation atomic.Uint64 // counts clear
+	generation atomic.Uint64 // number of calls of clear
 	shards     [32]struct {
 		mu sync.Mutex
 		m  map[Pair]tips
 	}
 }
 
-// 32 shards of 512 pairs of about 600 bytes bound the memory.
+// 32 shards of 512 pairs with about 600 bytes each limit the memory.
 const cachedPairsPerShard = 512
 
-// get copies the cached tips of p into the given tips; false if there are none.
 func (v *tipCache) get(p Pair, into *tips) (known bool) {
 	s := &v.shards[p.Caller[0]%32]
 	s.mu.Lock()
@@ -34,11 +32,10 @@ func (v *tipCache) get(p Pair, into *tips) (known bool) {
 	return known
 }
 
-// learn keeps the newer tip of each stream: two calls of one pair may finish in
-// any order.
+// learn caches the newer tip of each stream, because two calls of a pair may finish in any order.
 func (v *tipCache) learn(p Pair, seen tips) {
-	// A tip needs neither text nor signature, and both would keep the bytes of
-	// the whole row in memory.
+	// A tip needs neither text nor signature. Both would keep the bytes of the complete row in
+	// memory.
 	seen.req.Text.Box, seen.rsp.Text.Box = nil, nil
 	seen.req.Signature, seen.rsp.Signature = nil, nil
 	s := &v.shards[p.Caller[0]%32]
@@ -49,7 +46,7 @@ func (v *tipCache) learn(p Pair, seen tips) {
 	}
 	old, known := s.m[p]
 	if !known && seen.req.Position == 0 {
-		return // only half of the tips is known; the other would look like an empty stream
+		return // without the request tip, the request stream would look empty
 	}
 	if old.req.Position > seen.req.Position {
 		seen.req = old.req
@@ -66,7 +63,6 @@ func (v *tipCache) learn(p Pair, seen tips) {
 	s.m[p] = seen
 }
 
-// clear drops all pairs.
 func (v *tipCache) clear() {
 	v.generation.Add(1)
 	for i := range v.shards {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// An answer keeps its bytes without texts of tools; with texts it parses to the same message, and
-// fits into a row.
+// Without tool texts, an answer's encoding is unchanged. With them it parses to the same message
+// and fits into a row.
 func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := envelope.Message{Role: envelope.RoleAgent, Parts: []string{strings.Repeat("x", rapid.SampledFrom([]int{0, 10, 250 << 10, 300 << 10, 340 << 10}).Draw(t, "answer"))}}
@@ -43,7 +43,7 @@ func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 			}
 		}
 	})
-	// What is cut off does not parse, and nothing panics.
+	// Truncated bytes are a parse error, without a panic.
 	m := envelope.Message{Role: envelope.RoleAgent, Parts: []string{"x"}}
 	whole := appendTools(encodePayload(&m, ""), []ToolTexts{{ToolUse{"look", 1, ToolOK}, "{}", "seen", false}})
 	bare := len(encodePayload(&m, ""))

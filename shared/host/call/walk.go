@@ -9,21 +9,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A walk is a first request, the root, and all calls that vacants make to answer it, directly or
-// through other vacants. Each of these calls finds the root in its context. The limits of the root
-// hold for the complete walk: Ledger.Quote gets the root's query, and reserve bounds the sum of the
-// payments, which is not stored because a walk ends with its process (package billing).
+// A walk consists of a first request, the root, and all calls that vacants make to answer it,
+// directly or through other vacants. Each of these calls finds the root in its context. The limits
+// of the root apply to the complete walk: Ledger.Quote gets the root's query, and reserve limits
+// the sum of the payments. The sum is not stored, because a walk ends with its process (package
+// billing).
 
-// requestKey is the context key of the request whose behaviour runs.
+// requestKey is the context key of the request whose behaviour is running.
 type requestKey struct{}
 
-// runningIn returns the request whose behaviour runs in ctx, or nil.
 func runningIn(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
 }
 
-// rootOf returns the root of the walk that ctx belongs to, or nil for a first request.
 func rootOf(ctx context.Context) *request {
 	r := runningIn(ctx)
 	if r != nil && r.root != nil {
@@ -32,17 +31,16 @@ func rootOf(ctx context.Context) *request {
 	return r
 }
 
-// walk holds the payments of a root's account in its walk.
+// walk records the payments of the root's account in its walk.
 type walk struct {
 	own money.Amount // hold of the root itself
 
 	mu sync.Mutex
-	// paid maps the hash of a call's envelope to the hold of the call, or to its charge once it is
-	// decided. An envelope that is sent again counts once.
+	// paid maps the hash of a call's envelope to the hold of the call, or to its charge after it is
+	// decided. A resent envelope counts once.
 	paid map[identity.Hash]money.Amount
 }
 
-// limit returns the most that the account of a root may pay in its walk.
 func (r *request) limit() (limit money.Amount, limited bool) {
 	if p := r.opts.Payer; p != nil && p.Most > 0 {
 		limit, limited = p.Most, true
@@ -53,7 +51,7 @@ func (r *request) limit() (limit money.Amount, limited bool) {
 	return limit, limited
 }
 
-// reserve counts the hold of a call in the walk of a root, unless the sum would exceed the root's
+// reserve adds the hold of a call to the walk of the root r, unless the sum would exceed the root's
 // limit.
 func (r *request) reserve(call identity.Hash, hold money.Amount) error {
 	limit, limited := r.limit()
@@ -78,8 +76,8 @@ func (r *request) reserve(call identity.Hash, hold money.Amount) error {
 	return nil
 }
 
-// settle replaces the hold of a call in the walk of a root by what the call cost. If the outcome is
-// unknown, the hold still counts.
+// settle replaces the hold of a call in the walk of the root r by the call's charge. If the outcome
+// is unknown, the hold remains.
 func (r *request) settle(out *Outcome) {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
