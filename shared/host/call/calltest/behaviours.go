@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The ways in which a behaviour can end.
+// behaviours are the ways in which a behaviour can end.
 var behaviours = []fact{
 	{"a failing behaviour is a void and a 500", failures},
 	{"why an agent failed is for the operator alone", causeKept},
@@ -35,7 +35,7 @@ func failing(context.Context, *call.Host, envelope.Envelope) (envelope.Message, 
 	return envelope.Message{}, errors.New("the behaviour's own error")
 }
 
-// unanswered proves one call that fails, its resend, and the next call.
+// unanswered sends a call that fails, resends it, and sends the next call.
 func (s *scene) unanswered(text string, kind problem.Kind) {
 	s.t.Helper()
 	e := s.call(nil, text)
@@ -55,8 +55,8 @@ func (s *scene) unanswered(text string, kind problem.Kind) {
 	s.ran(e, 1)
 }
 
-// causeKept fails as agents do. The caller is told the kind, and the void has what
-// the agent answered.
+// causeKept fails in the way of agents. The caller learns only the kind, and the void has the
+// agent's response.
 func causeKept(s *scene) {
 	s.act("refuses", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, &call.AgentError{Status: 503, Body: "own error: out of memory", Err: problem.New(problem.SubstrateUnavailable, "status: expected 200, got 503")}
@@ -105,7 +105,6 @@ func failures(s *scene) {
 	}
 }
 
-// renew continues with a new caller.
 func (s *scene) renew() {
 	s.verify()
 	s.caller = s.key()
@@ -158,7 +157,7 @@ func unsignable(s *scene) {
 	s.unanswered("last", problem.BehaviourFailed)
 }
 
-// noSigner has the vacant's id but not its key.
+// noSigner has the vacant's id but not the vacant's key.
 type noSigner struct{ identity.Signer }
 
 func (noSigner) Sign(context.Context, []byte) ([]byte, error) {

@@ -19,8 +19,6 @@ type Streams struct {
 	Responses []call.ResponseRow
 }
 
-// Decision returns the response row that decides the request at a position, or
-// nil.
 func (s *Streams) Decision(position uint64) *call.ResponseRow {
 	for i := range s.Responses {
 		if s.Responses[i].Request == position {
@@ -30,7 +28,6 @@ func (s *Streams) Decision(position uint64) *call.ResponseRow {
 	return nil
 }
 
-// ReadStreams reads and decodes all rows of a pair.
 func ReadStreams(ctx context.Context, st store.Store, pair call.Pair) (s Streams, err error) {
 	s.Pair = pair
 	if err := readAll(ctx, st, pair.Requests(), call.DecodeRequest, &s.Requests); err != nil {
@@ -59,9 +56,8 @@ func readAll[R any](ctx context.Context, st store.Store, name store.Stream, deco
 	}
 }
 
-// CheckStreams reads both streams of a pair and returns every violation: of
-// positions, epochs, floors, sequence numbers, prev links and decisions and, if
-// keys is set, of hashes and signatures.
+// CheckStreams reads both streams of a pair and returns all violations: of positions, epochs,
+// floors, sequence numbers, prev links and decisions and, if keys is set, of hashes and signatures.
 func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call.Texts) []error {
 	s, err := ReadStreams(ctx, st, pair)
 	if err != nil {
@@ -74,8 +70,8 @@ func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call
 	return wrong
 }
 
-// Check returns every violation in the rows, texts excepted. The numbers are
-// the invariants of the model.
+// Check returns all violations in the rows, except in texts. The numbers are the numbers of the
+// model's invariants.
 func (s *Streams) Check() []error {
 	c := checker{}
 	seen := map[identity.Hash]uint64{}
@@ -112,7 +108,6 @@ func (c *checker) wrong(format string, args ...any) {
 	c.found = append(c.found, fmt.Errorf(format, args...))
 }
 
-// request checks r, which follows before (zero at the start).
 func (c *checker) request(before, r *call.RequestRow) {
 	floor := before.Floor
 	if r.Time.After(floor) {
@@ -142,7 +137,6 @@ func (c *checker) request(before, r *call.RequestRow) {
 	}
 }
 
-// decision checks r, which decides q.
 func (c *checker) decision(q *call.RequestRow, r *call.ResponseRow) {
 	if q.Kind != call.RowCall || r.RequestHash != q.Hash || r.RequestEpoch != q.Epoch {
 		c.wrong("I4: row %d decides request %d as %.8s of epoch %d, which is a %v, %.8s of epoch %d", r.Position, r.Request, r.RequestHash, r.RequestEpoch, q.Kind, q.Hash, q.Epoch)
@@ -152,7 +146,6 @@ func (c *checker) decision(q *call.RequestRow, r *call.ResponseRow) {
 	}
 }
 
-// response checks r, which follows last (zero at the start).
 func (c *checker) response(last, r *call.ResponseRow) {
 	if r.Kind == call.RowVoid {
 		if r.Epoch != last.Epoch || r.Seq != last.Seq || r.Hash != last.Hash {
@@ -175,9 +168,8 @@ func (c *checker) response(last, r *call.ResponseRow) {
 	}
 }
 
-// verify decrypts the texts, rebuilds the envelopes and checks their hashes and
-// signatures. A text whose key was destroyed stays sealed, which does not
-// violate the invariant.
+// verify decrypts the texts, rebuilds the envelopes and checks their hashes and signatures. It
+// skips a text whose key is destroyed, because that is not a violation.
 func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 	c := checker{}
 	for i := range s.Requests {

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// cuts are facts of answers that end before their end.
+// cuts are facts about answers that end early.
 var cuts = []fact{
 	{"a cut is the answer, of its executor too", cutWins},
 	{"a cut after the answer changes nothing", cutAfterAnswer},
@@ -28,12 +28,11 @@ var cuts = []fact{
 	{"a reset waits for an answer that is read while it comes", resetOfShown},
 }
 
-// part returns the pieces of an answer that came before the cut.
+// part returns the pieces of an answer that were read before the cut.
 func (s *scene) part() call.Partial {
 	return call.Partial{Text: "re s", Usage: &call.Usage{In: 1, Out: 1, Unreported: 1}, Began: s.clock.Now(0)()}
 }
 
-// cut cuts call 1 at host b, and requires how it is decided.
 func (s *scene) cut(want call.State) {
 	s.t.Helper()
 	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != want || err != nil {
@@ -41,7 +40,6 @@ func (s *scene) cut(want call.State) {
 	}
 }
 
-// isCut requires that an outcome is the cut answer to e.
 func (s *scene) isCut(out call.Outcome, e *envelope.Envelope) {
 	s.t.Helper()
 	if out.Reply == nil || out.Cut != call.CutCanceled || out.Reply.Payload.Text() != "re s" {
@@ -58,7 +56,7 @@ func cutWins(s *scene) {
 	s.isCut(s.ask(s.b, e), e)
 	s.isCut(x.finish(), e)
 	s.isCut(s.send(s.a, e), e)
-	s.cut(call.Answered) // again
+	s.cut(call.Answered) // the same cut again
 	s.rows("call | answer 1")
 	s.balance(30 - costs)
 	row, err := ReadStreams(s.ctx, s.store, s.pair)
@@ -72,7 +70,7 @@ func cutWins(s *scene) {
 	}
 }
 
-// shortened answers with what its model may say.
+// shortened answers up to its model's token limit.
 func shortened(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	call.NoteCut(ctx, call.CutLength)
 	return envelope.Message{Parts: []string{"re s"}}, nil
@@ -182,7 +180,6 @@ func cutUnsignable(s *scene) {
 	s.balance(30)
 }
 
-// startPaid starts a call that a voucher pays for.
 func (s *scene) startPaid(e *envelope.Envelope) *sending {
 	x := &sending{s.hold(e.Payload.Text()), make(chan call.Outcome, 1)}
 	go func() {
@@ -211,7 +208,7 @@ func cutWaits(s *scene) {
 		s.t.Fatalf("Cut() = %q, %v, want a call that waits", got, err)
 	}
 	s.rows("call | none")
-	_ = x.finish() // its answer comes too late
+	_ = x.finish() // its answer arrives too late
 	l.answers(nil)
 	s.isCut(s.ask(s.a, e), e)
 	l.wantCashed(s, 1)
@@ -251,7 +248,7 @@ func resetOfShown(s *scene) {
 	s.ok(s.resetAt(s.b, r), r)
 	s.rows("call, call, reset | answer 2, answer 1")
 
-	// A call that nobody will answer is in the way until it is due.
+	// A call that will not be answered blocks a reset until it is due.
 	s.clock.Advance(time.Second)
 	lost := s.call(nil, "lost")
 	if a, out := s.a.Begin(s.ctx, identity.ID{}, lost, call.Options{Shown: true}); a == nil {

@@ -20,32 +20,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// scenario is one request and every store call that it makes. proveFaults makes
-// each of these calls fail in every way of the table faults.
+// scenario is one request with all store calls that it makes. proveFaults makes each of these calls
+// fail with each of the faults.
 type scenario struct {
 	name string
-	// calls are the names of the store calls, sorted.
+	// calls are the sorted names of the store calls.
 	calls []string
-	// prepare brings the scene to the point before the request and returns the
-	// request, which goes to host a.
+	// prepare brings the scene to the state before the request and returns the request, which is
+	// sent to host a.
 	prepare func(s *scene) *envelope.Envelope
-	// kind is the expected outcome without a fault.
-	kind  problem.Kind // 0 means 200
+	// kind is the kind of the expected problem without a fault.
+	kind  problem.Kind // zero for status 200
 	state call.State
-	// beside means that revocations are read concurrently with the accept, and
-	// retried.
+	// beside is set if revocations are read concurrently with the accept and retried.
 	beside bool
 }
 
-// scenarios lists every store call of the pipeline. A call that is in no
-// scenario fails the test.
+// scenarios lists every store call of the pipeline. A call that is missing in all scenarios fails
+// the test.
 var scenarios = []scenario{
 	{
 		name: "a cold call",
 		calls: []string{
-			"Commit req",     // the accept
+			"Commit req",     // accept
 			"Commit rsp",     // the answer
-			"Commit textkey", // the first text of the day creates the day's key
+			"Commit textkey", // the first text of a day creates its key
 			"Doc revoked",    // whether keys are revoked
 			"Doc textkey",
 			"Doc v", // the vacant's record
@@ -96,7 +95,7 @@ var scenarios = []scenario{
 			first := s.call(nil, "first")
 			x := s.start(aside, first)
 			s.act("hi", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
-				s.ok(x.finish(), first) // the answer before e's
+				s.ok(x.finish(), first) // answer before the answer to e
 				return envelope.Message{Parts: []string{"second"}}, nil
 			})
 			return s.call(first, "hi")
@@ -178,12 +177,12 @@ var scenarios = []scenario{
 type fault struct {
 	name  string
 	steps func(late *Late) []Step
-	// heals means that a write succeeds in the end, because it is retried.
+	// heals is set if a write succeeds eventually, because it is retried.
 	heals bool
-	// fine means that the caller notices nothing.
+	// fine is set if the caller does not notice the fault.
 	fine bool
-	// lands tells when the write is applied: before (1) or after (2) the request
-	// is resent.
+	// lands is the time at which the write is applied: before (1) or after (2) the request is
+	// resent.
 	lands int
 }
 
@@ -207,7 +206,6 @@ func times(s Step, n int) func(*Late) []Step {
 	return func(*Late) []Step { return Repeat(s, n) }
 }
 
-// hang blocks until its context ends.
 func hang(ctx context.Context, _ func(context.Context) error) error {
 	<-ctx.Done()
 	return fmt.Errorf("%w: injected: %w", store.ErrUnavailable, ctx.Err())
@@ -222,13 +220,12 @@ func overtaken(l *Late) []Step {
 
 func muchLater(l *Late) []Step { return append([]Step{l.Step}, Repeat(NotApplied, 5)...) }
 
-// settled reports whether a write is retried at the same position.
 func settled(name string) bool { return name == "Commit req" || name == "Commit rsp" }
 
-// proveFaults makes every store call of a request fail in every way, and proves
-// for each: the request gets 503, never 409, or its normal outcome; nothing
-// runs twice; the rows are sound; a resend gets the stored reply or a definite
-// refusal; the next request succeeds.
+// proveFaults makes every store call of a request fail in every way. It requires that the request
+// gets 503, but never 409, or its normal outcome, that no behaviour runs twice, that the rows are
+// valid, that a resend gets the stored reply or a definite refusal, and that the next request
+// succeeds.
 func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {
 	inner := open(t)
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -238,7 +235,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 	day, number := 0, 0
 	stage := func(t *testing.T, sc scenario) (*scene, *envelope.Envelope) {
 		s := newScene(t, inner)
-		day++ // each scene has its own day, and creates that day's key
+		day++ // each scene has its own day and creates that day's key
 		s.clock.Advance(time.Duration(day) * 24 * time.Hour)
 		s.vault = vault
 		s.keyed()
@@ -276,7 +273,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 	}
 }
 
-// keyed gives both hosts the real textkeys, instead of plain texts.
+// keyed gives both hosts real textkeys instead of plain texts.
 func (s *scene) keyed() {
 	host := func() *call.Host {
 		return s.hostWith(func(c *call.Config) {
@@ -289,8 +286,7 @@ func (s *scene) keyed() {
 	s.opener = textkeys.New(s.store, s.vault, s.clock.Now(0), rand.Reader, 0)
 }
 
-// revoked reads the documents that a host reads to check keys; no key is
-// revoked.
+// revoked reads the documents that a host reads to check keys, none of which is revoked.
 func (s *scene) revoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	_, err := s.store.Doc(ctx, store.Key{Partition: "revoked", Sort: "#all"})
 	return make([]bool, len(ids)), err
@@ -299,7 +295,7 @@ func (s *scene) revoked(ctx context.Context, ids ...identity.ID) ([]bool, error)
 // warm loads the day's key into host a's memory.
 func (s *scene) warm() error { return s.a.Texts.Warm(s.ctx) }
 
-// deliver sends e by its route.
+// deliver sends e to the operation of its kind.
 func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Duration) call.Outcome {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -309,7 +305,6 @@ func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Durati
 	return h.Send(ctx, identity.ID{}, e)
 }
 
-// fine requires the scenario's outcome without a fault.
 func (sc scenario) fine(s *scene, out call.Outcome, e *envelope.Envelope) {
 	s.t.Helper()
 	if sc.kind == 0 {
@@ -319,7 +314,6 @@ func (sc scenario) fine(s *scene, out call.Outcome, e *envelope.Envelope) {
 	s.refused(out, sc.kind, sc.state)
 }
 
-// prove runs the scenario with the fault at the n-th call of a name.
 func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n int) {
 	var late Late
 	s.store.Next(name, append(Repeat(Pass, n-1), f.steps(&late)...)...)
@@ -333,7 +327,7 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 	case f.fine, f.heals && settled(name), f.heals && sc.beside && name == "Doc revoked":
 		sc.fine(s, out, e)
 	case patience < time.Minute && out.Problem != nil && problem.Is(out.Problem, problem.Deadline):
-		// On a slow machine the deadline comes before the call.
+		// On a slow machine the deadline may pass before the call.
 	default:
 		s.refused(out, problem.Unavailable, "")
 	}
@@ -350,8 +344,8 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 	})
 }
 
-// again resends e, as its caller would, until its outcome is known, and then
-// sends the next call. between runs after the first try.
+// again resends e until its outcome is known, like its caller, and then sends the next call.
+// between runs after the first try.
 func (s *scene) again(e *envelope.Envelope, first call.Outcome, between func()) {
 	s.t.Helper()
 	if e.IsReset() {
@@ -387,7 +381,6 @@ func (s *scene) again(e *envelope.Envelope, first call.Outcome, between func()) 
 	s.books()
 }
 
-// sound requires rows without violations.
 func (s *scene) sound() {
 	s.t.Helper()
 	for _, err := range CheckStreams(s.ctx, s.store, s.pair, nil) {
@@ -395,7 +388,6 @@ func (s *scene) sound() {
 	}
 }
 
-// books requires the balance that follows from the rows.
 func (s *scene) books() {
 	s.t.Helper()
 	if s.ledger == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// The defects that model checking found in the first draft of the design. Each
-// test runs the trace that failed without the rule in its name.
+// holes are the defects that model checking found in the first draft of the design. Each test runs
+// a trace that violates the contract without the rule in its name.
 var holes = []fact{
 	{"Hole01_an unknown answer write is settled at its own position", hole01},
 	{"Hole01_an unknown accept is settled at its own position", hole01Accept},
@@ -43,8 +43,8 @@ var holes = []fact{
 	{"Hole15_two answers in a race have two numbers", hole15Race},
 }
 
-// The answer is applied and the acknowledgement lost: the host would take its
-// own row for another host's.
+// The answer is stored, but the acknowledgement is lost. The host must not take its own row for the
+// row of another host.
 func hole01(s *scene) {
 	e := s.call(nil, "hi")
 	s.store.Next("Commit rsp", Unacked, Unacked)
@@ -71,7 +71,7 @@ func hole01Unsettled(s *scene) {
 	s.ran(e, 1)
 }
 
-// A void at 1 and a late answer at 2 would decide one request twice.
+// A void at position 1 and a late answer at position 2 must not both decide one request.
 func hole02VoidFirst(s *scene) {
 	e := s.call(nil, "slow")
 	x := s.start(s.a, e)
@@ -89,13 +89,13 @@ func hole02AnswerFirst(s *scene) {
 	x := s.start(s.a, e)
 	s.clock.Advance(due + time.Second)
 	var late call.Outcome
-	s.store.Next("Commit rsp", After(func() { late = x.finish() })) // before the void's own write
+	s.store.Next("Commit rsp", After(func() { late = x.finish() })) // before the void is written
 	out := s.send(s.b, e)
 	s.told(out, call.Answered, s.ok(late, e))
 	s.rows("call | answer 1")
 }
 
-// The void's writer has read row 0; since then other requests were answered.
+// The writer of the void has read row 0, and other requests have been answered since then.
 func hole02Between(s *scene) {
 	first := s.call(nil, "slow")
 	x := s.start(s.a, first)
@@ -112,8 +112,8 @@ func hole02Between(s *scene) {
 	}
 }
 
-// After the deadline, only the clock suggests that the request will not be
-// answered. Only a row may decide that.
+// After the deadline, only the clock suggests that the request will not be answered. Only a row may
+// decide that.
 func hole03(s *scene) {
 	e := s.call(nil, "slow")
 	x := s.start(s.a, e)
@@ -129,8 +129,8 @@ func hole03(s *scene) {
 	s.told(s.send(s.b, e), call.Answered, reply)
 }
 
-// If the credit is applied and the row lost, or the row is retried, the refund
-// would be given twice.
+// If the credit were applied and the row lost, or the row were retried, the refund would be given
+// twice.
 func hole04(s *scene) {
 	s.charge(30)
 	e := s.call(nil, "slow")
@@ -153,8 +153,8 @@ func hole04Race(s *scene) {
 	s.charge(30)
 	e := s.call(nil, "bad")
 	s.act("bad", failing)
-	// While the executor voids the failed call, the sweeper of a host whose
-	// clock is far ahead has already voided it.
+	// While the executor voids the failed call, the sweeper of a host with a fast clock has already
+	// voided it.
 	fast := s.host(time.Hour)
 	s.store.Next("Commit rsp", After(func() {
 		left, err := s.ledger.Sweep(s.ctx, fast, s.pair.Caller)
@@ -168,8 +168,8 @@ func hole04Race(s *scene) {
 	s.rows("call | void 1")
 }
 
-// The executor reads epoch 0 as open; a reset and epoch 1's answer are written;
-// epoch 0's answer would follow.
+// The executor reads that epoch 0 is open. A reset and an answer of epoch 1 are written. An answer
+// of epoch 0 must not follow.
 func hole05(s *scene) {
 	old := s.call(nil, "slow")
 	x := s.start(s.a, old)
@@ -218,7 +218,7 @@ func hole05ResetAlone(s *scene) {
 	s.rows("call, reset, call | answer 1, answer 3")
 }
 
-// After a call, a reset and the same call, the call would be accepted twice.
+// After a call and a reset, the same call must not be accepted again.
 func hole06Call(s *scene) {
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
@@ -264,8 +264,7 @@ func hole06Reset(s *scene) {
 	s.rows("call, reset, call | answer 1, answer 3")
 }
 
-// A call signed in year 1 follows one of today: the distance to the floor
-// overflows a Duration.
+// A call signed in year 1 follows one of today. The distance to the floor overflows a Duration.
 func hole06Year1(s *scene) {
 	e := s.call(nil, "hi")
 	s.ok(s.send(s.a, e), e)
@@ -283,8 +282,7 @@ func hole06Year1(s *scene) {
 	}
 }
 
-// One call signed far ahead raises the floor, so that no reset would be
-// accepted.
+// A call signed far in the future must not raise the floor so that resets are no longer accepted.
 func hole07(s *scene) {
 	now := s.clock.Now(0)()
 	far := s.sign(nil, "far", now.Add(call.MaxSkew+time.Microsecond))
@@ -297,17 +295,16 @@ func hole07(s *scene) {
 	s.refused(s.resetAt(s.a, s.sign(nil, envelope.ResetText, now.Add(call.MaxSkew+time.Microsecond))), problem.Clock, "")
 	s.refused(s.resetAt(s.a, s.sign(nil, envelope.ResetText, now.Add(-call.MaxSkew-time.Microsecond))), problem.Clock, "")
 	s.rows("none | none")
-	s.told(s.ask(s.a, far), call.Unknown, nil) // the bound does not apply to asks
+	s.told(s.ask(s.a, far), call.Unknown, nil) // the limit does not apply to asks
 	edge := s.sign(nil, "edge", now.Add(call.MaxSkew))
 	s.ok(s.send(s.a, edge), edge)
-	s.clock.Advance(time.Second) // within the bound, a reset succeeds a second later
+	s.clock.Advance(time.Second) // within the limit, a reset succeeds a second later
 	r := s.sign(nil, envelope.ResetText, edge.Time.Add(time.Microsecond))
 	s.ok(s.resetAt(s.b, r), r)
 	s.rows("call, reset | answer 1")
 }
 
-// The call is charged, its reply is lost and the balance is 0: the resend would
-// only get 402.
+// The call is charged, its reply is lost and the balance is 0. The resend must not get 402.
 func hole08Balance(s *scene) {
 	s.charge(costs)
 	e := s.call(nil, "hi")
@@ -350,8 +347,8 @@ func hole08State(s *scene) {
 	s.rows("call | answer 1")
 }
 
-// One copy gets 423, the caller signs again, and the other copy is accepted:
-// the tip names the call to ask about.
+// One copy gets 423, the caller signs again, and the other copy is accepted. The tip names the call
+// to ask about.
 func hole09(s *scene) {
 	e := s.call(nil, "first try")
 	s.state(lifecycle.Hibernating)
@@ -395,7 +392,7 @@ func hole10TooOld(s *scene) {
 		s.clock.Advance(time.Second)
 		r := s.reset()
 		s.ok(s.resetAt(s.a, r), r)
-		if n%2 == 0 { // some epochs have calls, others none
+		if n%2 == 0 { // some epochs have calls, others do not
 			s.clock.Advance(time.Second)
 			c := s.call(nil, "epoch")
 			s.ok(s.send(s.b, c), c)
@@ -415,8 +412,8 @@ func hole10TooOld(s *scene) {
 	s.ran(e, 1)
 }
 
-// The call is refused with 409, another device with a slower clock resets, and
-// a resend would be accepted and run. An ask does not run.
+// The call is refused with 409, and another device with a slower clock resets the chain. A resend
+// would be accepted and run, but an ask does not run.
 func hole11(s *scene) {
 	abandoned := s.sign(nil, "abandoned", s.clock.Now(0)().Add(10*time.Second))
 	abandoned.Seq = 1
@@ -438,7 +435,7 @@ func hole11(s *scene) {
 	s.rows("call, reset | answer 1")
 }
 
-// The first reset of a new pair is diverted to message/send.
+// The first reset of a new pair is sent to message/send.
 func hole12(s *scene) {
 	s.charge(30)
 	r := s.reset()
@@ -450,7 +447,7 @@ func hole12(s *scene) {
 	s.rows("none | none")
 	s.balance(30)
 	s.ok(s.resetAt(s.a, r), r)
-	s.refused(s.send(s.b, r), problem.Floor, "") // spent for all routes
+	s.refused(s.send(s.b, r), problem.Floor, "") // used up for all routes
 	s.clock.Advance(time.Second)
 	again := s.reset()
 	s.refused(s.send(s.b, again), problem.Malformed, "") // it would be the first of this epoch
@@ -458,7 +455,7 @@ func hole12(s *scene) {
 	s.rows("reset | none")
 }
 
-// An answer posted to the other side's host would run as a request.
+// An answer that is sent to the other side's host must not run as a request.
 func hole13(s *scene) {
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
@@ -493,22 +490,22 @@ func hole13(s *scene) {
 	s.rows("call, reset, call | answer 1, answer 3")
 }
 
-// A warm instance would refuse the caller's valid next call.
+// A warm instance must not refuse the caller's valid next call.
 func hole14(s *scene) {
 	first := s.call(nil, "first")
 	s.ok(s.send(s.a, first), first)
 	second := s.call(first, "second")
 	s.ok(s.send(s.b, second), second)
 	third := s.call(second, "third")
-	s.ok(s.send(s.a, third), third) // host a caches first
+	s.ok(s.send(s.a, third), third) // host a caches this call
 	s.clock.Advance(time.Second)
 	r := s.reset()
 	s.ok(s.resetAt(s.a, r), r)
 	s.clock.Advance(time.Second)
 	fourth := s.call(nil, "fourth")
-	s.ok(s.send(s.b, fourth), fourth) // host b caches second
+	s.ok(s.send(s.b, fourth), fourth) // host b caches this call
 	far := s.sign(fourth, "far ahead", s.clock.Now(0)().Add(time.Hour))
-	out := s.send(s.a, far) // host a has cached less
+	out := s.send(s.a, far) // host a has older tips in its cache
 	s.refused(out, problem.Clock, "")
 	s.chain(out, fourth)
 }
@@ -521,7 +518,7 @@ func hole14State(s *scene) {
 	s.ok(s.send(s.a, e), e) // host a cached the state less than a second ago
 }
 
-// In a race for a position, two signed answers with one seq would be sent.
+// In a race for a position, two signed answers with one sequence number must not be sent.
 func hole15(s *scene) {
 	e := s.call(nil, "hi")
 	s.store.Next("Commit rsp", Repeat(NotApplied, 6)...)

@@ -7,25 +7,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Op is one store call, as an Intercept gets it.
+// Op is one store call.
 type Op struct {
-	// Name is the method and its subject: "Tip req", "Rows rsp", "Doc textkey",
-	// "Commit req", "Commit balance". A commit is named by its first write.
+	// Name is the method and its subject: "Tip req", "Rows rsp", "Doc textkey", "Commit req",
+	// "Commit balance". A commit is named after its first write.
 	Name string
-	// Subject names the stream, document or partition that the call is about.
+	// Subject names the stream, document or partition of the call.
 	Subject string
-	Writes  []store.Write // of a commit
+	Writes  []store.Write // writes of a commit
 }
 
-// Intercept wraps a store. It calls Around instead of each method; do makes the
-// real call, any number of times, at once or later. The caller gets the error
-// that Around returns, and the rows and documents of the last do.
+// Intercept wraps a store. It calls Around instead of each method. Around may call do, which makes
+// the real call, any number of times, at once or later. The caller gets the error of Around, and
+// the rows and documents of the last do.
 type Intercept struct {
 	store.Store
 	Around func(ctx context.Context, op Op, do func(context.Context) error) error
 }
 
-// Tip calls the store through Around.
 func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err error) {
 	err = i.Around(ctx, Op{Name: "Tip " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
 		row, err = i.Store.Tip(ctx, s)
@@ -34,7 +33,6 @@ func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err
 	return row, err
 }
 
-// Rows calls the store through Around.
 func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
 	err = i.Around(ctx, Op{Name: "Rows " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
 		rows, err = i.Store.Rows(ctx, s, from, n, d)
@@ -43,7 +41,6 @@ func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int
 	return rows, err
 }
 
-// Doc calls the store through Around.
 func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err error) {
 	err = i.Around(ctx, Op{Name: "Doc " + kindOf(k), Subject: k.String()}, func(ctx context.Context) (err error) {
 		doc, err = i.Store.Doc(ctx, k)
@@ -52,7 +49,6 @@ func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err er
 	return doc, err
 }
 
-// Docs calls the store through Around.
 func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor string) (docs []store.Doc, next string, err error) {
 	err = i.Around(ctx, Op{Name: "Docs " + kindOf(store.Key{Partition: r.Partition}), Subject: r.Partition}, func(ctx context.Context) (err error) {
 		docs, next, err = i.Store.Docs(ctx, r, n, cursor)
@@ -61,7 +57,6 @@ func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor strin
 	return docs, next, err
 }
 
-// Commit calls the store through Around.
 func (i *Intercept) Commit(ctx context.Context, writes ...store.Write) error {
 	kind, subject := target(writes)
 	return i.Around(ctx, Op{Name: "Commit " + kind, Subject: subject, Writes: writes}, func(ctx context.Context) error {
@@ -69,7 +64,7 @@ func (i *Intercept) Commit(ctx context.Context, writes ...store.Write) error {
 	})
 }
 
-// target is the kind of what a commit writes first, and which one it is.
+// target returns the kind and the subject of a commit's first write.
 func target(writes []store.Write) (kind, subject string) {
 	if len(writes) == 0 {
 		return "nothing", ""
@@ -88,7 +83,7 @@ func target(writes []store.Write) (kind, subject string) {
 	return kindOf(k), k.String()
 }
 
-// kindOf returns a partition's name without the id in it.
+// kindOf returns a partition's name without its id.
 func kindOf(k store.Key) string {
 	kind, _, _ := strings.Cut(k.Partition, "#")
 	return kind

@@ -20,13 +20,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Clock is a clock that moves only by Advance. Safe for concurrent use.
+// Clock is a clock that moves only by Advance. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock set to now.
 func NewClock(now time.Time) *Clock { return &Clock{now: now} }
 
 // Now returns the time function of a host whose clock is ahead by skew.
@@ -38,26 +37,22 @@ func (c *Clock) Now(skew time.Duration) func() time.Time {
 	}
 }
 
-// Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-// Texts is a call.Texts without encryption: a box is the name it is bound to,
-// followed by the text.
+// Texts is a call.Texts without encryption. A box consists of the name that it is bound to and the
+// text.
 type Texts struct{}
 
-// Warm does nothing.
 func (*Texts) Warm(context.Context) error { return nil }
 
-// Seal appends plain to bound.
 func (*Texts) Seal(_ context.Context, bound, plain []byte) (textkeys.Sealed, error) {
 	return textkeys.Sealed{Box: append(bytes.Clone(bound), plain...)}, nil
 }
 
-// Open splits a box again.
 func (*Texts) Open(_ context.Context, bound []byte, s textkeys.Sealed) ([]byte, error) {
 	plain, ok := bytes.CutPrefix(s.Box, bound)
 	if !ok {
@@ -66,13 +61,12 @@ func (*Texts) Open(_ context.Context, bound []byte, s textkeys.Sealed) ([]byte, 
 	return bytes.Clone(plain), nil
 }
 
-// Directory stores the states of its vacants in the store, like the real
-// directory: one document each, cached for a second. Each host has its own.
-// Safe for concurrent use.
+// Directory stores the states of its vacants in the store, like the real directory: one document
+// each, cached for a second. Each host has its own Directory. It is safe for concurrent use.
 type Directory struct {
 	Store   store.Store
 	Now     func() time.Time
-	Vacants map[identity.ID]call.Vacant // without State; not changed while in use
+	Vacants map[identity.ID]call.Vacant // vacants without State; must not change while in use
 
 	mu     sync.Mutex
 	states map[identity.ID]remembered
@@ -83,7 +77,6 @@ type remembered struct {
 	at    time.Time
 }
 
-// Vacant implements call.Directory.
 func (d *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	v, ok := d.Vacants[id]
 	if !ok {
@@ -123,7 +116,6 @@ func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.S
 	return st.Commit(ctx, store.Put{Key: recordKey(id), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 1}, Data: []byte(s)})
 }
 
-// Charge gives all vacants of a directory a price.
 func Charge(d *Directory, flat money.Amount) {
 	for id, v := range d.Vacants {
 		v.Price = &price.Price{Version: 1, Flat: flat}
@@ -131,15 +123,14 @@ func Charge(d *Directory, flat money.Amount) {
 	}
 }
 
-// Ledger charges the same price for every call, from one balance per caller.
-// The reminder of a call is a document, and Sweep follows reminders. Safe for
-// concurrent use.
+// Ledger charges the same price for every call, from one balance per caller. Each call has a
+// reminder document, which Sweep processes. Ledger is safe for concurrent use.
 type Ledger struct {
 	Store store.Store
 	Price uint64
 }
 
-// Each caller has a partition, so that scenes can share a store.
+// Each caller has its own partition, so that scenes can share a store.
 func reminders(caller identity.ID) string { return "due#" + caller.String() }
 
 func balanceKey(caller identity.ID) store.Key {
@@ -150,7 +141,6 @@ func reminderKey(pair call.Pair, position uint64) store.Key {
 	return store.Key{Partition: reminders(pair.Caller), Sort: fmt.Sprintf("%s#%d", pair.Requests(), position)}
 }
 
-// Quote refuses callers without the price.
 func (l *Ledger) Quote(ctx context.Context, q call.Query) (call.Charge, error) {
 	balance, err := l.Balance(ctx, q.Pair.Caller)
 	if err != nil {
@@ -166,7 +156,6 @@ func (l *Ledger) short(balance int64) error {
 	return problem.New(problem.PaymentRequired, "balance %d is below the price %d", balance, l.Price)
 }
 
-// Debit takes the price and writes a reminder.
 func (l *Ledger) Debit(pair call.Pair, _ *call.Charge, r *call.RequestRow) []store.Write {
 	if r.Kind == call.RowReset {
 		return nil
@@ -177,7 +166,6 @@ func (l *Ledger) Debit(pair call.Pair, _ *call.Charge, r *call.RequestRow) []sto
 	}
 }
 
-// Explain refuses: there is one balance.
 func (l *Ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, refused error) (call.Charge, error) {
 	if bounds := new(store.BoundsError); errors.As(refused, &bounds) {
 		return *c, l.short(bounds.Number)
@@ -185,29 +173,23 @@ func (l *Ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, refuse
 	return *c, refused
 }
 
-// Settle takes what was held.
 func (l *Ledger) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
 	return call.Settled{Charge: money.Amount(s.Row.Price)}, nil
 }
 
-// Refund returns the price.
 func (l *Ledger) Refund(pair call.Pair, r *call.RequestRow, _ bool) []store.Write {
 	return []store.Write{store.Add{Key: balanceKey(pair.Caller), Delta: int64(r.Price), Min: 0, Max: math.MaxInt64}}
 }
 
-// Late implements call.Ledger.
 func (*Ledger) Late(*call.RequestRow) bool { return false }
 
-// Pay names no way to pay.
 func (*Ledger) Pay(*price.Price, error) []json.RawMessage { return nil }
 
-// Balance returns a caller's balance.
 func (l *Ledger) Balance(ctx context.Context, caller identity.ID) (int64, error) {
 	doc, err := l.Store.Doc(ctx, balanceKey(caller))
 	return doc.Number, err
 }
 
-// Deposit adds to a balance.
 func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) error {
 	doc, err := l.Store.Doc(ctx, balanceKey(caller))
 	if err != nil {
@@ -216,8 +198,8 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 2}, Number: doc.Number + amount})
 }
 
-// Sweep makes h decide the calls in a caller's reminders, and deletes the
-// reminders of decided calls. It returns the number of reminders left.
+// Sweep makes h decide the calls of a caller's reminders and deletes the reminders of decided
+// calls. It returns the number of remaining reminders.
 func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (left int, err error) {
 	for cursor := ""; ; {
 		docs, next, err := l.Store.Docs(ctx, store.Range{Partition: reminders(caller)}, 100, cursor)

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Concurrent requests.
+// races are facts about concurrent requests.
 var races = []fact{
 	{"of 64 calls for one number exactly one is accepted", raceForNumber},
 	{"of 64 copies of one call exactly one runs", raceOfCopies},
@@ -19,7 +19,6 @@ var races = []fact{
 
 const racers = 64
 
-// race runs f for 0 … racers-1 at once.
 func race(f func(i int)) {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
@@ -36,10 +35,10 @@ func race(f func(i int)) {
 	done.Wait()
 }
 
-// hosts returns a, b and two hosts with caches of their own.
+// hosts returns hosts a and b and two hosts with separate caches.
 func (s *scene) hosts() []*call.Host { return []*call.Host{s.a, s.b, s.host(0), s.host(0)} }
 
-// winner requires exactly one success and otherwise refusals of one kind.
+// winner requires exactly one success, and refusals of one kind otherwise.
 func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (at int) {
 	s.t.Helper()
 	at = -1

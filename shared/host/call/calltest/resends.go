@@ -16,7 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Resends of known envelopes: what they return and which refusals others get.
+// resends are facts about resends of known envelopes: what they return, and which refusals other
+// envelopes get.
 var resends = []fact{
 	{"a resend gets its answer back, with the same status and text", resendAnswered},
 	{"a refusal that arrives after an acceptance tells of it", refusalAfter},
@@ -44,7 +45,7 @@ func resendAnswered(s *scene) {
 	bare := *first
 	bare.Time = bare.Time.Add(time.Microsecond)
 	s.resign(&bare)
-	other := s.send(s.a, &bare) // another envelope with this seq
+	other := s.send(s.a, &bare) // another envelope with the same seq
 	for range 2 {
 		out := s.send(s.a, first)
 		s.refused(out, problem.Replay, call.Answered)
@@ -63,8 +64,7 @@ func resendAnswered(s *scene) {
 	}
 }
 
-// The second copy is refused because of what it reads while the first is being
-// accepted.
+// The second copy is refused because of what it reads while the first copy is being accepted.
 func refusalAfter(s *scene) {
 	e := s.call(nil, "slow")
 	s.state(lifecycle.Hibernating)
@@ -122,7 +122,7 @@ func statePending(s *scene) {
 
 func deadExecutor(s *scene) {
 	e := s.call(nil, "hi")
-	s.store.Next("Commit req", Repeat(Unacked, 6)...) // accepted; then the host gives up
+	s.store.Next("Commit req", Repeat(Unacked, 6)...) // accepted, but the host gives up
 	s.refused(s.send(s.a, e), problem.Unavailable, "")
 	s.ran(e, 0)
 	s.clock.Advance(due)
@@ -135,8 +135,7 @@ func deadExecutor(s *scene) {
 	s.ran(e, 0)
 }
 
-// With the host's real keys: the day ends, the retention passes, the key is
-// destroyed.
+// With the host's real keys, the day ends, the retention passes, and the key is destroyed.
 func textGone(s *scene) {
 	vault, err := local.Open(filepath.Join(s.t.TempDir(), "seal.key"), rand.Reader)
 	s.must(err)
@@ -161,7 +160,7 @@ func textGone(s *scene) {
 	s.ok(s.send(s.a, next), next)
 }
 
-// More decisions than fit on a page lie between a request and its decision.
+// A request and its decision are more than a page apart.
 func farBehind(s *scene) {
 	slow := s.call(nil, "slow")
 	x := s.start(s.a, slow)
@@ -201,13 +200,12 @@ func holeInPage(s *scene) {
 	}
 }
 
-// hiding wraps a store and lets hide remove rows from a page.
+// hiding wraps a store in which hide can remove rows from a page.
 type hiding struct {
 	store.Store
 	hide func([]store.Row) []store.Row
 }
 
-// Rows returns a page of responses without the rows that hide removed.
 func (h *hiding) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	rows, err := h.Store.Rows(ctx, s, from, n, d)
 	if s.Kind() == store.KindResponse {
@@ -246,8 +244,8 @@ func sweeper(s *scene) {
 	}
 }
 
-// A behaviour gets the caller's deadline less the margin. The time after which
-// other hosts may void the call moves with the deadline.
+// A behaviour gets the caller's deadline minus the margin. The time after which other hosts may
+// void the call moves with the deadline.
 func shortDeadline(s *scene) {
 	s.a = s.hostWith(func(c *call.Config) { c.Work = 5 * time.Second })
 	e := s.call(nil, "hi")
@@ -352,8 +350,8 @@ func refusalsAreFree(s *scene) {
 	s.balance(20)
 }
 
-// A vacant that was imported or restored from a backup has a floor: the host
-// does not know the calls accepted before it.
+// An imported or restored vacant has a floor, because the host does not know the calls accepted
+// earlier.
 func vacantFloor(s *scene) {
 	floor := s.clock.Now(0)()
 	known := s.call(nil, "known")
@@ -378,7 +376,7 @@ func vacantFloor(s *scene) {
 	s.clock.Advance(time.Second)
 	next := s.call(known, "later")
 	s.ok(s.send(s.a, next), next)
-	s.renew() // also for pairs without rows
+	s.renew() // the same holds for pairs without rows
 	below(s.send(s.a, s.sign(nil, "first", floor)), nil)
 	below(s.resetAt(s.a, s.sign(nil, envelope.ResetText, floor)), nil)
 	first := s.call(nil, "first, later")

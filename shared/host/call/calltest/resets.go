@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Resets, and races with resets.
+// resets are facts about resets and races with resets.
 var resets = []fact{
 	{"a reset on an empty stream begins epoch 1", resetEmpty},
 	{"resets follow one another by their times", resetChain},
@@ -45,7 +45,7 @@ func resetChain(s *scene) {
 	s.refused(s.resetAt(s.b, s.sign(nil, envelope.ResetText, r.Time)), problem.Floor, "")
 	for range 3 {
 		r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Microsecond))
-		r.Seq, r.Prev[0] = 77, 1 // without meaning in a reset
+		r.Seq, r.Prev[0] = 77, 1 // meaningless in a reset
 		s.ok(s.resetAt(s.b, s.resign(r)), r)
 	}
 	s.rows("reset, reset, reset, reset | none")
@@ -72,7 +72,7 @@ func resetReplayed(s *scene) {
 func resetLosesToCall(s *scene) {
 	r := s.reset()
 	s.clock.Advance(time.Second)
-	e := s.call(nil, "hi") // later than the reset, so the reset is older than the accepted call
+	e := s.call(nil, "hi") // signed after the reset
 	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, e), e) }))
 	s.refused(s.resetAt(s.a, r), problem.Floor, "")
 	s.clock.Advance(time.Second)
@@ -84,7 +84,7 @@ func resetLosesToCall(s *scene) {
 	r = s.reset()
 	third := s.sign(next, "signed before", r.Time.Add(-time.Microsecond))
 	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, third), third) }))
-	s.ok(s.resetAt(s.a, r), r) // at the second try, one position further
+	s.ok(s.resetAt(s.a, r), r) // at the second try, one position later
 	s.rows("call, call, call, reset | answer 1, answer 2, answer 3")
 }
 
@@ -110,7 +110,7 @@ func resetUnacked(s *scene) {
 	r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Second))
 	s.store.Next("Commit req", Repeat(Unacked, 6)...)
 	s.refused(s.resetAt(s.a, r), problem.Unavailable, "")
-	s.refused(s.resetAt(s.a, r), problem.Floor, "") // stored; a newer reset has replaced it
+	s.refused(s.resetAt(s.a, r), problem.Floor, "") // stored, and replaced by a newer reset
 	s.rows("reset, reset | none")
 }
 
@@ -137,7 +137,7 @@ func oldContinuation(s *scene) {
 	s.chain(out, nil)
 	first := s.call(nil, "begins the new one")
 	s.ok(s.send(s.a, first), first)
-	out = s.send(s.b, old) // now its seq fits and its prev does not
+	out = s.send(s.b, old) // its seq fits now, but its prev does not
 	s.refused(out, problem.Fork, "")
 	s.chain(out, first)
 	s.ran(old, 0)
@@ -153,7 +153,7 @@ func lateOfClosed(s *scene) {
 	s.ok(s.resetAt(s.b, r), r)
 	s.clock.Advance(time.Second)
 	next := s.call(nil, "new")
-	// The answer is sent and arrives after the new epoch's answer.
+	// The answer is sent but arrives after the answer of the new epoch.
 	s.store.Next("Commit rsp", late.Step, After(func() { s.ok(s.send(s.b, next), next) }))
 	s.refused(x.finish(), problem.Deadline, call.Unanswered)
 	if err := late.Land(s.ctx); err == nil {
@@ -176,7 +176,7 @@ func voidAcrossEpochs(s *scene) {
 	failed := s.call(nil, "bad")
 	s.refused(s.send(s.b, failed), problem.BehaviourFailed, call.Unanswered)
 	s.rows("call, call, reset, call | answer 1, void 4")
-	reply := s.ok(x.finish(), bad) // a void of the new epoch decides nothing
+	reply := s.ok(x.finish(), bad) // a void of the new epoch does not decide it
 	if reply.Seq != 2 {
 		s.t.Fatalf("Seq = %d, want 2", reply.Seq)
 	}

@@ -7,21 +7,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-// fact is a guarantee of the pipeline and its proof. The name states the
-// guarantee.
+// fact is a guarantee of the pipeline and its test. The name states the guarantee.
 type fact struct {
 	name  string
 	proof func(s *scene)
 }
 
-// Run proves the pipeline over the stores that open returns, one for each test.
-// open registers the clean-up.
+// Run tests the pipeline with the stores that open returns, one for each test. open registers the
+// cleanup.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	run(t, open, func(int) bool { return true })
 }
 
-// RunSampled is Run with a sample of the faults in a default run. It is for
-// stores that pass the same contract suite as a store proved by Run.
+// RunSampled runs a sample of the faults in a default run. It is for stores that pass the same
+// contract suite as a store that was tested by Run.
 func RunSampled(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, storetest.Sampled) }
 
 func run(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {

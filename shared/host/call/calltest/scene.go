@@ -20,14 +20,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// due is the time after its accept when other hosts may void a call.
+// due is the time from its accept after which other hosts may void a call.
 const due = call.DefaultWork + call.Grace
 
 // costs is the price of a call in scenes with a ledger.
 const costs = 10
 
-// scene has two hosts, A and B, over one store, and one pair. Both hosts host
-// both vacants of the pair, so a reversed envelope has a recipient.
+// scene has two hosts, A and B, with one store and one pair. Both hosts host both vacants of the
+// pair, so that a reversed envelope has a recipient.
 type scene struct {
 	t      *testing.T
 	ctx    context.Context
@@ -44,13 +44,13 @@ type scene struct {
 	caller, vacant *identity.Key
 
 	mu    sync.Mutex
-	acts  map[string]call.Behaviour // by text; other texts are echoed
+	acts  map[string]call.Behaviour // behaviours by text; other texts are echoed
 	gates map[string]*gate
 	runs  map[identity.Hash]int // executions by request hash
 }
 
-// gate holds a behaviour: entered is closed when the behaviour runs, and the
-// behaviour ends when leave is closed.
+// gate holds a behaviour. entered is closed when the behaviour runs, and the behaviour ends when
+// leave is closed.
 type gate struct{ entered, leave chan struct{} }
 
 func newScene(t *testing.T, inner store.Store) *scene {
@@ -69,7 +69,6 @@ func newScene(t *testing.T, inner store.Store) *scene {
 	return s
 }
 
-// charge gives the caller a balance and makes every call cost price.
 func (s *scene) charge(balance int64) {
 	s.t.Helper()
 	s.ledger = &Ledger{Store: s.store, Price: costs}
@@ -83,7 +82,7 @@ func (s *scene) key() *identity.Key {
 	return k
 }
 
-// host returns another host over the store, with its clock ahead by skew.
+// host returns another host with the same store whose clock is ahead by skew.
 func (s *scene) host(skew time.Duration) *call.Host {
 	now := s.clock.Now(skew)
 	return s.hostWith(func(c *call.Config) {
@@ -92,7 +91,6 @@ func (s *scene) host(skew time.Duration) *call.Host {
 	})
 }
 
-// hostWith returns another host with a changed configuration.
 func (s *scene) hostWith(change func(*call.Config)) *call.Host {
 	now := s.clock.Now(0)
 	c := call.Config{
@@ -114,11 +112,9 @@ func (s *scene) hostWith(change func(*call.Config)) *call.Host {
 	return call.New(c)
 }
 
-// self is the hosts' own id.
 func (s *scene) self(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
 
-// behave counts the execution, waits at the gate of this text if there is one,
-// and runs the behaviour.
+// behave counts the run, waits at the gate of the text if there is one, and runs the behaviour.
 func (s *scene) behave(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	text := e.Payload.Text()
 	s.mu.Lock()
@@ -135,7 +131,6 @@ func (s *scene) behave(ctx context.Context, host *call.Host, e envelope.Envelope
 	return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"re " + text}}, nil
 }
 
-// act sets the behaviour for a text.
 func (s *scene) act(text string, b call.Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,13 +146,13 @@ func (s *scene) hold(text string) *gate {
 	return g
 }
 
-// sending is a Send in progress.
+// sending is a running Send.
 type sending struct {
 	gate *gate
 	out  chan call.Outcome
 }
 
-// start sends e to h and returns when its behaviour waits at a gate.
+// start sends e to h and returns when the behaviour waits at its gate.
 func (s *scene) start(h *call.Host, e *envelope.Envelope) *sending {
 	s.t.Helper()
 	x := &sending{s.hold(e.Payload.Text()), make(chan call.Outcome, 1)}
@@ -170,14 +165,12 @@ func (s *scene) start(h *call.Host, e *envelope.Envelope) *sending {
 	return x
 }
 
-// finish opens the gate and returns the outcome of the Send.
 func (x *sending) finish() call.Outcome {
 	close(x.gate.leave)
 	return <-x.out
 }
 
-// call signs the next message after the envelope before, with the current time.
-// A nil before means seq 1.
+// call signs the message after before, or the first one if before is nil, with the current time.
 func (s *scene) call(before *envelope.Envelope, text string) *envelope.Envelope {
 	return s.sign(before, text, s.clock.Now(0)())
 }
@@ -194,7 +187,6 @@ func (s *scene) sign(before *envelope.Envelope, text string, at time.Time) *enve
 	return s.resign(e)
 }
 
-// resign signs e in its current form.
 func (s *scene) resign(e *envelope.Envelope) *envelope.Envelope {
 	s.t.Helper()
 	_, err := e.Sign(s.ctx, s.caller)
@@ -202,7 +194,6 @@ func (s *scene) resign(e *envelope.Envelope) *envelope.Envelope {
 	return e
 }
 
-// reset signs a chain reset with the current time.
 func (s *scene) reset() *envelope.Envelope {
 	return s.sign(nil, envelope.ResetText, s.clock.Now(0)())
 }
@@ -232,7 +223,7 @@ func (s *scene) resetAt(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Reset(s.ctx, identity.ID{}, e)
 }
 
-// ok requires a 200, with a verified answer to e if the outcome is a Send's.
+// ok requires status 200, with a verified answer to e if the outcome is from a Send.
 func (s *scene) ok(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
 	s.t.Helper()
 	if out.Problem != nil {
@@ -242,7 +233,6 @@ func (s *scene) ok(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
 	return out.Reply
 }
 
-// bound requires a reply signed by the vacant for e.
 func (s *scene) bound(reply, e *envelope.Envelope) {
 	s.t.Helper()
 	if reply == nil {
@@ -256,7 +246,7 @@ func (s *scene) bound(reply, e *envelope.Envelope) {
 	}
 }
 
-// refused requires a refusal of a kind, with a state (or none).
+// refused requires a refusal of a kind with a state, which may be empty.
 func (s *scene) refused(out call.Outcome, kind problem.Kind, state call.State) {
 	s.t.Helper()
 	if out.Problem == nil {
@@ -270,8 +260,8 @@ func (s *scene) refused(out call.Outcome, kind problem.Kind, state call.State) {
 	}
 }
 
-// told requires the state of an ask or a refused resend and, with Answered, the
-// same reply as want.
+// told requires the state of an ask or of a refused resend. If the state is Answered, it requires
+// the same reply as want.
 func (s *scene) told(out call.Outcome, state call.State, want *envelope.Envelope) {
 	s.t.Helper()
 	if out.State != state {
@@ -285,7 +275,6 @@ func (s *scene) told(out call.Outcome, state call.State, want *envelope.Envelope
 	}
 }
 
-// wire encodes an envelope as the host sends it.
 func wire(e *envelope.Envelope) string {
 	if e == nil {
 		return ""
@@ -293,8 +282,7 @@ func wire(e *envelope.Envelope) string {
 	return string(envelope.AppendMessage(nil, e))
 }
 
-// chain requires that an outcome reports the chain's tip. A nil tip means an
-// empty chain.
+// chain requires that an outcome reports tip as the chain's tip. A nil tip means an empty chain.
 func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	s.t.Helper()
 	seq, hash := int64(1), identity.Hash{}
@@ -306,8 +294,8 @@ func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	}
 }
 
-// rows requires the rows of the pair, in words: "call, reset | answer 1, void
-// 3" with the position of the request, or "none".
+// rows requires the rows of the pair in words: "call, reset | answer 1, void 3" with positions of
+// requests, or "none".
 func (s *scene) rows(want string) {
 	s.t.Helper()
 	got, err := ReadStreams(s.ctx, s.store, s.pair)
@@ -330,7 +318,6 @@ func (s *scene) rows(want string) {
 	}
 }
 
-// balance requires the caller's balance.
 func (s *scene) balance(want int64) {
 	s.t.Helper()
 	got, err := s.ledger.Balance(s.ctx, s.pair.Caller)
@@ -340,7 +327,6 @@ func (s *scene) balance(want int64) {
 	}
 }
 
-// ran requires the number of executions for e.
 func (s *scene) ran(e *envelope.Envelope, want int) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -350,8 +336,8 @@ func (s *scene) ran(e *envelope.Envelope, want int) {
 	}
 }
 
-// verify runs after each test: all prepared steps were taken, the rows have no
-// violations, nothing ran twice, nothing ran for the reversed pair.
+// verify runs after each test. It requires that all prepared steps were taken, the rows are valid,
+// no envelope ran twice, and the reversed pair did not run.
 func (s *scene) verify() {
 	if s.t.Failed() {
 		return

@@ -15,15 +15,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vouchers is a ledger of vouchers that pay for one call each. A voucher is held by a
-// document, and cashed at a bank elsewhere, which may fail or not answer. It is safe for
-// concurrent use.
+// Vouchers is a ledger of vouchers, each of which pays for one call. A document holds a voucher,
+// and an external bank, which may fail or not respond, cashes it. Vouchers is safe for concurrent
+// use.
 type Vouchers struct {
 	Store store.Store
 	Price money.Amount
 
 	mu     sync.Mutex
-	bank   func(again bool) error // the bank's answer; with nil, the bank pays
+	bank   func(again bool) error // the bank's response; if nil, the bank pays
 	asked  int
 	cashed map[string]bool
 }
@@ -32,7 +32,6 @@ func voucherKey(voucher string) store.Key {
 	return store.Key{Partition: "voucher#" + voucher, Sort: "hold"}
 }
 
-// Quote wants a voucher.
 func (l *Vouchers) Quote(_ context.Context, q call.Query) (call.Charge, error) {
 	if len(q.Voucher) == 0 {
 		return call.Charge{}, problem.New(problem.PaymentRequired, "a voucher is required")
@@ -40,17 +39,14 @@ func (l *Vouchers) Quote(_ context.Context, q call.Query) (call.Charge, error) {
 	return call.Charge{Kind: call.PaidByVoucher, Payer: identity.Sum(q.Voucher), Hold: l.Price, Version: 1, Plan: string(q.Voucher)}, nil
 }
 
-// Debit holds the voucher, once.
 func (l *Vouchers) Debit(_ call.Pair, c *call.Charge, r *call.RequestRow) []store.Write {
 	return []store.Write{store.Put{Key: voucherKey(c.Plan.(string)), WriteID: r.WriteID, Data: []byte("held")}}
 }
 
-// Explain refuses a voucher that was used.
 func (l *Vouchers) Explain(_ context.Context, _ call.Query, c *call.Charge, _ error) (call.Charge, error) {
 	return *c, problem.New(problem.PaymentRequired, "the voucher was used")
 }
 
-// Settle cashes the voucher.
 func (l *Vouchers) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,25 +63,21 @@ func (l *Vouchers) Settle(_ context.Context, s call.Settlement) (call.Settled, e
 	return call.Settled{Charge: l.Price}, nil
 }
 
-// Refund does nothing: a voucher that was not cashed keeps its value elsewhere.
+// Refund returns no writes, because a voucher that was not cashed keeps its value at the bank.
 func (*Vouchers) Refund(call.Pair, *call.RequestRow, bool) []store.Write { return nil }
 
-// Late implements call.Ledger.
 func (*Vouchers) Late(r *call.RequestRow) bool { return r.PaidBy == call.PaidByVoucher }
 
-// Pay names the voucher.
 func (*Vouchers) Pay(*price.Price, error) []json.RawMessage {
 	return []json.RawMessage{json.RawMessage(`{"way":"voucher"}`)}
 }
 
-// answers sets how the bank answers from now on.
 func (l *Vouchers) answers(bank func(again bool) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bank = bank
 }
 
-// wantCashed requires the number of vouchers that were cashed.
 func (l *Vouchers) wantCashed(s *scene, want int) {
 	s.t.Helper()
 	l.mu.Lock()
@@ -95,10 +87,10 @@ func (l *Vouchers) wantCashed(s *scene, want int) {
 	}
 }
 
-// errBank is a bank that says no.
+// errBank is the error of a bank that rejects a voucher.
 var errBank = problem.New(problem.PaymentRequired, "the voucher has no value")
 
-// vouchers are facts of a ledger whose settlement is somewhere else.
+// vouchers are facts about a ledger whose settlement is at an external bank.
 var vouchers = []fact{
 	{"a call is answered once its voucher is cashed", voucherPays},
 	{"a call without a voucher is told how to pay", voucherMissing},
@@ -114,7 +106,6 @@ var vouchers = []fact{
 	{"a store fault after the settlement loses no answer", voucherFault},
 }
 
-// withVouchers gives a scene a ledger of vouchers.
 func (s *scene) withVouchers() *Vouchers {
 	l := &Vouchers{Store: s.store, Price: costs}
 	s.paid = func(c *call.Config) {
@@ -125,7 +116,7 @@ func (s *scene) withVouchers() *Vouchers {
 	return l
 }
 
-// sendWith sends e to h with a voucher; "" for none.
+// sendWith sends e to h with a voucher, which may be empty.
 func (s *scene) sendWith(h *call.Host, voucher, text string) (call.Outcome, func(*call.Host) call.Outcome) {
 	e := s.call(nil, text)
 	again := func(h *call.Host) call.Outcome {
@@ -267,8 +258,8 @@ func voucherVoidFirst(s *scene) {
 	s.rows("call | void 1")
 }
 
-// A host whose clock is an hour ahead decides to void; before it writes, the answer is
-// kept.
+// A host whose clock is an hour ahead decides to void. The answer is kept before it writes the
+// void.
 func voucherVoidLost(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)
@@ -293,7 +284,7 @@ func voucherVoidLost(s *scene) {
 	l.wantCashed(s, 1)
 }
 
-// While the executor settles, a resend that came after a crash of another settles too.
+// While the executor settles, a resend that follows a crash of another host settles as well.
 func voucherRace(s *scene) {
 	l := s.withVouchers()
 	l.answers(uncertain)
