@@ -12,34 +12,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// answer is a host's reply, parsed without trust: a member that does not fit
-// the protocol is treated as absent. Only replies are signed; they are verified
-// where they are used.
+// answer is a host's reply, parsed without trust: members that violate the protocol are treated as
+// absent. Only the signed messages in it are verified, where they are used.
 type answer struct {
-	status int // zero if unknown, because the answer comes from a file
+	status int // zero if the answer comes from a file
 	body   []byte
 
-	object       bool // the body is one strict JSON object
-	result       bool // it has a result, so it claims to be an answer
+	object       bool // whether the body is one strict JSON object
+	result       bool // whether the body has a result, and so claims to be an answer
 	detail, code string
-	cut          string   // why the answer is only a part
-	pay          []string // ways to pay, of a call that was not paid for
+	cut          string   // reason for which the answer is only a part
+	pay          []string // ways to pay for a refused unpaid call
 	state        string
 	tooOld       bool
-	ok           bool // of a reset
+	ok           bool // whether a reset was confirmed
 
-	reply     []byte // result.message of a stored answer
-	replySeq  int64  // all that is left of a reply whose text is gone
+	reply     []byte // message of a stored answer
+	replySeq  int64  // number and hash of a reply whose text key is destroyed
 	replyHash identity.Hash
 
-	expected   int64 // zero if not given
+	expected   int64 // zero if absent
 	tip        *identity.Hash
 	floor, now time.Time
-	due        time.Time // of a pending call: when it is decided at the latest
-	restored   time.Time // of a refusal: when the vacant came back from a backup
+	due        time.Time // time by which a pending call will be decided
+	restored   time.Time // time of the vacant's last restore, in a refusal
 }
 
-// States (PROTOCOL §6).
+// The states of a call (PROTOCOL §6).
 const (
 	statePending    = "pending"
 	stateAnswered   = "answered"
@@ -48,8 +47,8 @@ const (
 	stateTooOld     = "too_old"
 )
 
-// readAnswer parses a body of any kind. A body that is not one strict JSON
-// object has no members, but its text is kept for a person.
+// readAnswer parses any body. If the body is not one strict JSON object, the answer has no members,
+// and its detail is the beginning of the body.
 func readAnswer(status int, body []byte) answer {
 	a := answer{status: status, body: body, object: true}
 	d := canon.NewDecoder(body, canon.AnswerLimits())
@@ -136,10 +135,9 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 	return err
 }
 
-// lax reads a value of kind k with read, and skips values of other kinds.
 func lax[T any](d *canon.Decoder, k canon.Kind, read func() (T, error)) (T, error) {
 	var none T
-	if d.Kind() == k {
+	if d.Kind() == k { // skip values of other kinds
 		if v, err := read(); err == nil {
 			return v, nil
 		}
@@ -162,20 +160,20 @@ func laxTime(d *canon.Decoder) (time.Time, error) {
 	return t, err
 }
 
-// hasMembers reports whether the host sends the members of PROTOCOL §6. The
-// reference sends only a detail.
 func (a answer) hasMembers() bool {
+	// The reference sends only a detail, without these members of PROTOCOL §6.
 	return a.state != "" || a.tip != nil || a.expected > 0 || a.code != ""
 }
 
-// current reports whether the chain still ends with envelope seq of hash h, so
-// nobody else has moved it. A host that does not say is assumed to agree.
+// current reports whether the chain still ends with the envelope with sequence number seq and hash
+// h, so that it was not moved by others. If the host does not report its tip, current assumes that
+// it is unchanged.
 func (a answer) current(seq int64, h identity.Hash) bool {
 	return (a.tip == nil || *a.tip == h) && (a.expected == 0 || a.expected == seq+1)
 }
 
-// conflict reports a refusal by the chain. The texts are the reference's; its
-// own grow loop matches them too (PROTOCOL §6.2).
+// conflict reports whether the chain refused the envelope. The strings are those that the reference
+// sends and that its own grow loop matches (PROTOCOL §6.2).
 func (a answer) conflict() bool {
 	if a.status != 0 {
 		return a.status == 409
@@ -192,21 +190,19 @@ func (a answer) conflict() bool {
 	return false
 }
 
-// belowFloor reports a refusal because the signed time is not after the floor.
 func (a answer) belowFloor() bool {
 	return a.conflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
 }
 
-// wasTaken detects that an envelope was accepted before, by the reference's
-// only sign: the last number it has seen is the envelope's own (PROTOCOL §23
-// A5).
+// wasTaken reports whether a reference host accepted the envelope before. Its only sign is that the
+// last sequence number that it has seen is the envelope's own (PROTOCOL §23 A5).
 func (a answer) wasTaken(seq int64) bool {
 	return a.conflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 
-// inconclusive reports that the same bytes must be sent again: the host failed
-// without telling their fate.
+// inconclusive reports whether the same bytes must be sent again, because the host failed without
+// reporting their fate.
 func (a answer) inconclusive() bool {
 	status := a.status
 	if status == 0 {
@@ -217,19 +213,18 @@ func (a answer) inconclusive() bool {
 		}
 	}
 	if status == 409 && !a.object {
-		return true // not from the host itself: no chain is reset because of a proxy's page
+		return true // not from the host itself; a proxy's page must not cause a reset
 	}
 	return a.state == "" && !a.result && (status >= 500 && status != 501 || status == 408 || status == 425)
 }
 
-// noEndpoint reports that the host lacks the route: the reference has no ask,
-// and its smallest server no reset.
 func (a answer) noEndpoint() bool {
+	// The reference has no ask, and its smallest server has no reset.
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 
-// kindOf is the kind of a refusal: the code that the host names, if it fits the
-// status, else the meaning of the status.
+// kindOf returns the kind of a refusal: the host's code if it fits the status, otherwise the
+// meaning of the status.
 func kindOf(a answer) problem.Kind {
 	byStatus := problem.Unavailable
 	found := false
@@ -250,12 +245,9 @@ func kindOf(a answer) problem.Kind {
 	return refusalKind(byStatus)
 }
 
-// refusalKind maps a host's kind to its meaning for the caller: an internal
-// error of the host is not ours, and a request that it calls malformed was
-// refused.
 func refusalKind(k problem.Kind) problem.Kind {
 	switch k {
-	case problem.Internal, problem.Damaged, problem.Untrusted:
+	case problem.Internal, problem.Damaged, problem.Untrusted: // the host's own failures, not the caller's
 		return problem.BehaviourFailed
 	case problem.Malformed, problem.NotJSON, problem.Usage, problem.UnsupportedMedia, problem.MethodNotAllowed, problem.Canceled, problem.Pending:
 		return problem.Forbidden
@@ -263,12 +255,11 @@ func refusalKind(k problem.Kind) problem.Kind {
 	return k
 }
 
-// shownBytes bounds how much of a host's text an error contains.
+// shownBytes limits how much of a host's text is quoted in an error.
 const shownBytes = 300
 
-// shown is the host's text, made safe for a terminal.
 func (a answer) shown() string {
-	s := strings.ToValidUTF8(a.detail, "?")
+	s := strings.ToValidUTF8(a.detail, "?") // the result must be safe for a terminal
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
 			return ' '

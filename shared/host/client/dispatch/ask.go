@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Ask asks t for the fate of every listed envelope and returns what it learns
-// in Late. The host never runs anything for it. A problem of kind Pending means
-// that a call is accepted and not answered yet.
+// Ask asks t for the fate of every listed envelope and returns the learned outcomes in Late. The
+// host does not run a call because of Ask. An error of kind Pending means that a call is accepted
+// but not answered yet.
 func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		for _, q := range slices.Concat(r.st.Sent, r.st.Live, r.st.Old) {
@@ -37,11 +37,10 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 	})
 }
 
-// nextOld returns the next envelope to ask for: each once in an operation, and
-// once more after a reset.
 func (r *run) nextOld() *envelope.Envelope {
 	for i := range r.st.Old {
 		q := &r.st.Old[i]
+		// Each envelope is asked for once per operation, and once more after a reset.
 		if r.asked[q.Hash()] || r.ignoresReplies != nil && !r.ours(q) {
 			continue
 		}
@@ -50,7 +49,6 @@ func (r *run) nextOld() *envelope.Envelope {
 	return nil
 }
 
-// settleOld asks for overtaken envelopes until the call in hand is decided.
 func (r *run) settleOld(ctx context.Context) error {
 	for q := r.nextOld(); q != nil && (!r.calling || r.st.outcome() == nil); q = r.nextOld() {
 		if err := r.settleListed(ctx, *q); err != nil {
@@ -60,14 +58,13 @@ func (r *run) settleOld(ctx context.Context) error {
 	return nil
 }
 
-// ours reports whether q belongs to the call in hand.
 func (r *run) ours(q *envelope.Envelope) bool {
 	return r.calling && r.st.Job != "" && q.IdempotencyKey == r.st.Job
 }
 
-// settleListed asks for one listed envelope and settles what it learns. If the
-// envelope belongs to the call in hand, nothing may be signed before its fate
-// is known, so not learning it is an error.
+// settleListed asks for the fate of one listed envelope and settles it. If the envelope belongs to
+// the call in hand, an unknown fate is an error, because a new envelope must not be signed before
+// the fate is known.
 func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 	h, ours := q.Hash(), r.ours(&q)
 	r.asked[h] = true
@@ -106,9 +103,9 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 	return r.save()
 }
 
-// forget drops an overtaken envelope that the host does not know and can never
-// accept, because another took its position or the floor is above it. Only a
-// first call later than the floor can still be accepted after a reset.
+// forget drops an overtaken envelope that the host does not know and can never accept, because
+// another envelope took its position or it is not above the floor. Only the first call of a chain,
+// signed later than the floor, can still be accepted after a reset.
 func (r *run) forget(q *envelope.Envelope, h identity.Hash, a answer) {
 	if !slices.ContainsFunc(r.st.Old, func(e envelope.Envelope) bool { return e.Hash() == h }) {
 		r.note(fmt.Sprintf("call %d has not been accepted; a copy on its way still may be", q.Seq))
@@ -123,8 +120,8 @@ func (r *run) forget(q *envelope.Envelope, h identity.Hash, a answer) {
 	}
 }
 
-// ask posts q to the ask route. If patient, it retries until q's fate is known;
-// otherwise it tries once, and the zero answer means that no reply came.
+// ask posts q to the ask route. If patient is set, it retries until the fate of q is known.
+// Otherwise it tries once, and the zero answer means that no reply came.
 func (r *run) ask(ctx context.Context, q envelope.Envelope, patient bool) (answer, error) {
 	body := envelope.AppendRequest(nil, nil, &q)
 	for n, pendings := 0, 0; ; {
@@ -146,7 +143,7 @@ func (r *run) ask(ctx context.Context, q envelope.Envelope, patient bool) (answe
 			err = r.pause(ctx, pendings)
 			pendings++
 		default:
-			r.sent = true // it was, or it would not be asked for
+			r.sent = true // an envelope that is asked for was sent
 			if n++; n >= r.c.tries() {
 				return a, r.unresolved(err)
 			}

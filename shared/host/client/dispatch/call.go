@@ -18,14 +18,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Call sends msg to t and returns the verified answer. If a call with the same
-// message is under way, its bytes are sent again and its answer is returned. A
-// call under way with another message is given up, although the host may still
-// accept it; its outcome is returned in Late.
-//
-// After errors of kind Pending, Unavailable and Canceled the call is under way,
-// and the same Call resumes it. Conflict names the command that helps.
-// Untrusted means that the reply did not verify and was ignored.
+// Call sends msg to t and returns the verified answer. If a call with the same message is under
+// way, Call resends its bytes and returns its answer. A call under way with another message is
+// abandoned, although the host may still accept it, and its outcome is returned in Late. The
+// package documentation describes the errors.
 func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
 	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		r.calling = true
@@ -36,9 +32,8 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 	})
 }
 
-// GiveUp ends the call in hand of t without an outcome: the next Call signs a
-// new envelope, even for the same message. The signed envelopes stay listed, and
-// the next Call asks for their fates.
+// GiveUp ends the call in hand of t without an outcome. The next Call signs a new envelope, even
+// for the same message. The signed envelopes remain listed, and the next Call asks for their fates.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	_, err := c.with(ctx, t, func(_ context.Context, r *run) error {
 		if r.st.Job == "" || r.st.outcome() != nil {
@@ -50,8 +45,8 @@ func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	return err
 }
 
-// begin checks the message and finds out whether it is under way. All envelopes
-// of the call in hand carry its idempotency key.
+// begin checks the message and determines whether its call is under way. All envelopes of the call
+// in hand have the same idempotency key.
 func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	msg.Role = cmp.Or(msg.Role, envelope.RoleUser)
 	if err := msg.Check(); err != nil {
@@ -84,9 +79,8 @@ func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	return err
 }
 
-// withThread returns msg with the context id that Caller.Thread asks for. The id of a new thread contains the call's
-// idempotency key, so that begin recognizes a kept call of the same message.
 func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
+	// A new id contains the idempotency key, so that begin recognizes a kept call with the same message.
 	switch id := "c-" + key; r.c.Thread {
 	case NewThread:
 		msg.ContextID = &id
@@ -96,8 +90,8 @@ func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
 	return msg
 }
 
-// beganThread reports whether e is msg in a thread that e began. The target's card may not say that the
-// agent remembers, so a caller that repeats msg may ask for no thread.
+// beganThread reports whether e is msg in a thread that e began. A caller that repeats msg may not
+// request a thread, because the target's card may not say that the agent remembers.
 func beganThread(e *envelope.Envelope, msg envelope.Message) bool {
 	id := "c-" + e.IdempotencyKey
 	if msg.ContextID != nil {
@@ -107,8 +101,8 @@ func beganThread(e *envelope.Envelope, msg envelope.Message) bool {
 	return sameMessage(e.Payload, msg)
 }
 
-// checkResumed refuses to send a kept call that Check refuses, unless the target accepted it
-// before: then sending the same bytes gets its answer and costs nothing more.
+// checkResumed applies Check to a kept call, unless the target has accepted the call. In that case,
+// resending the same bytes returns the answer without further cost.
 func (r *run) checkResumed(ctx context.Context) error {
 	if r.c.Check == nil || r.st.outcome() != nil {
 		return nil
@@ -129,20 +123,19 @@ func (r *run) checkResumed(ctx context.Context) error {
 	return refused
 }
 
-// hold makes e the envelope that the result describes.
 func (r *run) hold(e envelope.Envelope) identity.Hash {
 	r.res.Request, r.res.RequestHash = e, e.Hash()
 	return r.res.RequestHash
 }
 
-// call repeats until the call in hand is decided. Each turn takes the first step
-// that is due, in the order of PROTOCOL §16.
+// call repeats until the call in hand is decided. Each iteration performs the first due step, in
+// the order of PROTOCOL §16.
 func (r *run) call(ctx context.Context, msg envelope.Message) error {
 	resumed := r.res.Resumed
 	for range maxTurns {
 		var err error
 		switch e := r.st.jobEnvelope(); {
-		case r.st.outcome() != nil: // possibly learnt by a run that ended before reporting it
+		case r.st.outcome() != nil: // possibly learned by an earlier run that ended before it returned
 			return r.handOver()
 		case r.st.Reset != nil:
 			err = r.finishReset(ctx)
@@ -166,8 +159,6 @@ func (r *run) call(ctx context.Context, msg envelope.Message) error {
 	return r.unresolved(nil)
 }
 
-// sign signs the message for the next position of the chain, and saves the
-// envelope.
 func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	if r.st.Request.Seq >= envelope.MaxSeq {
 		return r.newStuck(RemedyReset, problem.Conflict, "the chain with %s is at its end; a reset starts it again", r.t.Name)
@@ -195,17 +186,17 @@ func (r *run) tooMany() error {
 	return r.newStuck(RemedyAsk, problem.Conflict, "%d listed calls to %s have no known outcome: ask for their outcomes, or start a new chain by a reset", len(r.st.Sent)+len(r.st.Live), r.t.Name)
 }
 
-// send posts e until a conclusive reply comes, and acts on it. before: the host
-// may have seen these bytes in an earlier operation.
+// send posts e until it gets a conclusive reply, and acts on the reply. before reports whether the
+// host may have received the same bytes in an earlier operation.
 func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
 	h := r.hold(e)
 	r.sent, r.doubt = r.sent || before, r.doubt || before
 	body, at := envelope.AppendRequest(nil, nil, &e), r.priced(r.callURLs.send)
-	failed := false // a try failed in the host's store
+	failed := false // whether a try failed in the host's store
 	for n, pendings := 0, 0; ; {
 		a, err := r.post(ctx, at, body)
-		// After a failure of its store, only the host's own statement shows that
-		// it did not accept.
+		// After a failure of the host's store, only an explicit statement of the host shows that it
+		// did not accept the call.
 		unstated := failed && err == nil && !a.hasMembers()
 		r.doubt = r.doubt || doubtful(a, err) || unstated
 		failed = failed || err == nil && a.storeFailed()
@@ -217,7 +208,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 				return r.act(ctx, h, a, v, x, err)
 			}
 		}
-		before = before || !problem.Is(err, problem.Unavailable) // it may have arrived
+		before = before || !problem.Is(err, problem.Unavailable) // the request may have arrived
 		if a.state == statePending {
 			r.res.Due, ctx = a.due, r.unbounded
 			rest := r.rest(a.due)
@@ -227,7 +218,8 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			err = r.awaitAnswer(ctx, &e, rest, pendings)
 			pendings++
 		} else {
-			// While the target cannot have accepted the call, another vacant may be called soon.
+			// If the target cannot have accepted the call, the caller may prefer to call another
+			// vacant soon.
 			if n++; n >= r.c.tries() || r.c.BriefTries > 0 && !r.doubt && n >= r.c.BriefTries {
 				return r.endPosting(ctx, e, h, errors.Join(err, unclear(a)))
 			}
@@ -239,7 +231,6 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 	}
 }
 
-// priced adds MaxPrice to a URL.
 func (r *run) priced(at string) string {
 	if r.c.MaxPrice == nil {
 		return at
@@ -251,9 +242,9 @@ func (r *run) priced(at string) string {
 	return at + sep + "max_price=" + strconv.FormatInt(*r.c.MaxPrice, 10)
 }
 
-// doubtful reports whether the target may have accepted a call although a or
-// err came back. The target has not if nothing was sent or the target refused.
-// If its store failed, endPosting asks for the fate of the call.
+// doubtful reports whether the target may have accepted a call after a or err. If the request was
+// not sent or was refused, it has not. If the host's store failed, endPosting asks for the fate of
+// the call.
 func doubtful(a answer, err error) bool {
 	switch {
 	case err != nil:
@@ -266,17 +257,16 @@ func doubtful(a answer, err error) bool {
 	return a.status >= 200 && a.status < 300 || a.status >= 500 && a.status != http.StatusNotImplemented
 }
 
-// storeFailed reports the host's own statement that its store failed, before it
-// could accept the call or after it ran (PROTOCOL §6, steps 4, 7 and 9). The
-// host is done with the request either way.
+// storeFailed reports whether the host states that its store failed, either before it could accept
+// the call or after the call ran (PROTOCOL §6, steps 4, 7 and 9). In both cases the host has
+// finished the request.
 func (a answer) storeFailed() bool {
 	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
 }
 
-// endPosting ends the posting of e without a conclusive reply. If another vacant can
-// be called instead (BriefTries), a host whose store failed is asked once for the
-// fate of e. Only if the host does not know e, and looks back far enough to tell,
-// may another vacant get the message.
+// endPosting gives up posting e without a conclusive reply. If another vacant can be called instead
+// (BriefTries), it asks a host whose store failed once for the fate of e. Another vacant may get
+// the message only if the host does not know e and looks back far enough to know.
 func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
 	if r.doubt || !r.sent || r.c.BriefTries == 0 {
 		return r.unresolved(cause)
@@ -291,7 +281,6 @@ func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Ha
 	return r.unresolved(cause)
 }
 
-// act follows a verdict and saves the result. An error ends the call.
 func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *envelope.Envelope, err error) error {
 	switch {
 	case v == other:
@@ -307,10 +296,9 @@ func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *
 	return err
 }
 
-// handOver moves outcomes into the result and saves the state without them. A
-// crash before the save loses nothing: the same call finds the outcome and sends
-// nothing. After a crash between the save and the caller's use of the result, the
-// same call is a new one.
+// handOver moves outcomes to the result and saves the state without them. After a crash before the
+// save, the same call finds the outcome without sending anything. After a crash between the save
+// and the use of the result, the same call is a new one.
 func (r *run) handOver() error {
 	l := *r.st.outcome()
 	h := r.hold(l.Request)
@@ -340,7 +328,6 @@ func (r *run) handOver() error {
 	return nil
 }
 
-// deliver hands over all late outcomes.
 func (r *run) deliver() error {
 	if r.st.outcome() != nil {
 		r.st.Job = ""
@@ -350,8 +337,8 @@ func (r *run) deliver() error {
 	return r.save()
 }
 
-// settleOther handles a host whose tip is x, another listed envelope with the
-// same sequence number: it asks for the fate of x and never sends x again.
+// settleOther handles a host whose tip is x, another listed envelope with the same sequence number.
+// It asks for the fate of x and never resends x.
 func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
 	a, err := r.ask(ctx, x, true)
 	if err != nil {
@@ -366,15 +353,12 @@ func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.H
 	case a.noEndpoint():
 		r.settleLost(x, h)
 	default:
-		// The tip has changed since, or the host contradicts itself: try again.
+		// The tip has changed since then, or the host contradicts itself: try again.
 		return r.pause(ctx, 0)
 	}
 	return r.save()
 }
 
-// meetMoved handles a chain that was moved by another program. With AutoReset
-// the chain is reset. Otherwise a person decides, and listed envelopes are
-// still asked for.
 func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
 	if r.c.AutoReset {
 		return r.signReset(ctx, a.floor)
@@ -396,7 +380,6 @@ func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
 	return r.movedProblem(kind, a, ", then run the same command again")
 }
 
-// movedProblem says why the chain does not go on. then ends the text.
 func (r *run) movedProblem(kind problem.Kind, a answer, then string) error {
 	if expected := a.expected; !a.restored.IsZero() && expected > 0 && expected <= r.st.Request.Seq+1 {
 		return r.newStuck(RemedyReset, kind, "%s was restored from a backup at %s: it has the chain up to call %d, and refuses what was signed until %s; a reset starts the chain again now%s",
@@ -405,10 +388,8 @@ func (r *run) movedProblem(kind problem.Kind, a answer, then string) error {
 	return r.newStuck(RemedyReset, kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): a reset starts it again%s", r.t.Name, a.shown(), then)
 }
 
-// clock is a time for people.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// post makes one request and counts it.
 func (r *run) post(ctx context.Context, url string, body []byte) (answer, error) {
 	r.res.Posts++
 	began := r.c.now()
@@ -421,7 +402,6 @@ func (r *run) post(ctx context.Context, url string, body []byte) (answer, error)
 	return readAnswer(status, reply), nil
 }
 
-// pointless reports transport errors that a retry cannot mend.
 func pointless(err error) bool {
 	return problem.Is(err, problem.TooLarge) || problem.Is(err, problem.Usage)
 }
@@ -438,7 +418,6 @@ func (r *run) pause(ctx context.Context, n int) error {
 	return retry.Sleep(ctx, d)
 }
 
-// unclear is the host's own explanation for an inconclusive reply.
 func unclear(a answer) error {
 	if a.status == 0 {
 		return nil
@@ -446,8 +425,6 @@ func unclear(a answer) error {
 	return fmt.Errorf("%d %s", a.status, a.shown())
 }
 
-// unresolved ends an operation whose call is still under way. The signed bytes
-// are kept in every case.
 func (r *run) unresolved(cause error) error {
 	switch {
 	case errors.Is(cause, context.Canceled):

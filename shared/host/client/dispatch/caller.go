@@ -15,53 +15,51 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Caller calls targets with one identity. Signer, Book and Transport are
-// required, other fields have defaults. Safe for concurrent use; calls of one
-// target run one after the other.
+// Caller calls targets with one identity. Signer, Book and Transport are required; other fields
+// have defaults. It is safe for concurrent use, but calls of one target run one after the other.
 type Caller struct {
 	Signer    identity.Signer
 	Book      Book
 	Transport Transport
 	Now       func() time.Time
 	Rand      io.Reader
-	// Wait pauses between tries, or returns early when ctx ends.
+	// Wait pauses between tries. It returns early if ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// AutoReset resets a chain that others have moved, without asking: for
-	// agents and load generators. Without it, Call returns a problem of kind
-	// Conflict that names the command, and a person decides.
+	// AutoReset resets a chain that was moved by others, for agents and load generators. If it is
+	// false, Call returns a StuckError with RemedyReset, and a person decides.
 	AutoReset bool
-	// Tries bounds how often the same bytes are posted while replies are
-	// inconclusive (6). Patience bounds the wait for an accepted call's answer
-	// (45 s, more than a host's deadline and grace).
+	// Tries limits how often the same bytes are posted while replies are inconclusive (default 6).
+	// Patience limits the wait for the answer to an accepted call (default 45 s, which exceeds a
+	// host's deadline and grace).
 	Tries    int
 	Patience time.Duration
 
-	// UntilDue replaces Patience as the bound if it is larger and the host names the time by which the
-	// call will be decided; the Caller then waits until that time. If Waits is not nil, the Caller
-	// reports the time to it, by the Caller's own clock.
+	// UntilDue replaces Patience if it is larger and the host reports the time by which the call
+	// will be decided. The Caller then waits until that time and reports it, by its own clock, to
+	// Waits. Waits may be nil.
 	UntilDue time.Duration
 	Waits    func(due time.Time)
-	// Time bounds an operation, apart from the waits for another session of the pair and for an
-	// accepted call's answer. Zero means no bound.
+	// Time limits an operation, without the waits for another session of the pair and for the
+	// answer to an accepted call. Zero means no limit.
 	Time time.Duration
 
-	// Thread chooses the context id of new messages.
+	// Thread selects the context id of new messages.
 	Thread ThreadChoice
 
-	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
-	// may cost more. With nil, any price is accepted.
+	// MaxPrice is the limit of a call's price, in micro-dollars. Hosts refuse calls that may cost
+	// more. If it is nil, any price is accepted.
 	MaxPrice *int64
-	// Check is asked before a new call is signed, and before a kept call is sent again that the
-	// target did not accept. Its error ends the call. With nil, every target is called.
+	// Check is called before a new call is signed, and before a kept call that the target did not
+	// accept is resent. Its error ends the call. It may be nil.
 	Check func(ctx context.Context, t Target) error
 
-	// BriefTries replaces Tries, if not 0, as long as the target cannot have
-	// accepted the call: for callers that would rather try another vacant.
+	// BriefTries, if not 0, replaces Tries as long as the target cannot have accepted the call. It
+	// is for callers that prefer to try another vacant.
 	BriefTries int
 }
 
-// ThreadChoice is the choice of a message's context id.
+// ThreadChoice selects the context id of a message.
 type ThreadChoice uint8
 
 const (
@@ -71,7 +69,7 @@ const (
 	LastThread                      // State.Thread
 )
 
-// Defaults and bounds of a Caller.
+// Defaults and limits of a Caller.
 const (
 	DefaultTries    = 6
 	DefaultPatience = 45 * time.Second
@@ -79,58 +77,56 @@ const (
 	firstPause = 200 * time.Millisecond
 	longPause  = 5 * time.Second
 
-	// maxSkew is the largest clock error that is corrected by the host's word.
-	// A larger one is for a person to correct: a lying host must not make us
-	// sign times of its choice.
+	// maxSkew is the largest clock error that is corrected by the host's time. A person must
+	// correct a larger one, because a lying host must not choose the times that are signed.
 	maxSkew = time.Hour
-	// resetSpan is how far a reset's time may be from a host's clock (PROTOCOL
-	// §9).
+	// resetSpan is the largest difference between the signed time of a reset and the host's clock
+	// (PROTOCOL §9).
 	resetSpan = 300 * time.Second
-	// maxTurns bounds one operation, whatever the host replies.
+	// maxTurns limits the iterations of one operation, whatever the host replies.
 	maxTurns = 32
-	// afterDue is added to a call's due time, so that a last resend learns that the call is void.
+	// afterDue is added to a call's due time, so that a last resend finds out that the call is
+	// void.
 	afterDue = 10 * time.Second
 )
 
-// Result is the result of an operation. After an error it holds what was
-// reached.
+// Result is the result of an operation. After an error it contains what was achieved.
 type Result struct {
 	Target identity.ID
 
-	Request     envelope.Envelope // the call that was settled or is under way
+	Request     envelope.Envelope // call that was settled or is under way
 	RequestHash identity.Hash
-	Resumed     bool // the call was already under way; the same bytes were sent
+	Resumed     bool // whether the call was already under way, so that the same bytes were sent
 
-	Fate      Fate // empty while it is open
+	Fate      Fate // empty while the call is open
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
-	Cut       string // why Reply is only a part of the answer (Late.Cut)
-	// ReplyBound means that the signed answer names its request.
+	Cut       string // reason for which Reply is only a part of the answer (Late.Cut)
+	// ReplyBound is set if the signed answer names its request.
 	ReplyBound bool
-	// Status is the HTTP status of the deciding reply, 0 if there was none.
+	// Status is the HTTP status of the deciding reply, or 0.
 	Status int
-	// Pay names the ways to pay that the host lists for a call that it refused with 402:
-	// key, link, free, or credit if an account pays and its balance is short.
+	// Pay lists the ways to pay for a call that the host refused with 402: key, link, free, or
+	// credit if an account pays whose balance is too low.
 	Pay []string
 
-	// Due is the time at which the host says that a call under way is decided at the latest;
-	// zero if it says none.
+	// Due is the time by which, according to the host, a call under way will be decided. It is zero
+	// if unknown.
 	Due time.Time
 
-	Began time.Time     // when the operation began
-	Took  time.Duration // in all, including waits
-	Wire  time.Duration // spent in posts
-	Posts int           // requests made
-	Reset bool          // the chain was reset on the way
+	Began time.Time     // start of the operation
+	Took  time.Duration // total duration, including waits
+	Wire  time.Duration // duration of all posts
+	Posts int           // number of requests
+	Reset bool          // whether the chain was reset
 
-	// Doubt: the call is not settled and the target may have accepted it, so it
-	// may run or have run. After an error without Doubt it has not, and another
-	// vacant can be called.
+	// Doubt is set if the call is not settled and the target may have accepted it, so that it may
+	// run or have run. If it is not set after an error, another vacant can be called.
 	Doubt bool
 
-	Late []Late // outcomes of earlier calls, learnt in this operation
-	// Unknown lists, in sentences, what could not be learnt.
+	Late []Late // outcomes of earlier calls, learned in this operation
+	// Unknown lists, in sentences, what could not be determined.
 	Unknown []string
 }
 
@@ -144,22 +140,21 @@ type run struct {
 	st       State
 	res      *Result
 
-	jobKey         string // the key of the call in hand
-	calling        bool   // it is a Call: the fate of the call in hand must be learnt
-	pending        bool   // an envelope that was asked for is accepted and not answered
-	corrected      bool   // the clock was corrected once
-	floorRetries   int    // how often a floor forced a new signature
+	jobKey         string // idempotency key of the call in hand
+	calling        bool   // whether the operation is a Call, which must determine the fate of the call in hand
+	pending        bool   // whether an envelope that was asked for is accepted but not answered
+	corrected      bool   // whether the clock was corrected
+	floorRetries   int    // number of new signatures because of a floor
 	asked          map[identity.Hash]bool
 	waited         time.Duration
-	unbounded      context.Context // context without the bound Caller.Time
-	followed       bool            // the last wait for an answer was a stream
-	unstreamed     bool            // the host refused to stream
-	sent           bool            // something may have reached the target
-	doubt          bool            // the target may have accepted the call in hand
-	ignoresReplies error           // why an ask failed; further asks only for this call
+	unbounded      context.Context // context without the limit Caller.Time
+	followed       bool            // whether the last wait for an answer was a stream
+	unstreamed     bool            // whether the host refused to stream
+	sent           bool            // whether a request may have reached the target
+	doubt          bool            // whether the target may have accepted the call in hand
+	ignoresReplies error           // error of an ask; if set, only envelopes of this call are still asked for
 }
 
-// with runs f on the locked pair of c and t.
 func (c *Caller) with(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
 	res := Result{Began: c.now()}
 	self := c.Signer.ID()
@@ -194,17 +189,16 @@ func (c *Caller) with(ctx context.Context, t Target, f func(context.Context, *ru
 	return res, err
 }
 
-// inDoubt reports whether the target may have accepted the call in hand, by an
-// envelope posted now or one still asked for.
+// inDoubt reports whether the target may have accepted the call in hand, by an envelope that was
+// posted now or whose fate is unknown.
 func (r *run) inDoubt() bool {
 	of := func(e envelope.Envelope) bool { return r.jobKey != "" && e.IdempotencyKey == r.jobKey }
 	return r.doubt || slices.ContainsFunc(r.st.Old, of) || slices.ContainsFunc(r.st.Live, of)
 }
 
-// ErrBusy is the cause of an error of a pair that another session held for too long.
+// ErrBusy is in the error chain if another session held the pair for too long.
 var ErrBusy = errors.New("another session of the pair is open")
 
-// busy is the error of a pair that could not be locked.
 func busy(ctx context.Context, t Target, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -237,9 +231,8 @@ func (c *Caller) patience() time.Duration {
 	return cmp.Or(c.Patience, DefaultPatience)
 }
 
-// save makes the state durable. After an error the operation must end, because
-// memory and storage differ.
 func (r *run) save() error {
+	// After an error the operation must end, because memory and storage differ.
 	if err := r.session.Save(r.st); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the state of the calls to %s could not be kept", r.t.Name)
 	}
@@ -248,7 +241,6 @@ func (r *run) save() error {
 
 func (r *run) note(s string) { r.res.Unknown = append(r.res.Unknown, s) }
 
-// newKey makes an idempotency key, a random UUID like the reference's.
 func (c *Caller) newKey() (string, error) {
 	var u [16]byte
 	if _, err := io.ReadFull(c.rand(), u[:]); err != nil {

@@ -1,24 +1,30 @@
-// Package dispatch is the client side of calls: it signs an envelope, saves it,
-// posts it, verifies the answer and settles the call (PROTOCOL §16).
+// Package dispatch is the client side of calls: it signs an envelope, saves it, posts it, verifies
+// the answer and settles the call (PROTOCOL §16).
 //
-// A Caller calls given targets. Package discovery finds the target.
+// A Caller calls given targets. Package discovery finds targets.
 //
-// The invariants: an envelope is saved before it is sent. Every signed envelope
-// stays listed until its fate is known, and is not sent again once another took
-// its position. An answer counts only if the target signed it for this caller,
-// for this request, at the next position of the response chain.
+// An envelope is saved before it is sent. Every signed envelope remains listed until its fate is
+// known, and is not resent after another envelope took its position. An answer is accepted only if
+// the target signed it for this caller and this request, at the next position of the response
+// chain.
 //
 // # The life of a call
 //
 //  1. Call locks the pair (Book.Open) and loads its State.
-//  2. The message is recognised as the call under way, or gets an idempotency key (begin).
-//  3. A pending reset is finished (finishReset), and overtaken envelopes are asked for (settleOld).
-//  4. A new message is signed for the next position of the chain (sign), and the state with the envelope is saved. Only then is the envelope posted (send).
-//  5. The reply is parsed without trust (readAnswer) and judged by one row of the table of PROTOCOL §16 (judge).
-//  6. An answer is verified in the order of PROTOCOL §16 (verify), the call is settled, the state is saved.
-//  7. The outcome moves from the state into the result (handOver).
+//  2. The message is recognized as the call under way, or gets an idempotency key (begin).
+//  3. A pending reset is finished (finishReset), and the host is asked for overtaken envelopes (settleOld).
+//  4. A new message is signed for the next position of the chain, and the state with the envelope is saved (sign). Only then is the envelope posted (send).
+//  5. The reply is parsed without trust (readAnswer) and judged by the table of PROTOCOL §16 (judge).
+//  6. An answer is verified in the order of PROTOCOL §16 (verify), the call is settled, and the state is saved.
+//  7. The outcome moves from the state to the result (handOver).
 //
-// A crash after 4 leaves the signed bytes: the same call sends the same bytes
-// and gets the same answer. A crash before 4 leaves nothing, and a crash after 7
-// leaves no outcome: the same call is then a new one.
+// A crash after step 4 leaves the signed bytes: the same call sends the same bytes and gets the
+// same answer. A crash before step 4 leaves no trace, and a crash after step 7 leaves no outcome.
+// The same call is then a new one.
+//
+// # Errors
+//
+// After an error of kind Pending, Unavailable or Canceled, the call is under way and the same Call
+// resumes it. If the chain cannot continue, the error is a StuckError, whose Remedy must precede
+// another Call. Untrusted means that the reply did not verify and was ignored.
 package dispatch

@@ -14,12 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// streamer is a Transport that can read an answer while it comes. HTTP is one.
+// streamer is a Transport that can stream an answer, for example HTTP.
 type streamer interface {
 	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
 }
 
-// rest returns how much longer an accepted call is waited for. due is zero if the host names no time.
 func (r *run) rest(due time.Time) time.Duration {
 	rest := r.c.patience() - r.waited
 	if due.IsZero() || r.c.UntilDue == 0 {
@@ -32,9 +31,9 @@ func (r *run) rest(due time.Time) time.Duration {
 	return max(rest, min(due.Sub(r.c.now())+afterDue, r.c.UntilDue-r.waited))
 }
 
-// awaitAnswer waits before an accepted call is sent again. If the host streams the call, awaitAnswer
-// returns when the stream ends. Otherwise, or if the last stream ended before the answer was stored, it
-// pauses.
+// awaitAnswer waits before an accepted call is resent. If the host streams the call, it returns
+// when the stream ends. It pauses instead if the host does not stream, or if the last stream ended
+// before the answer was stored.
 func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.Duration, pendings int) error {
 	web, ok := r.c.Transport.(streamer)
 	if !ok || r.unstreamed || r.followed {
@@ -53,8 +52,8 @@ func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.D
 	return r.pause(ctx, pendings)
 }
 
-// follow sends the bytes of an accepted call as a stream of A2A, and returns when the stream ends. It
-// discards the stream's content, because the resend that follows gets the answer.
+// follow sends an accepted call as an A2A stream, and returns when the stream ends. It discards the
+// content, because the following resend gets the answer.
 func (r *run) follow(ctx context.Context, web streamer, e *envelope.Envelope) error {
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": a2awire.MethodName(a2awire.V1, a2awire.Stream),

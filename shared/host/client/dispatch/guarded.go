@@ -10,13 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Guarded is the Transport to endpoints that a stranger chose. It uses
-// outbound, which connects to no private network; hosts use nothing else.
-// Client determines who acts. Safe for concurrent use.
+// Guarded is the Transport to endpoints that a stranger chose. It uses outbound, which does not
+// connect to private networks. Hosts use only Guarded. Client determines on whose behalf requests
+// are sent. It is safe for concurrent use.
 type Guarded struct{ Client outbound.Acting }
 
-// Post implements Transport. A request that outbound refuses to dial was not
-// sent.
 func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
 	r, err := g.Client.Do(ctx, outbound.Request{
 		Method: http.MethodPost, URL: url, Body: body,
@@ -35,14 +33,12 @@ func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte
 	return r.Status, r.Body, err
 }
 
-// undialled gives err the kind that Transport documents: outbound also returns
-// Unavailable for a connection that broke after the request was sent.
 func undialled(err error) error {
-	kind := problem.Deadline
+	kind := problem.Deadline // outbound's Unavailable includes connections that broke after the request was sent
 	var op *net.OpError
 	var name *net.DNSError
 	if errors.As(err, &name) || errors.As(err, &op) && op.Op == "dial" || problem.Is(err, problem.Untrusted) {
-		kind = problem.Unavailable // Untrusted: the certificate was refused, before the request
+		kind = problem.Unavailable // for Untrusted, the certificate was rejected before the request
 	}
 	return problem.Wrap(kind, err, "%s", problem.Of(err).Text())
 }

@@ -18,30 +18,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// HTTP is the Transport and Getter of a person's own machine, also for requests
-// to registries of their choice. It follows no redirect, bounds time and size,
-// and reaches loopback and private addresses, because the person chooses whom
-// to call. Where a stranger chooses, as in a registry's answer, use Guarded.
-// Safe for concurrent use.
+// HTTP is the Transport and Getter of a person's own machine, also for requests to registries of
+// that person's choice. It does not follow redirects, limits time and size, and connects to
+// loopback and private addresses, because the person chooses the targets. If a stranger chooses
+// them, for example in a registry's answer, use Guarded. HTTP is safe for concurrent use.
 type HTTP struct {
 	client *http.Client
 }
 
-// HTTPOptions configure an HTTP. Zero means the default.
+// HTTPOptions configures an HTTP. Zero values mean the defaults.
 type HTTPOptions struct {
-	// Timeout bounds one exchange (60 s, above every host's deadline).
+	// Timeout limits one exchange (default 60 s, which exceeds every host's deadline).
 	Timeout time.Duration
-	// Idle is the number of idle connections to one host (2).
+	// Idle is the number of idle connections per host (default 2).
 	Idle int
-	// Roots are the authorities whose certificates are trusted (the system's).
+	// Roots are the trusted certificate authorities (default: the system's).
 	Roots *x509.CertPool
 }
 
-// NewHTTP makes an HTTP.
 func NewHTTP(o HTTPOptions) *HTTP { return &HTTP{client: NewClient(o)} }
 
-// NewClient makes the client of an HTTP, for other packages that send requests from a
-// person's own machine.
 func NewClient(o HTTPOptions) *http.Client {
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2)
@@ -62,20 +58,18 @@ func NewClient(o HTTPOptions) *http.Client {
 	}
 }
 
-// Post implements Transport.
 func (h *HTTP) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
 	r, err := h.Do(ctx, outbound.Request{Method: http.MethodPost, URL: url, Body: body, Header: http.Header{"Content-Type": {"application/json"}}})
 	return r.Status, r.Body, err
 }
 
-// Get implements Getter.
 func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
 	r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: url})
 	return r.Status, r.Body, err
 }
 
-// Do sends any request, in outbound's terms and with the errors of Post.
-// MaxReply bounds the reply; 0 means the bound of an answer.
+// Do sends any request and returns the errors that Transport.Post documents. If r.MaxReply is 0,
+// the limit of an answer applies.
 func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	res, err := open(ctx, h.client, r)
 	if err != nil {
@@ -96,8 +90,8 @@ func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
 }
 
-// Open is Do whose answer is read while it comes, for as long as ctx allows. The caller
-// bounds it, and closes its body.
+// Open sends a request whose answer is read from the returned body. ctx is the only time limit, and
+// the caller must limit the size and close the body.
 func (h *HTTP) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
 	unbounded := *h.client
 	unbounded.Timeout = 0
@@ -127,15 +121,13 @@ func open(ctx context.Context, client *http.Client, r outbound.Request) (*http.R
 	return res, nil
 }
 
-// exchangeError distinguishes requests that never left this machine
-// (Unavailable) from those that may have arrived.
 func exchangeError(req *http.Request, err error) error {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if errors.As(err, &op) && op.Op == "dial" { // the request has not left this machine
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", req.URL.Host)
 	}
 	var cert *tls.CertificateVerificationError
-	if errors.As(err, &cert) { // before the request
+	if errors.As(err, &cert) { // the certificate is checked before the request
 		return problem.Wrap(problem.Unavailable, err, "there is no safe connection to %s", req.URL.Host)
 	}
 	return problem.Wrap(problem.Deadline, err, "no answer from %s", req.URL.Host)

@@ -10,22 +10,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// verdict is a row of the table in PROTOCOL §16: what a reply means for the
-// envelope that was sent.
+// verdict is the meaning of a reply for the envelope that was sent, a row of the table in PROTOCOL
+// §16.
 type verdict int
 
 const (
 	again     verdict = iota // inconclusive or pending: send the same bytes again
-	done                     // the call is decided and settled; without an answer, the error says how
+	done                     // the call is decided and settled
 	other                    // another listed envelope was accepted: ask for it and settle it
-	signAgain                // sign again: for the host's clock, for a floor, or because an earlier call was settled
+	signAgain                // sign again, because of the host's clock, a floor, or an earlier call that was settled
 	moved                    // another program moved the chain: reset
-	refused                  // not accepted; the error says why
+	refused                  // not accepted, with an error
 )
 
-// judge applies a reply to the state: for envelope e with hash h, which may
-// have reached the host before (then "taken" may be about itself). The caller
-// must save the state. x is the envelope to ask for with other.
+// judge applies a reply to the envelope e with hash h, and changes the state. The caller must save
+// the state. before reports whether e may have reached the host earlier; if so, a reply that the
+// position is taken may be about e itself. If the verdict is other, x is the envelope to ask for.
 func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool) (v verdict, x *envelope.Envelope, err error) {
 	r.res.Status, r.res.Pay = a.status, a.pay
 	switch {
@@ -47,16 +47,16 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 		v, x = r.applyConflict(e, h, a, before)
 		return v, x, nil
 	case !a.now.IsZero():
-		// The host says that the envelope is signed ahead of its clock.
+		// The envelope is signed ahead of the host's clock.
 		r.st.moveToLive(h)
 		if err := r.setClock(a.now); err != nil {
 			return refused, nil, err
 		}
 		return signAgain, nil, nil
 	}
-	// Not accepted now. It stays listed, because a copy may still arrive. A
-	// question that may have been accepted before stays in hand as well: signed
-	// again, it would be another call.
+	// The envelope was not accepted, but stays listed, because a copy may still arrive. If the call
+	// may have been accepted before, it also stays in hand, because signing it again would make
+	// another call.
 	if e.IdempotencyKey == r.st.Job && !(r.c.BriefTries > 0 && r.inDoubt()) {
 		r.st.Job = ""
 	}
@@ -70,7 +70,6 @@ func (r *run) httpStatus(a answer) string {
 	return fmt.Sprintf(" (%d)", a.status)
 }
 
-// applyStored handles the answer to an envelope that was accepted before.
 func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	current := a.current(e.Seq, h) && r.st.nextNamed(h) != nil
 	if a.reply != nil {
@@ -88,7 +87,7 @@ func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a answer) (verdi
 			return refused, nil, problem.New(problem.Untrusted, "the host says that the call was answered by number %d; %d is next", a.replySeq, want)
 		}
 		r.st.settle(Point{e.Seq, h}, &Point{a.replySeq, a.replyHash})
-		r.st.Bound = true // only hosts that bind answers keep them
+		r.st.Bound = true // only hosts that bind answers store them
 	} else {
 		r.settleOutside(h)
 	}
@@ -96,8 +95,8 @@ func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a answer) (verdi
 	return done, nil, nil
 }
 
-// take accepts or refuses an answer. An answer that is not current is only kept,
-// because another program has moved the chain on.
+// take verifies and records an answer. An answer that is not current is recorded without moving the
+// chain, because another program has moved it.
 func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
 	if err == nil && !p.bound && !current {
@@ -131,16 +130,15 @@ func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, a answer) (v
 	}
 	detail := a.shown()
 	if a.detail == "" || a.conflict() || a.status != 0 && a.status < 500 {
-		// An ask gives no reason, and a resend's reason is about the resend.
+		// The reply to an ask has no reason, and a resend's reason is about the resend.
 		detail, a.code = "its agent failed, or took too long", ""
 	}
 	r.tell(Late{Request: e, Fate: Unanswered, Detail: detail, Code: a.code})
 	return done, nil, nil
 }
 
-// settleOutside closes the envelope with hash h without a position in our chain: it
-// was accepted, but others moved the chain since, or it belongs to an earlier
-// epoch.
+// settleOutside closes the envelope with hash h without a position in our chain: it was accepted,
+// but others have moved the chain, or it belongs to an earlier epoch.
 func (r *run) settleOutside(h identity.Hash) {
 	if r.st.nextNamed(h) != nil {
 		r.st.retire(h)
@@ -150,22 +148,20 @@ func (r *run) settleOutside(h identity.Hash) {
 	}
 }
 
-// tell records an outcome to hand over.
 func (r *run) tell(l Late) {
 	r.st.Late = append(r.st.Late[:len(r.st.Late):len(r.st.Late)], l)
 }
 
-// applyConflict handles 409 for an envelope that is not known as accepted.
 func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a answer, before bool) (verdict, *envelope.Envelope) {
 	if a.tip != nil {
 		if x := r.st.nextNamed(*a.tip); x != nil {
 			return other, x
 		}
 	}
-	// After a reset that nothing has followed, the first call must be later than everything
-	// before. A vacant that came back from a backup asks the same of every call that fits its
-	// chain. If the host may have seen e before, it may have run e and lost it with the calls
-	// since the backup; signed again, e could run twice, so a person decides.
+	// After a reset, the first call must be signed later than everything before. A restored vacant
+	// requires the same of every call that fits its chain. If the host may have received e before,
+	// it may have run e and lost it together with the calls since the backup. Signed again, e could
+	// run twice, so a person decides.
 	first := e.Seq == 1 && r.st.Request.Seq == 0 && a.expected <= 1
 	restored := !before && a.expected == e.Seq && a.tip != nil && *a.tip == e.Prev
 	if a.belowFloor() && (first || restored) {
@@ -182,11 +178,11 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a answer, befo
 	return moved, nil
 }
 
-// taken returns the envelope that a reference host means when it says that the
-// number of e is taken; nil if it could be several.
+// taken returns the envelope that a reference host means when it reports that the number of e is
+// taken, or nil if that is ambiguous.
 func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope.Envelope {
 	if r.st.Bound {
-		return nil // this host would say more
+		return nil // this host would report more
 	}
 	var found []*envelope.Envelope
 	for _, list := range [][]envelope.Envelope{r.st.Sent, r.st.Live} {
@@ -202,8 +198,8 @@ func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope
 	return found[0]
 }
 
-// settleLost settles x, which a host accepted that cannot return its answer (PROTOCOL
-// §23 A5). h is the hash of the envelope in hand.
+// settleLost settles x, which was accepted by a host that cannot return its answer (PROTOCOL §23
+// A5). h is the hash of the envelope in hand.
 func (r *run) settleLost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
 	xh := x.Hash()
 	r.st.settle(Point{x.Seq, xh}, nil)
@@ -216,7 +212,6 @@ func (r *run) settleLost(x envelope.Envelope, h identity.Hash) (verdict, *envelo
 	return signAgain, nil
 }
 
-// setClock adopts the host's clock, once in an operation.
 func (r *run) setClock(host time.Time) error {
 	now := r.c.now()
 	skew := host.Sub(now)

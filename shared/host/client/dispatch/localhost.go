@@ -12,15 +12,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// dialTime bounds one connection attempt.
+// dialTime limits one connection attempt.
 const dialTime = 10 * time.Second
 
-// loopback lists the addresses of localhost in the order of trying.
+// loopback lists the addresses of localhost in the order in which they are tried.
 var loopback = [...]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// Dial connects to addr, host:port, from a person's own machine: to any
-// address, and for localhost names to loopback, which Go's resolver does not
-// know. A host uses outbound instead. It fits http.Transport's DialContext.
+// Dial connects to addr, which is host:port, from a person's own machine, without restricting
+// addresses. It connects localhost names, which Go's resolver does not know, to loopback. Hosts use
+// outbound instead. Dial fits http.Transport's DialContext.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime}
 	host, port, err := net.SplitHostPort(addr)
@@ -33,13 +33,13 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err == nil {
 			return c, nil
 		}
-		first = cmp.Or(first, err) // a second one says the same of the other address
+		first = cmp.Or(first, err) // the second error only repeats it for the other address
 	}
 	return nil, first
 }
 
-// Proxy is http.ProxyFromEnvironment, but bypasses the proxy for all
-// localhost names: a proxy would look for them on itself.
+// Proxy is http.ProxyFromEnvironment without a proxy for localhost names, which a proxy would
+// resolve to itself.
 func Proxy(r *http.Request) (*url.URL, error) {
 	if outbound.IsLocalhost(r.URL.Hostname()) {
 		return nil, nil

@@ -9,9 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Print signs msg like Call and saves it as under way, but returns the request
-// body instead of sending it. The same message returns the same bytes until its
-// answer is accepted.
+// Print signs msg and saves it as under way like Call, but returns the request body instead of
+// sending it. The same message returns the same bytes until its answer is accepted.
 func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
 	res, err = c.with(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset != nil {
@@ -39,10 +38,9 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 	return body, res, err
 }
 
-// Accept verifies and settles an answer that came by another way: the body that
-// a host returned for a printed call, answer or refusal. An answer is matched
-// to its call by the request hash it is bound to; without one, it is taken for
-// the call in hand.
+// Accept verifies and settles a reply that was transported by other means: the answer or refusal
+// that a host returned for a printed call. The answer is matched to its call by the request hash
+// that it is bound to. A reply without such a hash belongs to the call in hand.
 func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, error) {
 	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		a := readAnswer(0, body)
@@ -66,7 +64,7 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): the same command again signs a new one", a.shown())
 		}
 		if v == done {
-			r.st.Job = e.IdempotencyKey // an answer accepted by hand is the result, whatever call is in hand
+			r.st.Job = e.IdempotencyKey // the accepted answer is the result, whatever call is in hand
 		}
 		if err := r.act(ctx, h, a, v, nil, err); err != nil || v != done {
 			return err
@@ -75,7 +73,6 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 	})
 }
 
-// addressee is the listed envelope that an answer belongs to.
 func (r *run) addressee(a answer) *envelope.Envelope {
 	raw := a.reply
 	if a.result {

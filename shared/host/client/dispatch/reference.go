@@ -11,13 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// referenceLimits bound the reference's state file, which has a key for each
-// target.
+// referenceLimits limit the reference's state file, which has a key for each target.
 var referenceLimits = canon.Limits{Bytes: 64 << 20, Depth: 8, Keys: 1 << 20, Open: true}
 
-// ParseReference parses the reference's envelope_state.json (PROTOCOL §16), the
-// ends of self's chains with each target, so that the next call continues them.
-// The result is sorted by target.
+// ParseReference parses the reference's envelope_state.json (PROTOCOL §16). It contains the ends of
+// self's chains with each target, so that the next call can continue them. The result is sorted by
+// target.
 func ParseReference(self identity.ID, data []byte) ([]State, error) {
 	var states []State
 	d := canon.NewDecoder(data, referenceLimits)
@@ -49,7 +48,6 @@ func ParseReference(self identity.ID, data []byte) ([]State, error) {
 // referencePoint is a Point in the reference's form, in which "" and null mean the zero hash.
 type referencePoint Point
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (p *referencePoint) UnmarshalCanon(d *canon.Decoder) error {
 	var in struct {
 		Seq  int64  `json:"last_seq"`

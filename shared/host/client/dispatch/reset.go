@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reset restarts both chains with t by a signed reset, and then asks for the
-// fate of listed envelopes. A pending reset is finished instead.
+// Reset restarts both chains with t by a signed reset, or finishes a pending reset. It then asks
+// for the fate of listed envelopes.
 func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 	return c.with(ctx, t, func(ctx context.Context, r *run) error {
 		if r.st.Reset == nil {
@@ -37,9 +37,6 @@ func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 	})
 }
 
-// signReset signs and saves a reset later than everything signed and, as far as
-// hosts accept it, later than floor. It replaces a pending reset: only the
-// effect counts, and that is the same.
 func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	key, err := r.c.newKey()
 	if err != nil {
@@ -50,7 +47,7 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	if !floor.IsZero() {
 		least := floor.Add(time.Microsecond)
 		if most := now.Add(r.st.Ahead + resetSpan).UTC().Truncate(time.Microsecond); least.After(most) {
-			least = most // hosts accept nothing further ahead
+			least = most // hosts do not accept a later time
 		}
 		if least.After(at) {
 			at = least
@@ -63,17 +60,15 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	if _, err := e.Sign(ctx, r.c.Signer); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the reset could not be signed")
 	}
-	r.st.Reset = &e
+	r.st.Reset = &e // an earlier reset would have the same effect
 	r.st.noteSigned(e.Time)
 	return r.save()
 }
 
-// finishReset posts the pending reset until it is confirmed or refused, or
-// signs another in its place.
 func (r *run) finishReset(ctx context.Context) error {
 	e := *r.st.Reset
 	if age := r.c.now().Add(r.st.Ahead).Sub(e.Time); age > resetSpan {
-		return r.signReset(ctx, time.Time{}) // no host accepts one as old as that
+		return r.signReset(ctx, time.Time{}) // hosts do not accept a reset of this age
 	}
 	body := envelope.AppendRequest(nil, nil, &e)
 	for n := 0; ; n++ {
@@ -99,7 +94,7 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 	case a.status == 200 && a.ok:
 		r.st.restart()
 		r.res.Reset = true
-		r.asked = map[identity.Hash]bool{} // unknown envelopes may be known now
+		r.asked = map[identity.Hash]bool{} // the host may know unknown envelopes now
 		return r.save()
 	case a.status == 200:
 		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.shown())
@@ -107,7 +102,7 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 		if r.floorRetries++; r.floorRetries > r.c.tries() {
 			return problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
 		}
-		if r.floorRetries > 1 { // the floor is further ahead than a reset may be; wait
+		if r.floorRetries > 1 { // the floor is further ahead than a reset may be signed, so wait
 			if err := r.pause(ctx, r.floorRetries); err != nil {
 				return r.resetOpen(err)
 			}
@@ -119,8 +114,8 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 		}
 		return r.signReset(ctx, time.Time{})
 	}
-	// A refusal is final for these bytes; kept, they would be sent before every
-	// later call. If a copy is accepted after all, the next call notices.
+	// A refusal is final for these bytes. If they stayed in the state, they would be sent before
+	// every later call. If a copy is accepted nevertheless, the next call notices.
 	r.st.Reset = nil
 	if err := r.save(); err != nil {
 		return err

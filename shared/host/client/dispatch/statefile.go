@@ -15,12 +15,11 @@ import (
 // StateFormat is the format version of AppendJSON.
 const StateFormat = 1
 
-// stateLimits bound an encoded state: MaxListed envelopes of the largest size,
-// with a margin.
+// stateLimits limit an encoded state to MaxListed envelopes of the largest size, with a margin.
 var stateLimits = canon.Limits{Bytes: 64 << 20, Depth: 32, Keys: 1024}
 
-// AppendJSON appends s as a JSON object with a member per line, readable for a
-// person. Envelopes have the wire's shape.
+// AppendJSON appends s as a human-readable JSON object with one member per line. Envelopes have the
+// shape of the protocol.
 func (s *State) AppendJSON(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "{\n\"format\": %d,\n\"self\": %q,\n\"target\": %q", StateFormat, s.Self, s.Target)
 	dst = appendPoint(append(dst, ",\n\"request\": "...), s.Request)
@@ -82,8 +81,8 @@ func appendList(dst []byte, list []envelope.Envelope) []byte {
 	return append(dst, ']')
 }
 
-// DecodeState parses the output of AppendJSON, strictly: unknown or missing
-// members, misplaced envelopes and newer formats are problem.Damaged.
+// DecodeState parses the output of AppendJSON strictly. Unknown or missing members, misplaced
+// envelopes and newer formats are errors of kind Damaged.
 func DecodeState(data []byte) (State, error) {
 	s, err := decodeState(data)
 	if err != nil {
@@ -92,7 +91,8 @@ func DecodeState(data []byte) (State, error) {
 	return s, nil
 }
 
-// stateMembers is the number of members of a state, including the format and without the optional thread.
+// stateMembers is the number of members of a state, including the format but not the optional
+// thread.
 const stateMembers = 15
 
 func decodeState(data []byte) (State, error) {
@@ -176,7 +176,6 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 	return err
 }
 
-// check refuses a state that no run of this program can have written.
 func (s *State) check() error {
 	for _, p := range []Point{s.Request, s.Response} {
 		if p.Seq < 0 || p.Seq > envelope.MaxSeq || (p.Seq == 0) != p.Hash.IsZero() {

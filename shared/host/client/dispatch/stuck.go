@@ -6,7 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Remedy is an operation of a Caller.
+// Remedy is the operation of a Caller that must precede another call.
 type Remedy string
 
 // The remedies.
@@ -15,19 +15,18 @@ const (
 	RemedyReset Remedy = "reset"
 )
 
-// StuckError is an error of a chain that the caller can continue after Remedy.
+// StuckError is the error of a chain that can continue only after Remedy.
 type StuckError struct {
 	error
 	Remedy Remedy
-	Target string // the target as a person may name it
+	Target string // name or address of the target, for a person's command
 }
 
-// Unwrap returns the problem.
 func (s *StuckError) Unwrap() error { return s.error }
 
 func (r *run) newStuck(remedy Remedy, kind problem.Kind, format string, args ...any) error {
 	name := r.t.Name
-	if name == r.t.ID.Short() { // the default; a host finds only published vacants by it
+	if name == r.t.ID.Short() { // the default name, by which a host finds only published vacants
 		name = cmp.Or(r.t.Address, r.t.URL)
 	}
 	return &StuckError{problem.New(kind, format, args...), remedy, name}

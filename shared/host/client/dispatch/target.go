@@ -23,30 +23,28 @@ const (
 	resetPath = "/a2a/chain/reset"
 )
 
-// Target is a vacant to call, and where.
+// Target is a vacant to call and its address.
 type Target struct {
 	ID identity.ID
-	// URL is posted to verbatim. If empty, the card's endpoint is used.
+	// URL is posted to verbatim. It defaults to the card's endpoint.
 	URL string
-	// Card, if not nil, must verify and belong to ID, or nothing is sent.
+	// Card, if not nil, must verify and belong to ID. Otherwise the call is not sent.
 	Card *card.Card
-	// Name is the person's name for the target, for messages. If empty,
-	// messages have the short id.
+	// Name is the person's name for the target, for messages. It defaults to the short id.
 	Name string
-	// Memory reports whether the agent remembers the calls of a thread, as its host says without a signature.
+	// Memory reports whether the agent remembers the calls of a thread. It is an unsigned statement
+	// of the host.
 	Memory bool
-	// Address is the URL below which the target was found, if it may lead to another vacant
-	// later: https://agents.example/v/clerk. It is empty if the target was found by its id or
-	// card.
+	// Address is the URL at which the target was found, for example https://agents.example/v/clerk,
+	// if that URL may lead to another vacant later. It is empty if the target was found by its id
+	// or card.
 	Address string
 }
 
-// FromCard makes the target of a card; its endpoint is posted to verbatim
-// (PROTOCOL §10, §23 C4).
 func FromCard(c *card.Card) Target { return Target{ID: c.VacantID, Card: c} }
 
-// checked does steps 1 and 2 of PROTOCOL §16, which need no network, and sets
-// what follows from the card.
+// checked performs steps 1 and 2 of PROTOCOL §16, which need no network, and returns t with the
+// values that follow from the card.
 func (t Target) checked(self identity.ID) (Target, error) {
 	if t.Card != nil {
 		if t.ID.IsZero() {
@@ -76,7 +74,7 @@ func (t Target) checked(self identity.ID) (Target, error) {
 	return t, nil
 }
 
-// callURLs are a target's URLs. stream is the vacant's address for A2A.
+// callURLs are a target's URLs. stream is the vacant's URL for A2A.
 type callURLs struct{ send, ask, reset, stream string }
 
 func callURLsOf(t *Target) (callURLs, error) {
@@ -86,14 +84,14 @@ func callURLsOf(t *Target) (callURLs, error) {
 	}
 	at := func(path string) string { return outbound.ReplaceSuffix(u, sendPath, path).String() }
 	stream := "/"
-	if !strings.Contains(u.Path, "/v/") { // the address of the host itself
+	if !strings.Contains(u.Path, "/v/") { // address of the host itself
 		stream = "/v/" + t.ID.String() + "/"
 	}
 	return callURLs{send: t.URL, ask: at(askPath), reset: at(resetPath), stream: at(stream)}, nil
 }
 
-// SendURL is the URL to post to for a URL that a person typed:
-// /a2a/message/send is appended unless the path ends in it (PROTOCOL §23 C4).
+// SendURL returns the URL to post to for a URL that a person typed. It appends /a2a/message/send
+// unless the path ends with it (PROTOCOL §23 C4).
 func SendURL(given string) (string, error) {
 	u, err := ParseURL(given)
 	if err != nil {
@@ -102,12 +100,10 @@ func SendURL(given string) (string, error) {
 	return outbound.ReplaceSuffix(u, sendPath, sendPath).String(), nil
 }
 
-// EndpointURLs lists the URLs at which a card's endpoint may take calls,
-// likeliest first. The reference posts to the endpoint verbatim in one half of
-// its code and appends the message path in the other (PROTOCOL §23 C4), so
-// cards have either form. An endpoint that ends in the message path is used as
-// it is. The path is appended to an endpoint that has no path or the path of a
-// vacant. Any other endpoint is first tried as it is.
+// EndpointURLs returns the URLs at which a card's endpoint may take calls, the likeliest first. The
+// reference posts to the endpoint verbatim in one half of its code and appends the message path in
+// the other (PROTOCOL §23 C4), so cards have either form. The path is appended only to an endpoint
+// without a path or with the path of a vacant; other endpoints are tried verbatim first.
 func EndpointURLs(endpoint string) ([]string, error) {
 	u, err := ParseURL(endpoint)
 	if err != nil {
@@ -128,8 +124,8 @@ func EndpointURLs(endpoint string) ([]string, error) {
 	return []string{endpoint, whole}, nil
 }
 
-// ParseURL parses a URL that may be posted to: http or https with a host, without
-// user, password and fragment.
+// ParseURL parses a URL that may be posted to: http or https with a host, without user, password
+// and fragment.
 func ParseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -138,7 +134,7 @@ func ParseURL(s string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Opaque != "":
 		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "an http or https URL with a host", Got: fmt.Sprintf("%.80q", s)}
 	case u.User != nil:
-		// It would be sent in clear and appear in logs.
+		// Credentials in a URL would be sent unencrypted and appear in logs.
 		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without user and password", Got: "one with them"}
 	case u.Fragment != "":
 		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without #", Got: fmt.Sprintf("%.80q", s)}
@@ -146,15 +142,14 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Getter fetches a URL; HTTP is one. Safe for concurrent use.
+// Getter fetches a URL, for example an HTTP. It is safe for concurrent use.
 type Getter interface {
 	Get(ctx context.Context, url string) (status int, body []byte, err error)
 }
 
-// FetchTarget fetches the card from the host at a URL that a person typed (GET
-// …/card), verifies it, and makes the target at that URL. If the card names
-// another endpoint the typed URL wins: the person may reach the host by another
-// way, and answers are signed in any case.
+// FetchTarget fetches the card from the host at a URL that a person typed (GET …/card), verifies
+// it, and returns the target at that URL. If the card has another endpoint, the typed URL takes
+// precedence: the person may reach the host by another route, and answers are signed in any case.
 func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	typed, err := ParseURL(given)
 	if err != nil {
@@ -180,7 +175,6 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given, Memory: memory, Address: AddressOf(given)}, nil
 }
 
-// AddressOf returns Target.Address for a URL that a person typed.
 func AddressOf(given string) string {
 	u, err := ParseURL(given)
 	if err != nil {
@@ -192,8 +186,6 @@ func AddressOf(given string) string {
 	return outbound.ReplaceSuffix(u, sendPath, "").String()
 }
 
-// parseCardAnswer parses the body of GET …/card (PROTOCOL §6.1). The signed
-// blob counts; other members must agree with it.
 func parseCardAnswer(body []byte) (c card.Card, memory bool, err error) {
 	var id, blobHex string
 	d := canon.NewDecoder(body, canon.AnswerLimits())
@@ -229,7 +221,6 @@ func parseCardAnswer(body []byte) (c card.Card, memory bool, err error) {
 	return c, memory, nil
 }
 
-// IDInPath finds the id in …/v/{id}/….
 func IDInPath(path string) (identity.ID, bool) {
 	_, rest, ok := strings.Cut(path, "/v/")
 	if !ok {

@@ -7,19 +7,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// proof holds the facts that a verified answer establishes.
+// proof contains the facts that a verified answer establishes.
 type proof struct {
 	at     Point // the answer's position in the response chain
-	bound  bool  // the answer names its request
-	missed int64 // earlier answers that never arrived
+	bound  bool  // whether the answer names its request
+	missed int64 // number of earlier answers that never arrived
 }
 
-// verify does steps 7 to 9 of PROTOCOL §16 for the answer to the request with
-// hash h, then checks the binding: a host that bound one answer must bind all,
-// or a middleman could choose among old ones (PROTOCOL §23 A2). Every refusal
-// is of kind problem.Untrusted.
+// verify performs steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash h, and
+// checks the binding: a host that bound one answer must bind all, because a middleman could
+// otherwise choose among old answers (PROTOCOL §23 A2). Every error has kind Untrusted.
 func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
-	got, ok := e.VerifyBy(s.Target) // by the target's key, whoever is claimed
+	got, ok := e.VerifyBy(s.Target) // with the target's key, whatever sender is claimed
 	switch {
 	case !ok:
 		return proof{}, problem.New(problem.Untrusted, "envelope signature did not verify for sender %s", e.From.Short())
@@ -38,9 +37,8 @@ func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 	return p, nil
 }
 
-// follow does step 10: the answer is the next of the response chain. A host
-// that never bound an answer may have used up a number for each lost answer,
-// and no more (PROTOCOL §23 A9).
+// follow performs step 10: the answer must be the next one of the response chain. A host that never
+// bound an answer may have used one number for each lost answer (PROTOCOL §23 A9).
 func (s *State) follow(e *envelope.Envelope, p *proof) error {
 	tip := chain.Tip{Seq: s.Response.Seq, Hash: s.Response.Hash}
 	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.Bound && gap <= s.Lost {
@@ -53,7 +51,6 @@ func (s *State) follow(e *envelope.Envelope, p *proof) error {
 	return nil
 }
 
-// accept records a verified answer to a call.
 func (s *State) accept(call Point, p proof) {
 	s.settle(call, &p.at)
 	s.Bound = s.Bound || p.bound

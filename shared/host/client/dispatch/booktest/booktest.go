@@ -1,7 +1,5 @@
-// Package booktest is the contract suite of dispatch.Book. Every book passes
-// it.
-//
-// Invariant: one session per pair at a time, and no state is lost or mixed up.
+// Package booktest is the contract suite of dispatch.Book, which every book passes. A book has one
+// session per pair at a time, and does not lose or mix up states.
 package booktest
 
 import (
@@ -18,8 +16,7 @@ import (
 // The contract uses one caller and two targets.
 var self, a, b = identity.ID{1}, identity.ID{2}, identity.ID{3}
 
-// Run runs the contract over the books that open returns. All calls of open
-// return books over the same place.
+// Run tests the contract with the books that open returns. All of them must use the same storage.
 func Run(t *testing.T, open func() dispatch.Book) {
 	c := contract{open}
 	t.Run("a pair without a state has an empty one", c.empty)

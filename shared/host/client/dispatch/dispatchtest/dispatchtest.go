@@ -1,6 +1,5 @@
-// Package dispatchtest is the other side of a call, for tests of callers: a host
-// in memory that follows PROTOCOL §6, a wire with faults, a clock that only
-// waiting moves.
+// Package dispatchtest is the other side of a call, for tests of callers: a host in memory that
+// follows PROTOCOL §6, a wire with faults, and a clock that advances only when a test waits.
 package dispatchtest
 
 import (
@@ -26,45 +25,41 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Start is the time that a new Clock shows.
+// Start is the initial time of a Clock.
 var Start = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 
-// Clock is a clock that only waiting moves.
+// Clock is a clock that advances only when a test waits.
 type Clock struct {
 	mu sync.Mutex
 	t  time.Time
 }
 
-// NewClock returns a clock that shows Start.
 func NewClock() *Clock { return &Clock{t: Start} }
 
-// Now returns the time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.t
 }
 
-// Add moves the time.
 func (c *Clock) Add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.t = c.t.Add(d)
 }
 
-// Wait moves the time by d and returns at once.
+// Wait advances the clock by d and returns at once.
 func (c *Clock) Wait(ctx context.Context, d time.Duration) error {
 	c.Add(d)
 	return ctx.Err()
 }
 
-// Random is an endless source of bytes, the same in every run. N is the seed.
+// Random is an endless source of bytes that are the same in every run. N is the seed.
 type Random struct {
 	mu sync.Mutex
 	N  uint64
 }
 
-// Read implements io.Reader.
 func (b *Random) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +70,6 @@ func (b *Random) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Key is the key whose seed is n repeated.
 func Key(t testing.TB, n byte) *identity.Key {
 	t.Helper()
 	seed := make([]byte, identity.Size)
@@ -89,8 +83,8 @@ func Key(t testing.TB, n byte) *identity.Key {
 	return k
 }
 
-// Host is a host of one vacant that follows PROTOCOL §6 strictly, or with
-// Reference the rules of the reference.
+// Host is a host of one vacant that follows PROTOCOL §6 strictly or, if Reference is set, the rules
+// of the reference.
 type Host struct {
 	Mu        sync.Mutex
 	Key       *identity.Key
@@ -99,19 +93,18 @@ type Host struct {
 	Reference bool
 	Pairs     map[identity.ID]*Pair
 
-	// Due is the time until a call is void (35 s).
+	// Due is the time after which a call is void (35 s).
 	Due time.Duration
 
-	// Restored, if set, is when the host came back from a backup: envelopes signed until
-	// five minutes after are refused.
+	// Restored, if set, is the time of a restore from a backup. Envelopes signed until five minutes
+	// later are refused.
 	Restored time.Time
-	// Refuse, if set, returns the refusal of an envelope that is not accepted yet,
-	// or nil.
+	// Refuse, if set, returns the refusal of an envelope that was not accepted before, or nil.
 	Refuse func(e *envelope.Envelope) *problem.Error
-	// Behave, if set, decides how a call ends: "answer", "fail", "hang".
+	// Behave, if set, determines how a call ends: "answer", "fail" or "hang".
 	Behave func(e *envelope.Envelope) string
 
-	Broken []string // invariants that did not hold
+	Broken []string // violated invariants
 }
 
 // Request is a row of a pair's request chain.
@@ -134,20 +127,16 @@ type Pair struct {
 	rspEpoch  uint64
 }
 
-// NewHost makes a host of a vacant with a fixed key.
 func NewHost(t testing.TB, now func() time.Time) *Host {
 	return &Host{Key: Key(t, 0x42), Clock: now, rand: &Random{N: 99}, Pairs: map[identity.ID]*Pair{}}
 }
 
-// ID is the vacant's id.
 func (h *Host) ID() identity.ID { return h.Key.ID() }
 
-// Target is the vacant at the host.
 func (h *Host) Target() dispatch.Target {
 	return dispatch.Target{ID: h.ID(), URL: "http://host.test/v/x/a2a/message/send", Name: "demo"}
 }
 
-// Pair returns the history of a caller.
 func (h *Host) Pair(id identity.ID) *Pair {
 	p := h.Pairs[id]
 	if p == nil {
@@ -157,7 +146,6 @@ func (h *Host) Pair(id identity.ID) *Pair {
 	return p
 }
 
-// Tip is the tip of the request chain.
 func (p *Pair) Tip() chain.Tip {
 	if len(p.Rows) == 0 {
 		return chain.Tip{}
@@ -165,7 +153,7 @@ func (p *Pair) Tip() chain.Tip {
 	return p.Rows[len(p.Rows)-1].Tip
 }
 
-// tip is the tip of the request chain, with the later of its floor and the vacant's.
+// tip returns the tip of the request chain, with the later one of its floor and the vacant's.
 func (h *Host) tip(p *Pair) chain.Tip {
 	tip := p.Tip()
 	if floor := h.Restored.Add(300 * time.Second); !h.Restored.IsZero() && floor.After(tip.Floor) {
@@ -185,7 +173,6 @@ func (p *Pair) last() (epochStart, back int) {
 // Body is a JSON object.
 type Body = map[string]any
 
-// Serve answers a request to a path with a status and a body.
 func (h *Host) Serve(path string, raw []byte) (int, []byte) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -212,7 +199,6 @@ func (h *Host) Serve(path string, raw []byte) (int, []byte) {
 	return status, Marshal(out)
 }
 
-// Marshal encodes v as JSON.
 func Marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -306,8 +292,7 @@ func (h *Host) accept(p *Pair, e *envelope.Envelope, hash identity.Hash) (int, a
 	return 200, envelope.AppendResponse(nil, nil, row.Reply)
 }
 
-// Answer puts the answer to row on the response chain, unless its epoch is
-// closed.
+// Answer appends the answer to row to the response chain, unless its epoch is closed.
 func (h *Host) Answer(p *Pair, row *Request) bool {
 	if row.Decided != "" {
 		return row.Decided == "answer"
@@ -338,7 +323,6 @@ func (h *Host) Answer(p *Pair, row *Request) bool {
 	return true
 }
 
-// find looks in this epoch and seven before.
 func (p *Pair) find(e *envelope.Envelope, hash identity.Hash) (row *Request, tooOld bool) {
 	epochStart, back := p.last()
 	for range 8 {
@@ -418,7 +402,6 @@ func (h *Host) reset(e *envelope.Envelope) (int, any) {
 	return 200, Body{"ok": true, "reset_for_peer": e.From.String()}
 }
 
-// ServeHTTP lets other processes call the host.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -430,7 +413,6 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out)
 }
 
-// Executed counts the calls that ran for an idempotency key.
 func (h *Host) Executed(key string) (n int) {
 	for _, p := range h.Pairs {
 		for _, r := range p.Rows {
@@ -442,16 +424,16 @@ func (h *Host) Executed(key string) (n int) {
 	return n
 }
 
-// Wire is a Transport to a host, with the faults that a test wants.
+// Wire is a Transport to a host with the faults that a test wants.
 type Wire struct {
 	mu   sync.Mutex
 	Host *Host
-	// Fault, if set, is asked before each post; see the cases in Post.
+	// Fault, if set, is called before each post. See Post for its results.
 	Fault func(path string, e *envelope.Envelope) string
-	Log   []Sent // everything that was posted
+	Log   []Sent // all posted requests
 }
 
-// Sent is a request that was posted.
+// Sent is a posted request.
 type Sent struct {
 	Path     string
 	Envelope envelope.Envelope
@@ -461,7 +443,6 @@ type Sent struct {
 // ErrLost is the error of a request or reply that was lost.
 var ErrLost = errors.New("connection reset by peer")
 
-// Post implements dispatch.Transport.
 func (w *Wire) Post(ctx context.Context, url string, raw []byte) (int, []byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -501,7 +482,6 @@ func (w *Wire) Post(ctx context.Context, url string, raw []byte) (int, []byte, e
 	return status, out, nil
 }
 
-// Paths lists the last element of each path that was posted to.
 func (w *Wire) Paths() (out []string) {
 	for _, s := range w.Log {
 		out = append(out, s.Path[strings.LastIndex(s.Path, "/")+1:])
@@ -509,7 +489,7 @@ func (w *Wire) Paths() (out []string) {
 	return out
 }
 
-// Bodies are the different bodies posted to the send handler for a number.
+// Bodies returns the different bodies that were posted to the send handler for a sequence number.
 func (w *Wire) Bodies(seq int64) (out []string) {
 	for _, s := range w.Log {
 		if strings.HasSuffix(s.Path, "send") && s.Envelope.Seq == seq && !slices.Contains(out, s.Raw) {
@@ -519,20 +499,17 @@ func (w *Wire) Bodies(seq int64) (out []string) {
 	return out
 }
 
-// Say is a message of one text.
 func Say(text string) envelope.Message {
 	return envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
 }
 
-// PostFunc is a Transport of one function.
+// PostFunc is a function that implements Transport.
 type PostFunc func(url string, body []byte) (int, []byte, error)
 
-// Post implements dispatch.Transport.
 func (f PostFunc) Post(_ context.Context, url string, body []byte) (int, []byte, error) {
 	return f(url, body)
 }
 
-// Want fails a test unless a call was answered with a text.
 func Want(t testing.TB, got dispatch.Result, err error, text string) {
 	t.Helper()
 	if err != nil {
@@ -543,7 +520,7 @@ func Want(t testing.TB, got dispatch.Result, err error, text string) {
 	}
 }
 
-// WantKind fails a test unless err has a kind and says the texts.
+// WantKind fails a test unless err has a kind and contains the texts.
 func WantKind(t testing.TB, err error, k problem.Kind, texts ...string) {
 	t.Helper()
 	if !problem.Is(err, k) {
@@ -556,7 +533,6 @@ func WantKind(t testing.TB, err error, k problem.Kind, texts ...string) {
 	}
 }
 
-// Server serves f on loopback until the test ends.
 func Server(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(f)

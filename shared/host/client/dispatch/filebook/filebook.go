@@ -1,9 +1,9 @@
-// Package filebook stores the state of calls in files, one per target, in the
-// directory of the calling identity (PROTOCOL §23 C7).
+// Package filebook stores the state of calls in files, one per target, in the directory of the
+// calling identity (PROTOCOL §23 C7).
 //
-// The invariants: one session per target at a time across all processes of the
-// machine, by a lock file. A state file is replaced atomically and is durable
-// before Save returns. An unreadable file is never overwritten.
+// A lock file allows one session per target at a time across all processes of the machine. A state
+// file is replaced atomically and is durable before Save returns. An unreadable file is never
+// overwritten.
 package filebook
 
 import (
@@ -24,29 +24,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxFile bounds a state file, as dispatch.DecodeState does.
+// maxFile limits a state file, like dispatch.DecodeState.
 const maxFile = 64 << 20
 
-// pollPause is the pause between tries to lock. Polling can end with ctx, which
-// waiting in the system's queue cannot.
+// pollPause is the pause between tries to lock. Unlike a wait in the operating system, polling can
+// end with ctx.
 const pollPause = 5 * time.Millisecond
 
-// Book is a dispatch.Book in the directory Dir, which is created (0700) when
-// needed. Safe for concurrent use, also by other processes.
+// Book is a dispatch.Book in the directory Dir, which is created (0700) when needed. It is safe for
+// concurrent use, also by other processes.
 type Book struct {
 	Dir string
-	// Wait pauses between tries to lock, or returns early when ctx ends. With
-	// nil, it pauses by the clock.
+	// Wait pauses between tries to lock. It returns early if ctx ends. If it is nil, the Book
+	// sleeps.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Waiting, if not nil, is called once by an Open that waits for another session, with the state that
-	// the session has saved.
+	// Waiting, if not nil, is called once by an Open that waits for another session, with the state
+	// that the other session has saved.
 	Waiting func(st *dispatch.State)
 }
 
-// busyTries is the number of tries to lock after which Waiting is called. Most calls end before.
+// busyTries is the number of tries to lock after which Waiting is called. Most calls end earlier.
 const busyTries = 50
 
-// Open implements dispatch.Book.
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return nil, unavailable(err)
@@ -55,7 +54,7 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	var err error
 	s.lock, err = b.lock(ctx, target.String(), func() {
 		if b.Waiting != nil {
-			if st, err := s.Load(); err == nil { // a file is replaced as a whole
+			if st, err := s.Load(); err == nil { // possible without the lock, because files are replaced atomically
 				b.Waiting(&st)
 			}
 		}
@@ -66,9 +65,9 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	return s, nil
 }
 
-// lock locks a name by a file of its own, because each Save replaces the
-// state's file. The lock file stays: after a removal, two processes could hold
-// locks on two files of one name. It calls busy once if it has to wait.
+// lock locks a name with a separate file, because each Save replaces the state file. If it has to
+// wait, it calls busy once. The lock file remains: after its removal, two processes could lock two
+// files of the same name.
 func (b *Book) lock(ctx context.Context, name string, busy func()) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(b.Dir, name+".lock"), flock.SetPermissions(0o600))
 	for n := 1; ; n++ {
@@ -91,7 +90,6 @@ func (b *Book) lock(ctx context.Context, name string, busy func()) (*flock.Flock
 	}
 }
 
-// Targets lists the targets with a state, sorted by id.
 func (b *Book) Targets() ([]identity.ID, error) {
 	files, err := os.ReadDir(b.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -137,11 +135,10 @@ func (s *session) Load() (dispatch.State, error) {
 	return st, nil
 }
 
-// Save implements dispatch.Session; the lock excludes others.
 func (s *session) Save(st dispatch.State) error { return replace(s.dir, s.path, st.AppendJSON(nil)) }
 
-// replace writes a temporary file durably and renames it. After a crash before
-// the rename, the next write replaces the temporary file; the name is locked.
+// replace syncs a temporary file and renames it. After a crash before the rename, the next write
+// overwrites the temporary file. The caller must hold the lock.
 func replace(dir, path string, data []byte) error {
 	next := path + ".next"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -159,7 +156,7 @@ func replace(dir, path string, data []byte) error {
 		err = os.Rename(next, path)
 	}
 	if err == nil {
-		err = durable.Dir(dir) // or a crash could undo the rename
+		err = durable.Dir(dir) // otherwise a crash could undo the rename
 	}
 	return unavailable(err)
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// known is the base name of the file of a client's Remembered. It cannot be a
-// target's, which has 64 hexadecimal digits.
+// known is the base name of the file of a client's Remembered. It differs from the names of
+// targets, which have 64 hexadecimal digits.
 const known = "known"
 
-// Change implements discovery.Memory. The directory belongs to one identity.
+// Change implements discovery.Memory. It ignores the identity, because the directory belongs to one
+// identity.
 func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*discovery.Remembered) bool) error {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return unavailable(err)

@@ -1,8 +1,5 @@
-// Package memorybook stores the state of calls in memory, for tests, agents and
-// load generators whose chains end with the process.
-//
-// The invariant: one session per pair at a time, and Load returns what the last
-// Save stored.
+// Package memorybook stores the state of calls in memory, for tests, agents and load generators
+// whose chains end with the process.
 package memorybook
 
 import (
@@ -15,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Book is a dispatch.Book in memory. The zero Book is empty and ready. Safe
-// for concurrent use.
+// Book is a dispatch.Book in memory. The zero Book is empty and ready for use. It is safe for
+// concurrent use.
 type Book struct {
 	mu    sync.Mutex
 	pairs map[pair]*entry
@@ -32,7 +29,6 @@ type entry struct {
 	state dispatch.State
 }
 
-// Open implements dispatch.Book.
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
 	e := b.entry(pair{self, target})
 	select {
@@ -43,7 +39,6 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	}
 }
 
-// Change implements discovery.Memory.
 func (b *Book) Change(ctx context.Context, self identity.ID, f func(*discovery.Remembered) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -58,7 +53,7 @@ func (b *Book) Change(ctx context.Context, self identity.ID, f func(*discovery.R
 		m = &discovery.Remembered{}
 		b.known[self] = m
 	}
-	// A copy, so that changes are dropped if f returns false.
+	// f gets a copy, so that its changes are dropped if it returns false.
 	next := discovery.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open), Addresses: maps.Clone(m.Addresses)}
 	if f(&next) {
 		*m = next
@@ -86,8 +81,7 @@ type session struct {
 	once sync.Once
 }
 
-// Load returns the state; its slices are never changed in place, so they need
-// no copy.
+// Load returns the state without a copy, because its slices are never changed in place.
 func (s *session) Load() (dispatch.State, error) { return s.e.state, nil }
 
 func (s *session) Save(st dispatch.State) error {
