@@ -14,15 +14,15 @@ type SeenVacant struct {
 	At time.Time   `json:"at"`
 }
 
-// Bounds of the addresses of a Remembered.
+// Limits of the addresses of a Remembered.
 const (
 	maxAddresses = 4096
 	maxAddress   = 1 << 10 // bytes; a longer address is not recorded
 )
 
 // Revisit records in m that the address of t leads to t's vacant. It returns the vacant to which
-// the address led before, if that is another one, or else the zero id. A name may lead to another
-// vacant after the first was renamed or deleted; only an id is a vacant's for ever.
+// the address led before, or the zero id if that is the same vacant or unknown. A name may lead to
+// another vacant after the first one was renamed or deleted, but an id never does.
 func Revisit(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (before identity.ID, err error) {
 	if t.Address == "" || len(t.Address) > maxAddress {
 		return before, nil

@@ -7,20 +7,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 )
 
-// Policy rates a match among the matches of a search. Of equal ratings the
-// first in search order is chosen.
+// Policy rates a match among the matches of a search. Of matches with equal ratings, the first in
+// search order is chosen.
 type Policy func(m *Match, among int) float64
 
-// ByUCB is the default Policy: the capped upper confidence bound of a vacant's
-// reputation, so that proven vacants are preferred and new ones get a chance,
-// times (0.5 + 0.5 × relevance) if the registry reports relevance. Without that
-// factor a card that mentions every word would equal one made for the task.
+// ByUCB is the default Policy: the capped upper confidence bound of the vacant's reputation, which
+// prefers proven vacants and gives new ones a chance. If the registry reports relevance, it is
+// multiplied by (0.5 + 0.5 × relevance). Otherwise a card that mentions every word would equal a
+// specialized one.
 func ByUCB(m *Match, among int) float64 {
 	s := m.Reputation
 	if s == nil && m.Score > 0 {
 		s = assumed(m.Score)
 	}
-	// Without weights there is no error.
+	// CappedUCB does not return an error without weights.
 	v, _ := reputation.CappedUCB(s, nil, among)
 	if m.Rank > 0 {
 		v *= 0.5 + 0.5*min(m.Rank/(0.5+0.5*m.Score), 1)
@@ -28,12 +28,11 @@ func ByUCB(m *Match, among int) float64 {
 	return v
 }
 
-// assumedReviews is the number of reviews that a bare score is assumed to rest
-// on, if a registry reports nothing else: few enough to leave the score in
-// doubt, many enough to distinguish it from an untried vacant.
+// assumedReviews is the assumed number of reviews of a bare score, if a registry reports only the
+// score: low enough to leave the score in doubt, and high enough to distinguish it from an untried
+// vacant.
 const assumedReviews = 10
 
-// assumed returns a state whose score is nearest to score.
 func assumed(score float64) *reputation.State {
 	var s reputation.State
 	good := min(max((score*(assumedReviews+2)-1)/assumedReviews, 0), 1) * assumedReviews
@@ -44,8 +43,8 @@ func assumed(score float64) *reputation.State {
 	return &s
 }
 
-// ByScore is the reference's Policy: the mean of all five dimensions, or of the
-// three that a registry reports; 0 without reviews.
+// ByScore is the reference's Policy: the mean of all five dimensions, or of the three that a
+// registry reports, or 0 without reviews.
 func ByScore(m *Match, _ int) float64 {
 	if m.Reputation != nil {
 		return m.Reputation.Score()
@@ -59,8 +58,6 @@ type Choice struct {
 	Value float64
 }
 
-// Choose orders matches, best first. Outdated cards come last: their endpoint
-// may belong to somebody else by now.
 func Choose(p Policy, matches []Match) []Choice {
 	if p == nil {
 		p = ByUCB
@@ -69,6 +66,7 @@ func Choose(p Policy, matches []Match) []Choice {
 	for i := range matches {
 		out[i] = Choice{matches[i], p(&matches[i], len(matches))}
 	}
+	// The endpoint of an outdated card may belong to another party now.
 	slices.SortStableFunc(out, func(a, b Choice) int {
 		return cmp.Or(outdated(a.Match)-outdated(b.Match), cmp.Compare(b.Value, a.Value))
 	})

@@ -18,28 +18,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Client finds vacants by capability and calls them; programs import it.
-// Finding needs Registries, calling needs a Caller (its Transport is used by Call
-// only; matches are called by Route). Other fields have defaults. A
-// registry learns searches, but no message and no caller. Safe for concurrent
-// use.
+// Client finds vacants by capability and calls them. Searching needs Registries, and calling needs
+// a Caller; other fields have defaults. The Transport of Caller is used only by Call, whereas
+// matches are called through Route. A registry learns the queries, but neither the messages nor the
+// caller. A Client is safe for concurrent use.
 type Client struct {
 	Caller     *dispatch.Caller
 	Registries []*registryclient.Client
-	// Policy rates matches; ByUCB if nil.
+	// Policy rates matches. It defaults to ByUCB.
 	Policy Policy
-	// Memory persists data for later runs. The default is Caller.Book if it is
-	// a Memory; otherwise nothing persists.
+	// Memory persists data for later runs. It defaults to Caller.Book if that is a Memory, and
+	// otherwise to memory in the Client.
 	Memory Memory
-	// Route chooses the transport to a match's endpoint; Personal if nil.
+	// Route returns the transport to a match's endpoint. It defaults to Personal.
 	Route Route
-	// SearchTime bounds one registry's answer (10 s).
+	// SearchTime limits the response time of one registry (default 10 s).
 	SearchTime time.Duration
-	// MostTried bounds the vacants tried by one CallCapability (5).
+	// MostTried limits the vacants that one CallCapability tries (default 5).
 	MostTried int
 
 	mu       sync.Mutex
-	routes   map[string]int // the search route that each registry supports
+	routes   map[string]int // supported search route by registry URL
 	personal Route
 	own      volatile
 }
@@ -49,10 +48,9 @@ const (
 	DefaultSearchTime = 10 * time.Second
 	DefaultMostTried  = 5
 
-	// briefTries is the number of times that an unavailable vacant is tried
-	// before the next one.
+	// briefTries is the number of tries of an unavailable vacant before the next vacant.
 	briefTries = 3
-	// endTime bounds saving a decided call.
+	// endTime limits the time for saving a decided call.
 	endTime = 5 * time.Second
 )
 
@@ -88,7 +86,6 @@ func (c *Client) now() time.Time {
 	return c.Caller.Now()
 }
 
-// self is the caller's id; zero for a client that only searches.
 func (c *Client) self() identity.ID {
 	if c.Caller == nil {
 		return identity.ID{}
@@ -108,13 +105,13 @@ func (c *Client) route() Route {
 	return c.personal
 }
 
-// Outcome is the result of CallCapability. Result is the result of the last
-// vacant called.
+// Outcome is the result of CallCapability or CallChosen. Result is the result of the last called
+// vacant.
 type Outcome struct {
 	dispatch.Result
 	Chosen  Match
-	Choices []Choice // all matches, in the order of trying
-	Tried   []Try    // vacants tried before Chosen, and why they did not answer
+	Choices []Choice // all matches, in the order in which they are tried
+	Tried   []Try    // vacants tried before Chosen, with their errors
 	Found   Found
 }
 
@@ -126,8 +123,8 @@ type Try struct {
 	Err    error
 }
 
-// Call calls a known target and records its card. The Freshness compares the
-// card with the card of the last call.
+// Call calls a known target and records its card. The returned Freshness compares the card with the
+// card of the last call.
 func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Message) (dispatch.Result, Freshness, error) {
 	fresh := FirstSeen
 	if t.Card != nil {
@@ -146,11 +143,10 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 	return res, fresh, err
 }
 
-// CallCapability finds vacants by q, chooses one by the Policy and calls it. If
-// it is unavailable (closed, asleep, busy, not paid, unknown) the next one is
-// called, but never while a vacant may have accepted the call, which could then
-// run twice. Such a question is open: asking it again calls the same vacant
-// with the same call. NotFound means that no vacant was found.
+// CallCapability finds vacants by q, chooses one by the Policy and calls it. If it is unavailable
+// (closed, asleep, busy, unpaid, unknown), the next one is called, unless a vacant may have
+// accepted the call, which could then run twice. Such a question is open, and repeating it calls
+// the same vacant with the same call. NotFound means that no vacant was found.
 func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Message) (Outcome, error) {
 	price := int64(-1)
 	if q.MaxPrice != nil {
@@ -170,9 +166,8 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 	})
 }
 
-// CallChosen calls the best of the choices that choose returns, like
-// CallCapability. If the same message is under way from an earlier CallChosen,
-// nothing is chosen again.
+// CallChosen calls the best of the choices that choose returns, like CallCapability. If the same
+// message is under way from an earlier CallChosen, it does not call choose.
 func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose func() ([]Choice, error)) (Outcome, error) {
 	return c.put(ctx, "chosen", msg, func() (Outcome, error) {
 		choices, err := choose()
@@ -183,14 +178,13 @@ func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose fu
 	})
 }
 
-// put calls the chosen vacant, or continues an open call to the same vacant
-// whatever registries answer now.
 func (c *Client) put(ctx context.Context, name string, msg envelope.Message, choose func() (Outcome, error)) (Outcome, error) {
 	msg.Role = cmp.Or(msg.Role, envelope.RoleUser)
 	if err := msg.Check(); err != nil {
 		return Outcome{}, err
 	}
-	// The same question means the same call.
+	// The same question means the same call, which goes to the same vacant whatever registries
+	// answer now.
 	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSigning([]byte(name + "\x1f")))
 	open, err := c.underWay(ctx, question)
 	if err != nil {
@@ -202,7 +196,7 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 			return out, err
 		}
 	}
-	// Call one match after the other until one answers or may have accepted.
+	// Call one match after the other until one answers or may have accepted the call.
 	var failed error
 	for _, next := range out.Choices[:min(len(out.Choices), cmp.Or(c.MostTried, DefaultMostTried))] {
 		if failed != nil {
@@ -220,7 +214,6 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 	return out, problem.Wrap(problem.Of(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.Tried)+1, problem.Of(failed).Text())
 }
 
-// underWay returns the vacant of an open question.
 func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice, error) {
 	var o OpenCall
 	var found bool
@@ -244,9 +237,8 @@ func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice
 	return []Choice{{Match: m}}, err
 }
 
-// elsewhere reports whether another vacant may be called after res and err:
-// this one is unavailable and did not accept. A call that was accepted and
-// failed is decided, too.
+// elsewhere reports whether another vacant may be called after res and err: this vacant did not
+// accept the call, or accepted it and failed.
 func elsewhere(res dispatch.Result, err error) bool {
 	if res.Doubt || problem.Is(err, problem.Canceled) {
 		return false
@@ -263,8 +255,6 @@ func elsewhere(res dispatch.Result, err error) bool {
 	}, res.Status)
 }
 
-// callMatch calls one match and keeps the question open until its outcome is
-// known. It sets the freshness of the card for this call.
 func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match, msg envelope.Message) (dispatch.Result, error) {
 	self := c.self()
 	if err := c.memory().Change(ctx, self, func(r *Remembered) bool {
@@ -288,7 +278,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 	if err != nil && res.Doubt {
 		return res, err // still open
 	}
-	// Decided: call and question are no longer under way, even if the caller
+	// The call is decided, so the call and the question are no longer under way, even if the caller
 	// stopped waiting.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
@@ -301,7 +291,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 		return true
 	}))
 	if left != nil {
-		// A decided question that stays recorded calls the same vacant again.
+		// If a decided question stays recorded, the next one calls the same vacant again.
 		res.Unknown = append(res.Unknown, fmt.Sprintf("that the call is decided could not be kept: %v", left))
 	}
 	return res, err

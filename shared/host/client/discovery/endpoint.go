@@ -12,16 +12,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Route chooses the transport to a verified card's endpoint from a registry. An
-// error says why the vacant may not be called. Safe for concurrent use.
+// Route returns the transport to the endpoint of a verified card from a registry, or an error if
+// the vacant may not be called. It is safe for concurrent use.
 type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 
-// Personal is the Route of a person's own machine. A stranger chose the
-// endpoint in a registry's answer, so calls use HTTPS through outbound, which
-// reaches no private network. There are two exceptions for a person's own
-// registries: an endpoint on this machine may be called if the registry is on
-// it, and one with the registry's scheme, host and port like the registry.
-// roots are the authorities whose certificates are trusted; nil means the system's.
+// Personal returns the Route of a person's own machine. Strangers choose the endpoints in
+// registries' answers, so calls use HTTPS through outbound, which does not connect to private
+// networks. Exceptions are endpoints on this machine if the registry is on it, too, and endpoints
+// with the registry's scheme, host and port. roots may be nil.
 func Personal(timeout time.Duration, roots *x509.CertPool) Route {
 	near := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: roots})
 	far := dispatch.Guarded{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).As(outbound.Itself(outbound.Stranger))}
@@ -43,8 +41,8 @@ func Personal(timeout time.Duration, roots *x509.CertPool) Route {
 	}
 }
 
-// Hosts is the Route of a hosted vacant: HTTPS through the host's outbound
-// client, whose guard gets caller and callee.
+// Hosts returns the Route of a hosted vacant: HTTPS through the host's outbound client, whose guard
+// gets the caller and the callee.
 func Hosts(c *outbound.Client, caller identity.ID) Route {
 	return func(_ string, callee *card.Card) (dispatch.Transport, error) {
 		e, err := dispatch.ParseURL(callee.Endpoint)

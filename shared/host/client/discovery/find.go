@@ -18,22 +18,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Query describes the vacants to find. A registry with only the reference's
-// routes is asked for one of the words, and the rest is filtered here; there
-// Family is the publisher's claim, and a Tag finds nothing, because listings
-// are missing.
+// Query describes the vacants to find. A registry with only the reference's routes gets one of the
+// words, and the results are filtered here. With such a registry, Family is the publisher's claim,
+// and a Tag has no matches, because listings are missing.
 type Query = registryclient.Query
 
 // Found is the result of a search.
 type Found struct {
-	Matches []Match   // in the registry's order; of several registries by rank
-	Dropped []Dropped // results that are not used
+	Matches []Match   // in the registry's order, or by rank for several registries
+	Dropped []Dropped // unused results
 	Failed  []error   // errors of registries
-	Next    string    // cursor of the next page, with one registry; "" after the last
+	Next    string    // cursor of the next page of a single registry; "" after the last page
 }
 
-// DropPartial drops matches that lack words of the query: whether they are good enough
-// for a call is for a person to judge.
+// DropPartial drops matches that lack words of the query. A person must decide whether such matches
+// are good enough for a call.
 func (f *Found) DropPartial() {
 	f.Matches = slices.DeleteFunc(f.Matches, func(m Match) bool {
 		if len(m.Missing) > 0 {
@@ -43,14 +42,14 @@ func (f *Found) DropPartial() {
 	})
 }
 
-// Bounds of a search.
+// Limits of a search.
 const (
 	defaultLimit = 20
 	maxLimit     = 100
 )
 
-// Search asks the registries and verifies their matches. Registries learn the
-// query and nothing of the caller. It fails only if all registries fail.
+// Search queries the registries and verifies their matches. The registries learn the query, but not
+// the caller. Search fails only if all registries fail.
 func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 	local, err := localQuery(q)
 	if err != nil {
@@ -103,7 +102,6 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 	return found, nil
 }
 
-// localQuery checks q before any registry gets it.
 func localQuery(q Query) (search.Query, error) {
 	words, err := search.ParseWords(q.Words)
 	if err != nil {
@@ -118,7 +116,7 @@ func localQuery(q Query) (search.Query, error) {
 	}, nil
 }
 
-// page is one registry's judged result.
+// page is the verified result of one registry.
 type page struct {
 	matches []Match
 	dropped []Dropped
@@ -126,7 +124,6 @@ type page struct {
 	err     error
 }
 
-// page asks one registry, within SearchTime.
 func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, local search.Query) page {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.SearchTime, DefaultSearchTime))
 	defer cancel()
@@ -144,7 +141,7 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 	seen := map[identity.ID]bool{}
 	for i := range sent.Matches {
 		m := &sent.Matches[i]
-		// Matches beyond the limit are not read: each costs a verification.
+		// Matches beyond the limit are not read, because each costs a verification.
 		if i == maxLimit {
 			drop(m.ID, problem.New(problem.Untrusted, "%d more matches than were asked for", len(sent.Matches)-i))
 			break
@@ -173,8 +170,8 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 	return out
 }
 
-// once keeps each vacant once. Of two cards, an unseen one is newer than a seen
-// one, and a seen one newer than one it replaced.
+// once keeps each vacant once, with the newest card. An unseen card is newer than a seen one, and a
+// seen card is newer than one that it replaced.
 func (f *Found) once() {
 	newest := map[identity.ID]Match{}
 	for _, m := range f.Matches {
@@ -198,7 +195,7 @@ func (f *Found) once() {
 
 func age(f Freshness) int { return slices.Index([]Freshness{Changed, Same, FirstSeen, Outdated}, f) }
 
-// Search routes of a registry, in the order of trying.
+// Search routes of a registry, in the order in which they are tried.
 const (
 	routeOurs      = iota // GET /v1/search
 	routeSDK              // GET /v1/search_capability, which the reference's SDK uses
@@ -206,8 +203,6 @@ const (
 	searchRoutes
 )
 
-// ask uses the best search route that a registry has. ours: the registry
-// applied the whole query.
 func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, local search.Query) (p registryclient.Page, ours bool, err error) {
 	c.mu.Lock()
 	known := c.routes[r.URL]
@@ -243,7 +238,7 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 	if len(local.Words) > 1 || q.Tag != "" || q.MaxPrice != nil || q.MinReputation > 0 {
 		limit = maxLimit
 	}
-	word := "" // the longest
+	word := "" // longest word
 	for _, w := range local.Words {
 		if utf8.RuneCountInString(w) > utf8.RuneCountInString(word) {
 			word = w
@@ -252,11 +247,10 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 	if route == routeSDK {
 		return r.SearchCapability(ctx, word, limit)
 	}
-	// The search of the reference needs non-ASCII characters in JSON's escapes.
+	// The search of the reference needs JSON escapes for non-ASCII characters.
 	return r.QueryCapability(ctx, strings.Trim(string(canon.AppendStringA(nil, word)), `"`), q.Family, limit)
 }
 
-// lacks reports that a registry does not have a route.
 func lacks(err error) bool {
 	var s *registryclient.StatusError
 	return errors.As(err, &s) && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, s.Status)

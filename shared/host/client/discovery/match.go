@@ -15,42 +15,41 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Match is a vacant found by a registry, with a verified card and an endpoint
-// that may be called. All other fields are the registry's word, except a Signed
-// Listing.
+// Match is a vacant found by a registry, with a verified card and an endpoint that may be called.
+// All other fields are unverified statements of the registry, except a Signed Listing.
 type Match struct {
 	ID       identity.ID
 	Card     card.Card
 	CardHash identity.Hash
-	URL      string // where it takes calls
-	Name     string // at the registry's own host; "" if it runs elsewhere or has none
-	Registry string // the registry that found it
+	URL      string // URL for calls
+	Name     string // name at the registry's own host; may be empty
+	Registry string // registry that found it
 
 	State      lifecycle.State   // "" if not reported
 	Score      float64           // 0 to 1, mean of three dimensions; zero without reviews
 	Reputation *reputation.State // nil if not reported
-	Rank       float64           // 0 to 1, of the query
-	Missing    []string          // words of the query that it lacks, if nothing has all
+	Rank       float64           // relevance to the query, 0 to 1
+	Missing    []string          // words of the query that the vacant lacks, if no vacant has all words
 	Listing    *listing.Listing  // nil if there is none
-	Signed     bool              // Listing is signed by the vacant
+	Signed     bool              // whether the vacant signed Listing
 	Declared   []string          // unsigned claims of the publisher
-	Family     string            // claimed
+	Family     string            // claimed family
 
-	Freshness Freshness // of Card
+	Freshness Freshness // freshness of Card
 
 	others []string // URLs to try if URL has no handler
 	route  dispatch.Transport
 }
 
-// Dropped is a match that is not used.
+// Dropped is an unused match.
 type Dropped struct {
 	ID       identity.ID `json:"vacant_id"`
 	Registry string      `json:"registry"`
 	Reason   string      `json:"reason"`
 }
 
-// judge makes a Match of a registry's result, or says why it cannot be used.
-// One bad match does not spoil the others (PROTOCOL §23 C3).
+// judge converts a registry's result to a Match, or returns why it cannot be used. One invalid
+// match does not affect the others (PROTOCOL §23 C3).
 func (c *Client) judge(from string, m *registryclient.HaloMatch) (Match, error) {
 	switch {
 	case m.ID == c.self():
@@ -83,7 +82,7 @@ func (c *Client) judge(from string, m *registryclient.HaloMatch) (Match, error) 
 		out.Rank = min(max(*m.Rank, 0), 1)
 	}
 	out.Missing = m.Missing[:min(len(m.Missing), search.MaxWords)]
-	// A state that no reviews can have made is ignored.
+	// A state that reviews cannot produce is ignored.
 	if m.Reputation != nil && m.Reputation.Check() == nil {
 		out.Reputation = m.Reputation
 	}
@@ -94,8 +93,8 @@ func (c *Client) judge(from string, m *registryclient.HaloMatch) (Match, error) 
 	return out, err
 }
 
-// readListing refuses a listing that claims a signature and has no valid one:
-// its price or tags could be another's.
+// readListing rejects a listing that claims a signature but does not verify, because its price or
+// tags could be from another party.
 func readListing(m *registryclient.HaloMatch) (*listing.Listing, bool, error) {
 	if len(m.Listing) == 0 || string(m.Listing) == "null" {
 		return nil, false, nil
@@ -114,15 +113,13 @@ func readListing(m *registryclient.HaloMatch) (*listing.Listing, bool, error) {
 	return &l, true, nil
 }
 
-// Price is micro-dollars a call; 0 if no listing gives it.
 func (m *Match) Price() int64 {
 	if m.Listing == nil {
 		return 0
 	}
-	return m.Listing.Price
+	return m.Listing.Price // micro-dollars per call
 }
 
-// entry is m as an index entry.
 func (m *Match) entry(joined int) search.Entry {
 	e := search.Entry{
 		ID: m.ID, Joined: uint64(joined), Capability: m.Card.CapabilityText,
@@ -134,12 +131,10 @@ func (m *Match) entry(joined int) search.Entry {
 	return e
 }
 
-// target is m as a Target.
 func (m *Match) target(at string) dispatch.Target {
 	return dispatch.Target{ID: m.ID, URL: at, Card: &m.Card, Name: at}
 }
 
-// printed makes a registry's text safe for a terminal.
 func printed(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f {

@@ -14,67 +14,64 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory persists data for later runs of a Client. Safe for concurrent use. The
-// books of filebook and memorybook implement it.
+// Memory persists data for later runs of a Client. It is safe for concurrent use. The books of
+// filebook and memorybook implement it.
 type Memory interface {
-	// Change calls f once with self's data under an exclusive lock. If f
-	// returns true, the changed data is stored durably before Change returns
-	// nil.
+	// Change calls f once with self's data while it holds an exclusive lock. If f returns true, the
+	// changed data is durable before Change returns nil.
 	Change(ctx context.Context, self identity.ID, f func(*Remembered) bool) error
 }
 
 // Remembered is the persistent data of a Client.
 type Remembered struct {
-	// Cards holds the newest card of each vacant that was called.
+	// Cards contains the newest card of each vacant that was called.
 	Cards map[identity.ID]SeenCard `json:"cards,omitempty"`
-	// Open maps each question under way to its vacant: asked again, it must go
-	// to the same vacant, or two might work on it.
+	// Open maps each question under way to its vacant. A repeated question must go to the same
+	// vacant, because otherwise two vacants might work on it.
 	Open map[identity.Hash]OpenCall `json:"open,omitempty"`
 	// Addresses maps the addresses that were called by name to their vacants.
 	Addresses map[string]SeenVacant `json:"addresses,omitempty"`
 }
 
-// SeenCard is the newest known card of a vacant. A card does not say how new it
-// is (its version is always 1), so an older card is recognised by having been
-// seen before (PROTOCOL §23 C6).
+// SeenCard is the newest known card of a vacant. A card does not contain its age (its version is
+// always 1), so an older card is recognized by having been seen before (PROTOCOL §23 C6).
 type SeenCard struct {
 	Hash  identity.Hash   `json:"hash"`
 	At    time.Time       `json:"at"`
 	Older []identity.Hash `json:"older,omitempty"` // newest first
-	// Told is the older card that calls use now, as the person was told. It is zero while
-	// calls use the newest.
+	// Told is the older card that calls use now and that the person was told about. It is zero
+	// while calls use the newest card.
 	Told identity.Hash `json:"told,omitzero"`
 }
 
 // OpenCall is the vacant of an open question.
 type OpenCall struct {
 	Registry string    `json:"registry"`
-	Card     []byte    `json:"card"` // the signed card
+	Card     []byte    `json:"card"` // signed card
 	At       time.Time `json:"at"`
 }
 
-// Bounds of a Remembered; the oldest entries are dropped.
+// Limits of a Remembered. The oldest entries are dropped.
 const (
 	maxCards = 4096
 	maxOlder = 16
 	maxOpen  = 64
-	// openTime is the time for which a question stays open: at least as long as
-	// a host keeps the text of the answer (PROTOCOL §21).
+	// openTime is the time for which a question stays open. It is at least as long as a host stores
+	// the text of the answer (PROTOCOL §21).
 	openTime = 24 * time.Hour
 )
 
-// Freshness compares a card with those seen before.
+// Freshness is the result of comparing a card with earlier cards.
 type Freshness string
 
-// The freshnesses.
+// The values of Freshness.
 const (
-	FirstSeen Freshness = ""         // of a vacant that was not called before
-	Same      Freshness = "same"     // the card of the last call
-	Changed   Freshness = "changed"  // a new card
-	Outdated  Freshness = "outdated" // a card that was replaced by another; of a call, the first that uses it
+	FirstSeen Freshness = ""         // card of a vacant that was not called before
+	Same      Freshness = "same"     // card of the last call
+	Changed   Freshness = "changed"  // new card
+	Outdated  Freshness = "outdated" // card that was replaced by another; for a call, the first call that uses it again
 )
 
-// freshness of a card with hash h.
 func (m *Remembered) freshness(id identity.ID, h identity.Hash) Freshness {
 	seen, ok := m.Cards[id]
 	switch {
@@ -88,9 +85,9 @@ func (m *Remembered) freshness(id identity.ID, h identity.Hash) Freshness {
 	return Changed
 }
 
-// see records that a call uses the card with hash h. An outdated card replaces
-// nothing. It returns the card's freshness, and whether anything changed. An outdated card
-// that the last call used is Same: every call would repeat what the person knows.
+// see records that a call uses the card with hash h, and returns its freshness and whether m
+// changed. An outdated card does not replace the newest one. If the last call used the same
+// outdated card, the freshness is Same, because the person has been told.
 func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) (fresh Freshness, changed bool) {
 	fresh = m.freshness(id, h)
 	old := m.Cards[id]
@@ -120,7 +117,6 @@ func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) (fresh 
 	return fresh, true
 }
 
-// open records the vacant of a question.
 func (m *Remembered) open(question identity.Hash, c OpenCall) {
 	if m.Open == nil {
 		m.Open = map[identity.Hash]OpenCall{}
@@ -129,7 +125,6 @@ func (m *Remembered) open(question identity.Hash, c OpenCall) {
 	forget(m.Open, maxOpen, func(c OpenCall) time.Time { return c.At })
 }
 
-// forget drops the oldest entries of m until most are left.
 func forget[K comparable, V any](m map[K]V, most int, at func(V) time.Time) {
 	for len(m) > most {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(m)), func(a, b K) int { return cmp.Compare(at(m[a]).UnixNano(), at(m[b]).UnixNano()) })
@@ -137,20 +132,18 @@ func forget[K comparable, V any](m map[K]V, most int, at func(V) time.Time) {
 	}
 }
 
-// memoryLimits bound the encoded form: maxOpen cards of the largest size, in
-// base64, and the hashes.
+// memoryLimits limit the encoded form: maxOpen cards of the largest size, in base64, and the
+// hashes.
 var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + maxAddresses}
 
-// MaxMemory is the largest encoded Remembered in bytes.
+// MaxMemory is the size limit of an encoded Remembered in bytes.
 const MaxMemory = 16 << 20
 
-// Encode writes m as JSON.
 func (m *Remembered) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(m, "", " ")
 	return append(b, '\n'), err
 }
 
-// DecodeRemembered parses the output of Encode, strictly.
 func DecodeRemembered(b []byte) (Remembered, error) {
 	bad := func(err error) (Remembered, error) {
 		return Remembered{}, problem.Wrap(problem.Malformed, err, "remembered cards: %s", err)

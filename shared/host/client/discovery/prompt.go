@@ -9,27 +9,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Fit measures how well a vacant's words fit a prompt.
+// Fit is a match and how well its words fit a prompt.
 type Fit struct {
 	Match
-	Fit   float64  // 0 to 1: share of the weight of the prompt's words that any vacant has
-	Value float64  // Fit × (0.5 + 0.5 × the Policy's rating): the order
-	Words []string // matching words of the prompt, by falling weight
+	Fit   float64  // 0 to 1, share of the total weight of the prompt's words that occur in any vacant
+	Value float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
+	Words []string // matching words of the prompt, by descending weight
 }
 
-// Bounds of a prompt; further words are ignored.
+// Limits of a prompt. Further words are ignored.
 const (
 	maxPromptBytes = 16 << 10
 	maxPromptWords = 256
 )
 
-// FitPrompt orders matches by how well they fit a prompt, on this machine: the
-// prompt is not sent anywhere. Matches that share no word with it are left out.
+// FitPrompt sorts matches by how well they fit a prompt, which does not leave this machine. It
+// omits matches that share no word with the prompt.
 //
-// A word of the prompt weighs more the fewer vacants have it, so "the" and
-// "please" hardly count. Its value in a vacant is search.Points for a whole
-// word or a prefix, and half of that for a common stem ("translate",
-// "translation"). Claimed words count as in a search: a third at most.
+// The weight of a word is higher the fewer vacants have it, so that "the" and "please" hardly
+// count. The value of a word in a vacant is search.Points for a complete word or a prefix, and half
+// of that for a common stem ("translate", "translation"). Claimed words count at most a third, as
+// in a search.
 func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 	if p == nil {
 		p = ByUCB
@@ -82,8 +82,6 @@ func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 	return fits
 }
 
-// promptWords returns the distinct words of a prompt. In scripts without
-// spaces, pairs of characters stand for words.
 func promptWords(prompt string) []string {
 	if len(prompt) > maxPromptBytes {
 		prompt = prompt[:maxPromptBytes]
@@ -98,7 +96,7 @@ func promptWords(prompt string) []string {
 	}
 	for _, w := range search.Words(search.Normalise(prompt)) {
 		r := []rune(w)
-		if !search.Unspaced(r[0]) || len(r) < 3 {
+		if !search.Unspaced(r[0]) || len(r) < 3 { // scripts without spaces are split into pairs of characters
 			add(w)
 			continue
 		}
@@ -109,7 +107,6 @@ func promptWords(prompt string) []string {
 	return out
 }
 
-// worthOf is the value of a word's best match in a vacant's terms, 0 to 1.
 func worthOf(word string, terms *search.Terms) (best float64) {
 	for g := range terms {
 		for _, term := range terms[g] {
@@ -126,8 +123,8 @@ func worthOf(word string, terms *search.Terms) (best float64) {
 	return best
 }
 
-// leastStem is the fewest leading characters that two words must share; they
-// must also be two thirds of the longer word.
+// leastStem is the minimum number of leading characters that two words must share, which must also
+// be two thirds of the longer word.
 const leastStem = 5
 
 func sameStem(a, b string) bool {
