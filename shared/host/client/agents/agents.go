@@ -1,10 +1,9 @@
-// Package agents calls agents of A2A that need not be vacants.
+// Package agents calls A2A agents, which need not be vacants.
 //
-// The invariants: a card is fetched from the host that a person named, and everything
-// that follows goes to that host, by TLS unless it is this machine; nothing that an
-// agent sends is trusted for its size, its form or its author. Members that decide
-// an answer are read strictly; other members never cost an answer. A text that was cut off is
-// not an answer.
+// A card is fetched from the host that a person named, and all later requests go to that host, over
+// TLS unless it is this machine. An agent's data is not trusted in size, form or authorship.
+// Members that determine an answer are parsed strictly, but errors in other members never lose an
+// answer. A truncated text is not an answer.
 package agents
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// What may be wrong with an agent, besides its answers (*a2awire.RPCError).
+// Errors of agents, in addition to their own (*a2awire.RPCError).
 var (
 	ErrInvalidPeerURL         = errors.New("not the URL of an agent")
 	ErrInsecureScheme         = errors.New("http is for agents on this machine; others need https")
@@ -41,11 +40,11 @@ var (
 	ErrSSELineTooLong         = errors.New("the agent's stream has an event that is too long")
 )
 
-// maxEvent bounds an event of a stream in bytes, with all its lines.
+// maxEvent is the size limit of an event of a stream, with all its lines.
 const maxEvent = 16 << 20
 
-// CheckURL checks the URL of an agent: https, or http for this machine. The error does
-// not show the URL, which may have a password.
+// CheckURL parses the URL of an agent, which must be https, or http for this machine. Errors do not
+// contain the URL, which may contain a password.
 func CheckURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -61,18 +60,18 @@ func CheckURL(raw string) (*url.URL, error) {
 	return nil, problem.Wrap(problem.Usage, ErrInsecureScheme, "the URL of an agent at %.80q: http is for this machine; others need https", u.Host)
 }
 
-// HTTP sends requests; *dispatch.HTTP implements it.
+// HTTP sends requests, for example a *dispatch.HTTP.
 type HTTP interface {
 	Do(ctx context.Context, r outbound.Request) (outbound.Reply, error)
-	// Open is Do whose answer is read while it comes.
+	// Open sends a request whose answer is read from the returned body.
 	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
 }
 
-// cardPath is where a card is, below the URL of an agent.
+// cardPath is the path of a card below the URL of an agent.
 const cardPath = "/.well-known/agent-card.json"
 
-// FetchCard fetches the card of the agent at a URL: the URL's own card, or the card of
-// its host if that card names the URL.
+// FetchCard fetches the card of the agent at a URL: the card below the URL, or the card of its host
+// if that card names the URL.
 func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 	u, err := CheckURL(at)
 	if err != nil {
@@ -104,12 +103,10 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 	return nil, failed
 }
 
-// cardURLs returns where the card of the agent at a URL may be: below the URL, and at its host.
 func cardURLs(u *url.URL) []string {
 	return []string{outbound.ReplaceSuffix(u, cardPath, cardPath).String(), (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: cardPath}).String()}
 }
 
-// names reports whether an interface of the card is at a URL.
 func (c *Card) names(at *url.URL) bool {
 	return slices.ContainsFunc(c.Interfaces, func(i Interface) bool {
 		u, err := CheckURL(i.URL)
@@ -117,10 +114,9 @@ func (c *Card) names(at *url.URL) bool {
 	})
 }
 
-// normal is an agent's URL without slashes at the end of its path, for comparing.
 func normal(u *url.URL) string { return outbound.ReplaceSuffix(u, "", "").String() }
 
-// FetchKeys fetches a key set, for Card.Signatures.
+// FetchKeys returns a function that fetches key sets, for Card.Signatures.
 func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
 	return func(url string) ([]byte, error) {
 		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: url})
@@ -131,23 +127,23 @@ func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
 	}
 }
 
-// Agent is an agent that can be called. Safe for concurrent use.
+// Agent is an agent that can be called. It is safe for concurrent use.
 type Agent struct {
 	Card *Card
-	// Key is sent with each request, as a bearer, unless "". MaxPrice is the most that
-	// a message may cost, in micro-dollars. With nil, any price is accepted.
+	// Key, if not empty, is sent with each request as a bearer token. MaxPrice limits the price of
+	// a message, in micro-dollars. If MaxPrice is nil, any price is accepted.
 	Key      string
 	MaxPrice *int64
 
 	http    HTTP
 	url     string
 	dialect a2awire.Dialect
-	isREST  bool // it is called by HTTP+JSON
+	isREST  bool // whether the agent is called by HTTP+JSON
 	ids     atomic.Uint64
 }
 
-// Open makes the agent of a card. It is called by JSON-RPC if the card has a usable address for it, and
-// otherwise by HTTP+JSON.
+// Open returns the agent of a card. The agent is called by JSON-RPC if the card has a usable
+// address for it, and otherwise by HTTP+JSON.
 func Open(h HTTP, c *Card) (*Agent, error) {
 	at, d, err := c.choose()
 	if err != nil {
@@ -163,7 +159,6 @@ func Open(h HTTP, c *Card) (*Agent, error) {
 	return &Agent{Card: c, http: h, url: at, dialect: d}, err
 }
 
-// request is the request of an operation.
 func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
 	id = strconv.FormatUint(a.ids.Add(1), 10)
 	body, err := json.Marshal(struct {
@@ -194,7 +189,6 @@ func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request
 	return r, id, err
 }
 
-// readReply returns the result in a reply.
 func (a *Agent) readReply(status int, body []byte, id string) (result []byte, err error) {
 	switch {
 	case !a.isREST:
@@ -207,7 +201,7 @@ func (a *Agent) readReply(status int, body []byte, id string) (result []byte, er
 	return result, answerError(status, body, err)
 }
 
-// errNoResult is the cause of a reply without a result and without an error of A2A.
+// errNoResult is the cause of a reply with neither a result nor an A2A error.
 var errNoResult = errors.New("a reply without a result")
 
 func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
@@ -222,14 +216,13 @@ func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (re
 	return a.readReply(r.Status, r.Body, id)
 }
 
-// answerError gives a kind to a reply that is not an answer.
 func answerError(status int, body []byte, err error) error {
 	var fault *a2awire.RPCError
 	switch {
 	case errors.As(err, &fault):
 		kind := problem.Forbidden
 		switch fault.Code {
-		case 1, -32001: // one server answers 1
+		case 1, -32001: // some server uses 1
 			kind = problem.NotFound
 		case -32603:
 			kind = problem.BehaviourFailed
@@ -243,7 +236,6 @@ func answerError(status int, body []byte, err error) error {
 	return nil
 }
 
-// Send sends a message. The answer is a task or a message.
 func (a *Agent) Send(ctx context.Context, q a2awire.SendRequest) (a2awire.Answer, error) {
 	result, err := a.do(ctx, a2awire.Send, a2awire.SendParams(a.dialect, &q))
 	if err != nil {
@@ -253,12 +245,10 @@ func (a *Agent) Send(ctx context.Context, q a2awire.SendRequest) (a2awire.Answer
 	return answer, answerError(http.StatusOK, result, err)
 }
 
-// Get reads a task.
 func (a *Agent) Get(ctx context.Context, id string) (task.Task, error) {
 	return a.onTask(ctx, a2awire.GetTask, id)
 }
 
-// Cancel cancels a task.
 func (a *Agent) Cancel(ctx context.Context, id string) (task.Task, error) {
 	return a.onTask(ctx, a2awire.CancelTask, id)
 }
@@ -272,13 +262,12 @@ func (a *Agent) onTask(ctx context.Context, op a2awire.Operation, id string) (ta
 	return t, answerError(http.StatusOK, result, err)
 }
 
-// Stream sends a message and passes what the agent answers to take, until the stream
-// ends or take returns false.
+// Stream sends a message and passes the agent's answers to take, until the stream ends or take
+// returns false.
 func (a *Agent) Stream(ctx context.Context, q a2awire.SendRequest, take func(a2awire.Answer) bool) error {
 	return a.stream(ctx, a2awire.Stream, a2awire.SendParams(a.dialect, &q), take)
 }
 
-// Subscribe follows a task.
 func (a *Agent) Subscribe(ctx context.Context, id string, take func(a2awire.Answer) bool) error {
 	return a.stream(ctx, a2awire.Subscribe, a2awire.TaskParams(a.dialect, &a2awire.TaskRequest{ID: id}), take)
 }
@@ -303,13 +292,13 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 		if err != nil {
 			return err
 		}
-		answer, err := a2awire.ReadAnswer(a.dialect, result) // of an agent that does not stream
+		answer, err := a2awire.ReadAnswer(a.dialect, result) // from an agent that does not stream
 		if err == nil {
 			take(answer)
 		}
 		return answerError(r.StatusCode, body, err)
 	}
-	var odd error // the first event of an unknown kind
+	var odd error // first event of an unknown kind
 	some, ended := false, false
 	for e, err := range sse.Events(r.Body, maxEvent) {
 		var answer a2awire.Answer
@@ -341,14 +330,12 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 	switch {
 	case !some && odd != nil:
 		return odd
-	case ended, op == a2awire.Subscribe: // servers bound how long a task is followed
+	case ended, op == a2awire.Subscribe: // servers limit how long a task is followed
 		return nil
 	}
 	return problem.Wrap(problem.Deadline, ErrStreamCutOff, "the agent's stream ends before its answer")
 }
 
-// ends reports whether nothing needs to follow in a stream: a message, or a task that
-// has ended or waits for the caller.
 func ends(a *a2awire.Answer) bool {
 	state := task.State("")
 	switch {
@@ -362,8 +349,8 @@ func ends(a *a2awire.Answer) bool {
 	return state.Terminal() || state == task.InputRequired || state == task.AuthRequired
 }
 
-// element reads an element of a stream: a response of JSON-RPC, or, as some agents send,
-// only its result. The error is ErrUnknownAnswer for an element of an unknown kind.
+// element parses an element of a stream: a JSON-RPC response or, as some agents send, only its
+// result. For an unknown kind of element, the error is ErrUnknownAnswer.
 func (a *Agent) element(data []byte, id string) (answer a2awire.Answer, err error) {
 	result, err := a2awire.ReadResponse(data, id)
 	var fault *a2awire.RPCError

@@ -17,28 +17,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// Cache keeps cards in a directory while they are fresh, and otherwise sends requests like
-// HTTP. Of several requests for one card at once, one is sent. A directory that cannot be
-// written keeps nothing. Safe for concurrent use, also by several processes.
+// Cache stores cards in a directory while they are fresh, and otherwise sends requests like HTTP.
+// Of several concurrent requests for one card, it sends only one. If the directory is not writable,
+// Cache works without storing cards. It is safe for concurrent use, also by several processes.
 type Cache struct {
 	HTTP
 	Dir string
 	Now func() time.Time
-	// Renew fetches, whatever is kept.
+	// Renew makes Cache fetch cards even if fresh ones are stored.
 	Renew bool
-	// Lifetime returns for how long a card is fresh. If it is nil or returns 0, the server of the card
+	// Lifetime returns how long a card is fresh. If it is nil or returns 0, the card's server
 	// decides.
 	Lifetime func(url string) time.Duration
 
 	mu    sync.Mutex
-	turns map[string]chan struct{} // by file: who holds it fetches
+	turns map[string]chan struct{} // by file; its holder fetches the card
 }
 
 const (
-	// freshFor is the time for which a card is fresh if its server sends no
-	// such time.
+	// freshFor is the default time for which a card is fresh if its server does not specify one.
 	freshFor = 10 * time.Minute
-	// longest bounds what servers say.
+	// longest limits the time that servers may specify.
 	longest = 24 * time.Hour
 )
 
@@ -49,7 +48,6 @@ type kept struct {
 	Body  []byte    `json:"body"`
 }
 
-// Do answers a GET from the directory, or sends it.
 func (c *Cache) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	if r.Method != http.MethodGet {
 		return c.HTTP.Do(ctx, r)
@@ -71,7 +69,6 @@ func (c *Cache) Do(ctx context.Context, r outbound.Request) (outbound.Reply, err
 	return reply, err
 }
 
-// turn waits until nobody else fetches a file.
 func (c *Cache) turn(ctx context.Context, file string) (done func(), err error) {
 	c.mu.Lock()
 	if c.turns == nil {
@@ -100,7 +97,6 @@ func (c *Cache) read(file, url string) (body []byte, ok bool) {
 	return k.Body, k.URL == url && c.Now().Before(k.Until)
 }
 
-// write keeps an answer, if its server lets it be kept. A failure costs a request later.
 func (c *Cache) write(file, url string, reply *outbound.Reply) {
 	fresh := freshness(reply.Header.Get("Cache-Control"))
 	if c.Lifetime != nil {
@@ -110,6 +106,7 @@ func (c *Cache) write(file, url string, reply *outbound.Reply) {
 		_ = os.Remove(file)
 		return
 	}
+	// A failure costs only a request later.
 	b, err := json.Marshal(kept{url, c.Now().Add(fresh), reply.Body})
 	if err != nil || os.MkdirAll(c.Dir, 0o700) != nil {
 		return
@@ -124,7 +121,6 @@ func (c *Cache) write(file, url string, reply *outbound.Reply) {
 	}
 }
 
-// freshness returns the time for which an answer may be kept.
 func freshness(control string) time.Duration {
 	fresh := freshFor
 	for part := range strings.SplitSeq(strings.ToLower(control), ",") {

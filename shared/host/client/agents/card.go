@@ -22,36 +22,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxCard bounds a card in bytes.
+// maxCard is the size limit of a card.
 const maxCard = 1 << 20
 
-// Card is an agent card, in whatever version and spelling it came.
+// Card is an agent card, parsed from any version and spelling.
 type Card struct {
 	Name, Description, Version string
 	Interfaces                 []Interface
 	Skills                     []Skill
 	Streaming, Push            bool
-	// VacantID is the id in the card's extension of the vacant protocol; zero if it has
-	// none. Nothing but a signature by it proves that it is the agent's.
+	// VacantID is the id in the card's extension for the vacant protocol, or zero. Only a signature
+	// by the id proves that it belongs to the agent.
 	VacantID identity.ID
-	// Price is the most that a call costs, in micro-dollars; 0 if the extension says none.
+	// Price is the maximum price of a call, in micro-dollars; 0 if the extension does not state a
+	// price.
 	Price int64
-	// Terms is the price with its parts, as far as the card says.
+	// Terms is the price with its components, as far as the card states them.
 	Terms price.Price
-	// SignedOnly reports that the agent answers only messages in the vacant protocol's form.
+	// SignedOnly reports whether the agent answers only messages in the form of the vacant
+	// protocol.
 	SignedOnly bool
-	// Guests reports that the agent answers callers without a key, as far as the card says.
+	// Guests reports whether the agent answers callers without a key, according to the card.
 	Guests bool
 
-	value canon.Value // the whole card
-	url   string      // where it came from
+	value canon.Value // complete card
+	url   string      // URL of the card
 }
 
 // Interface is an address of an agent.
 type Interface struct {
 	URL     string `json:"url"`
 	Binding string `json:"binding"` // JSONRPC, HTTP+JSON, GRPC
-	Version string `json:"version"` // of A2A; "" if the card does not say
+	Version string `json:"version"` // A2A version; may be empty
 }
 
 // Skill is an ability of an agent.
@@ -61,7 +63,6 @@ type Skill struct {
 	Tags []string `json:"tags"`
 }
 
-// member returns a member in either spelling.
 func member(v canon.Value, name string) canon.Value {
 	if m, ok := v.Get(name); ok {
 		return m
@@ -70,7 +71,6 @@ func member(v canon.Value, name string) canon.Value {
 	return m
 }
 
-// literal returns the text of a version, which may be a number.
 func literal(v canon.Value) string {
 	if k := v.Kind(); k == canon.Int || k == canon.Float {
 		return string(v.AppendCJ(nil))
@@ -82,7 +82,7 @@ func isTrue(v canon.Value) bool {
 	return v.Kind() == canon.Bool && string(v.AppendCJ(nil)) == "true"
 }
 
-// ParseCard reads a card that came from a URL.
+// ParseCard parses a card that was fetched from a URL.
 func ParseCard(from string, raw []byte) (*Card, error) {
 	limits := canon.AnswerLimits()
 	limits.Bytes = maxCard
@@ -127,7 +127,6 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 	return c, nil
 }
 
-// readPrice reads the price in the parameters of the vacant protocol's extension.
 func (c *Card) readPrice(params canon.Value) {
 	amount := func(name string) money.Amount {
 		v, _ := params.Get(name)
@@ -142,7 +141,6 @@ func (c *Card) readPrice(params canon.Value) {
 	}
 }
 
-// interfaces03 returns the interfaces in a card of 0.3.
 func interfaces03(v canon.Value) []Interface {
 	version := literal(member(v, "protocolVersion"))
 	version = cmp.Or(version, "0.3")
@@ -155,9 +153,9 @@ func interfaces03(v canon.Value) []Interface {
 	return all
 }
 
-// choose picks the first address that this client may use and speaks to, JSON-RPC of 1.x
-// or 0.x. It must be of the host that the card came from, and by TLS unless that is this
-// machine. The error is of the first address for JSON-RPC.
+// choose returns the first address for JSON-RPC 1.x or 0.x that this client may use. The address
+// must be at the host of the card and use TLS, unless the host is this machine. The error is about
+// the first JSON-RPC address.
 func (c *Card) choose() (at string, d a2awire.Dialect, err error) {
 	var failed error
 	for _, i := range c.Interfaces {
@@ -176,7 +174,6 @@ func (c *Card) choose() (at string, d a2awire.Dialect, err error) {
 	return "", d, failed
 }
 
-// use returns how an address for JSON-RPC is used, or why it is not.
 func (c *Card) use(i Interface) (at string, d a2awire.Dialect, err error) {
 	switch major, _, _ := strings.Cut(i.Version, "."); major {
 	case "", "0":
@@ -202,15 +199,15 @@ type Signature struct {
 	Key      string `json:"key"` // kid
 	URL      string `json:"jku,omitempty"`
 	Verified bool   `json:"verified"`
-	// Vacant reports that the key is the vacant's that the card names.
+	// Vacant reports whether the key belongs to the vacant that the card names.
 	Vacant bool   `json:"vacant"`
-	Reason string `json:"reason,omitempty"` // why it is not verified
+	Reason string `json:"reason,omitempty"` // reason for which it is not verified
 }
 
-// payloads are the ways in which cards are signed, each without signatures: the JSON as
-// it is, the JSON without empty members, and the members of 1.0, with and without the
-// security schemes, which the JavaScript SDK loses, by RFC 8785; the members of 1.0 and of
-// 0.3 as Python's json.dumps writes them, which its SDKs signed before.
+// payloads returns the forms in which cards are signed, without signatures: by RFC 8785 the
+// original JSON, the JSON without empty members, and the members of 1.0 with and without the
+// security schemes, which the JavaScript SDK loses; and, like Python's json.dumps, the members of
+// 1.0 and of 0.3, which earlier versions of the SDKs signed.
 func (c *Card) payloads() [][]byte {
 	var whole, of1, of03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
@@ -231,7 +228,7 @@ func (c *Card) payloads() [][]byte {
 		if old[m.Key] {
 			continue
 		}
-		if m.Key == "capabilities" { // a capability of only 0.3
+		if m.Key == "capabilities" { // a capability that only 0.3 has
 			m.Value = without(m.Value, "stateTransitionHistory")
 		}
 		if m.Key == "securitySchemes" {
@@ -247,7 +244,6 @@ func (c *Card) payloads() [][]byte {
 	}
 }
 
-// ofSchemes are security schemes with the members that keep.
 func ofSchemes(v canon.Value, keep func(name string) bool) canon.Value {
 	var all []canon.Member
 	for _, scheme := range v.Members() {
@@ -267,7 +263,7 @@ func without(v canon.Value, name string) canon.Value {
 	return canon.NewObject(members...)
 }
 
-// clean drops empty texts, lists and objects, as typed readers do.
+// clean drops empty strings, lists and objects, like typed decoders.
 func clean(v canon.Value) canon.Value {
 	switch v.Kind() {
 	case canon.Object:
@@ -302,8 +298,8 @@ func isEmpty(v canon.Value) bool {
 	return v.Kind() == canon.Null
 }
 
-// Signatures checks the signatures of a card. keys returns the key set at a URL; it is
-// asked only for URLs of the card's own host.
+// Signatures checks the signatures of a card. keys returns the key set at a URL. It is called only
+// for URLs of the card's own host.
 func (c *Card) Signatures(keys func(url string) ([]byte, error)) []Signature {
 	signatures, _ := c.value.Get("signatures")
 	payloads := c.payloads()
@@ -315,7 +311,6 @@ func (c *Card) Signatures(keys func(url string) ([]byte, error)) []Signature {
 	return all
 }
 
-// signature checks one signature.
 func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string) ([]byte, error)) (one Signature) {
 	protected := member(s, "protected").Text()
 	raw, err := base64.RawURLEncoding.DecodeString(protected)
@@ -343,8 +338,8 @@ func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string)
 	return one
 }
 
-// key returns the check of a key: a vacant's id, which is its key, or a key of the key
-// set that the card's host serves.
+// key returns the verification function of a key: the id of the card's vacant, which is its key, or
+// a key of the key set that the card's host serves.
 func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
 	if id, err := identity.ParseID(kid); err == nil && id == c.VacantID && alg == "EdDSA" {
 		return func(signed, sig []byte) bool { return identity.Verify(id, signed, sig) }, ""
@@ -373,7 +368,6 @@ func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) 
 	return nil, "its key is not in the key set"
 }
 
-// publicKey reads a JWK for EdDSA or ES256.
 func publicKey(alg string, k canon.Value) (verify func(signed, sig []byte) bool, reason string) {
 	coordinate := func(name string) []byte {
 		b, _ := base64.RawURLEncoding.DecodeString(member(k, name).Text())

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ListTasks returns a page of the caller's tasks. The token of the next page is Page.Next, which is empty
-// on the last page. Page.Total is -1 if the agent does not count its tasks.
+// ListTasks returns a page of the caller's tasks. Page.Next is the token of the next page, or empty
+// on the last page. If the agent does not count its tasks, Page.Total is -1.
 func (a *Agent) ListTasks(ctx context.Context, q a2awire.ListRequest) (task.Page, error) {
 	result, err := a.do(ctx, a2awire.ListTasks, a2awire.ListParams(a.dialect, &q))
 	if err != nil {
@@ -21,13 +21,12 @@ func (a *Agent) ListTasks(ctx context.Context, q a2awire.ListRequest) (task.Page
 	return p, answerError(http.StatusOK, result, err)
 }
 
-// SetPush stores a push configuration of a task, and returns it with the id that the agent gave it. A
-// configuration with an id replaces the earlier one with that id.
+// SetPush stores a push configuration of a task and returns it with the id that the agent assigned.
+// A configuration with an id replaces the earlier configuration with this id.
 func (a *Agent) SetPush(ctx context.Context, of string, c task.PushConfig) (task.PushConfig, error) {
 	return a.onPush(ctx, a2awire.CreatePushConfig, a2awire.PushConfig(a.dialect, of, &c))
 }
 
-// GetPush returns the push configuration of a task with an id.
 func (a *Agent) GetPush(ctx context.Context, of, id string) (task.PushConfig, error) {
 	return a.onPush(ctx, a2awire.GetPushConfig, a2awire.PushParams(a.dialect, of, id))
 }
@@ -41,7 +40,6 @@ func (a *Agent) onPush(ctx context.Context, op a2awire.Operation, params []byte)
 	return c, answerError(http.StatusOK, result, err)
 }
 
-// ListPushes returns the push configurations of a task.
 func (a *Agent) ListPushes(ctx context.Context, of string) ([]task.PushConfig, error) {
 	result, err := a.do(ctx, a2awire.ListPushConfigs, a2awire.PushParams(a.dialect, of, ""))
 	if err != nil {
@@ -54,14 +52,13 @@ func (a *Agent) ListPushes(ctx context.Context, of string) ([]task.PushConfig, e
 	return all, answerError(http.StatusOK, result, err)
 }
 
-// DeletePush deletes the push configuration of a task with an id.
 func (a *Agent) DeletePush(ctx context.Context, of, id string) error {
 	_, err := a.do(ctx, a2awire.DeletePushConfig, a2awire.PushParams(a.dialect, of, id))
 	return err
 }
 
-// ExtendedCard returns the card that the agent shows to callers with a key, or the public card if it has
-// no other.
+// ExtendedCard returns the card that the agent shows to callers with a key, or the public card if
+// there is no other.
 func (a *Agent) ExtendedCard(ctx context.Context) (*Card, error) {
 	result, err := a.do(ctx, a2awire.ExtendedCard, []byte("{}"))
 	var fault *a2awire.RPCError

@@ -15,15 +15,15 @@ import (
 // Peer is an agent that a person has admitted.
 type Peer struct {
 	URL string `json:"url"`
-	// Trust is from 1 to 5.
+	// Trust is the trust tier, MinTrust to MaxTrust.
 	Trust int `json:"trust"`
-	// LatencyMS is the expected time of an answer; 0 counts as 1.
+	// LatencyMS is the expected response time. 0 is treated as 1.
 	LatencyMS int `json:"latency_ms"`
-	// Skills are ids of the agent's skills, Tags their tags. An agent with neither is
-	// taken to be fit for everything.
+	// Skills are ids of the agent's skills, and Tags are their tags. An agent with neither is
+	// considered suitable for everything.
 	Skills []string `json:"skills,omitempty"`
 	Tags   []string `json:"tags,omitempty"`
-	// CardSeconds is the time for which the agent's card is fresh. If it is 0, the server of the card
+	// CardSeconds is the time for which the agent's card is fresh. If it is 0, the card's server
 	// decides.
 	CardSeconds int `json:"card_seconds,omitempty"`
 }
@@ -34,7 +34,6 @@ const (
 	MaxTrust = 5
 )
 
-// check brings a peer into its stored form, or says what is wrong with it.
 func (p Peer) check() (Peer, error) {
 	u, err := CheckURL(p.URL)
 	if err != nil {
@@ -53,21 +52,20 @@ func (p Peer) check() (Peer, error) {
 	return p, nil
 }
 
-// words drops empty texts and doubles.
 func words(all []string) []string {
 	all = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Resolved is a peer that fits, and how well.
+// Resolved is a suitable peer with its score.
 type Resolved struct {
 	Peer
 	Score float64 `json:"score"`
 }
 
-// score weighs trust, speed and fit: 5 for each tier, 1000 by the milliseconds, 10 for a
-// skill that fits. Below some 50 ms the speed outweighs all trust.
+// score weighs trust, speed and suitability: 5 points per tier, 1000 divided by the milliseconds,
+// and 10 for a matching skill. Below about 50 ms the speed outweighs any trust.
 func (p *Peer) score(fits bool) float64 {
 	s := 5*float64(p.Trust) + 1000/float64(max(1, p.LatencyMS))
 	if fits {
@@ -76,13 +74,12 @@ func (p *Peer) score(fits bool) float64 {
 	return s
 }
 
-// Peers are the agents that may be called. Safe for concurrent use.
+// Peers are the agents that may be called. It is safe for concurrent use.
 type Peers struct {
 	mu  sync.RWMutex
-	all map[string]Peer // by URL
+	all map[string]Peer // peers by URL
 }
 
-// NewPeers makes a list of peers, or says which is wrong.
 func NewPeers(all ...Peer) (*Peers, error) {
 	p := &Peers{all: map[string]Peer{}}
 	for i, one := range all {
@@ -93,7 +90,6 @@ func NewPeers(all ...Peer) (*Peers, error) {
 	return p, nil
 }
 
-// Add adds a peer, or replaces the one with its URL.
 func (p *Peers) Add(one Peer) error {
 	one, err := one.check()
 	if err != nil {
@@ -105,7 +101,7 @@ func (p *Peers) Add(one Peer) error {
 	return nil
 }
 
-// Remove removes a peer, and reports whether there was one.
+// Remove removes a peer and reports whether it existed.
 func (p *Peers) Remove(at string) bool {
 	if u, err := url.Parse(at); err == nil {
 		at = normal(u)
@@ -117,7 +113,6 @@ func (p *Peers) Remove(at string) bool {
 	return ok
 }
 
-// All returns the peers, sorted by URL.
 func (p *Peers) All() []Peer {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -129,8 +124,8 @@ func (p *Peers) All() []Peer {
 	return all
 }
 
-// CardLifetime returns for how long the card at a URL is fresh, by the peer whose card it is. It is zero
-// without such a peer, and if the peer does not say.
+// CardLifetime returns how long the card at a URL is fresh, according to the peer with this card.
+// It returns zero if the peer does not exist or does not specify a time.
 func (p *Peers) CardLifetime(at string) time.Duration {
 	for _, one := range p.All() {
 		if u, err := url.Parse(one.URL); err == nil && slices.Contains(cardURLs(u), at) {
@@ -140,9 +135,9 @@ func (p *Peers) CardLifetime(at string) time.Duration {
 	return 0
 }
 
-// Resolve returns the peers that can do something, best first; "" for all. A skill
-// counts by its id. A tag keeps a peer in the list, as naming no skills at all does. The
-// error is of kind NotFound if no peer is left.
+// Resolve returns the peers with a capability, the best first, or all peers for "". The capability
+// may be the id of a skill or a tag. A peer without skills and tags has every capability. Only a
+// skill improves the score. If no peer has the capability, the error has kind NotFound.
 func (p *Peers) Resolve(capability string) ([]Resolved, error) {
 	var fit []Resolved
 	for _, one := range p.All() {

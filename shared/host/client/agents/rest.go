@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// bindingREST is the name of HTTP+JSON in cards. This client speaks it in version 1.x.
+// bindingREST is the name of HTTP+JSON in cards. This client supports it in version 1.x.
 const bindingREST = "HTTP+JSON"
 
-// restRoutes are the method and the path of each operation. A POST has the parameters as its body, other
-// requests have them in the query. Ids are in the path.
+// restRoutes are the method and path of each operation. A POST has the parameters in its body, and
+// other requests have them in the query. Ids are in the path.
 var restRoutes = map[a2awire.Operation]struct{ method, path string }{
 	a2awire.Send: {http.MethodPost, "/message:send"}, a2awire.Stream: {http.MethodPost, "/message:stream"},
 	a2awire.ListTasks: {http.MethodGet, "/tasks"}, a2awire.GetTask: {http.MethodGet, "/tasks/{id}"},
@@ -26,7 +26,6 @@ var restRoutes = map[a2awire.Operation]struct{ method, path string }{
 	a2awire.ExtendedCard: {http.MethodGet, "/extendedAgentCard"},
 }
 
-// restRequest returns the request of an operation by HTTP+JSON.
 func (a *Agent) restRequest(op a2awire.Operation, params []byte) (r outbound.Request, err error) {
 	u, err := url.Parse(a.url)
 	if err != nil {
