@@ -1,10 +1,9 @@
-// Package registryclient is the JSON of a registry's routes and a Go client for
-// hosts of Vacancy and registries of the reference.
+// Package registryclient defines the JSON of a registry's routes, and a Go client for hosts of
+// Vacancy and registries of the reference.
 //
-// The invariants: only signed data is trusted (a card is returned only if it
-// verifies and has the requested id; unsigned data is marked). An answer is
-// read within bounds, and an unreadable one is an error of kind Untrusted,
-// never a partial result.
+// Only signed data is trusted: a card is returned as verified only if it verifies and has the
+// requested id, and unsigned data is marked. Answers are read within limits. An unreadable answer
+// is an error of kind Untrusted, never a partial result.
 package registryclient
 
 import (
@@ -23,12 +22,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// MaxAnswer bounds an answer of a registry in bytes.
+// MaxAnswer is the size limit of a registry's answer.
 const MaxAnswer = 8 << 20
 
-// Transport sends one request: outbound.Acting on a host, dispatch.HTTP on a
-// person's machine. Any answer is a Reply; errors are problems, of kind
-// Unavailable if nothing was sent. Safe for concurrent use.
+// Transport sends one request, for example outbound.Acting on a host or dispatch.HTTP on a person's
+// machine. It returns every answer as a Reply. Errors are problems, of kind Unavailable if the
+// request was not sent. A Transport is safe for concurrent use.
 type Transport interface {
 	Do(ctx context.Context, r outbound.Request) (outbound.Reply, error)
 }
@@ -37,14 +36,14 @@ type Transport interface {
 type Client struct {
 	Transport Transport
 	URL       string // base URL without a trailing slash
-	// Reader proves the reader's identity, for data that is not public. With
-	// nil, the reader is anonymous.
+	// Reader proves the reader's identity, for data that is not public. If it is nil, the reader is
+	// anonymous.
 	Reader identity.Signer
-	Now    func() time.Time // the time of proofs; required with a Reader
+	Now    func() time.Time // time of proofs; required with a Reader
 }
 
-// CheckURL checks a registry's base URL and returns it without trailing
-// slashes. The error is of kind Usage.
+// CheckURL returns a registry's base URL without trailing slashes. An invalid URL is an error of
+// kind Usage.
 func CheckURL(base string) (string, error) {
 	u, err := outbound.ParseURL(base)
 	if err == nil && (u.RawQuery != "" || u.Fragment != "") {
@@ -56,7 +55,6 @@ func CheckURL(base string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// get reads a path with a query.
 func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
 	b, err := c.fetch(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
@@ -80,22 +78,20 @@ func (c *Client) post(ctx context.Context, path string, query url.Values, body, 
 	return c.read(b, path, into)
 }
 
-// Raw reads a route whose answer is not JSON, such as a checkpoint.
+// Raw reads a route whose answer is not JSON, for example a checkpoint.
 func (c *Client) Raw(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	return c.fetch(ctx, http.MethodGet, path, query, nil)
 }
 
-// Get reads a route into a shape, within MaxAnswer.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
 	return c.get(ctx, path, query, into)
 }
 
-// Post sends JSON to a route; with a nil into it ignores the answer.
+// Post sends JSON to a route. If into is nil, Post ignores the answer.
 func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.post(ctx, path, nil, body, into)
 }
 
-// fetch returns the body of a successful answer.
 func (c *Client) fetch(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
 	u, err := url.Parse(c.URL + path)
 	if err != nil {
@@ -123,9 +119,8 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 	return reply.Body, nil
 }
 
-// read parses JSON strictly (no duplicate keys, bounded) and decodes it: in the same pass if the shape can.
 func (c *Client) read(b []byte, path string, into any) error {
-	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024}) // a page of matches is wide, not deep
+	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024}) // a page of matches is wide, but not deep
 	shape, decodes := into.(canon.Unmarshaler)
 	var err error
 	if decodes {
@@ -145,19 +140,17 @@ func (c *Client) read(b []byte, path string, into any) error {
 	return nil
 }
 
-// StatusError is in the error chain of every refusal, with the HTTP status, for
-// callers that try another route.
+// StatusError is in the error chain of every unsuccessful answer, for callers that then try another
+// route.
 type StatusError struct {
 	Status     int
-	RetryAfter string // seconds or a date, as it came, or ""
-	// Known and Sent are the card hashes of an equivocation, else zero.
+	RetryAfter string // unparsed header: seconds, a date, or ""
+	// Known and Sent are the card hashes of an equivocation, otherwise zero.
 	Known, Sent identity.Hash
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 
-// refusal makes a problem of an unsuccessful answer. The reference sends no
-// code; the status then determines the kind.
 func refusal(host string, r *outbound.Reply) error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
@@ -166,7 +159,7 @@ func refusal(host string, r *outbound.Reply) error {
 		Known  string          `json:"card_hash_known"`
 		Sent   string          `json:"card_hash_sent"`
 	}
-	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body) // an unreadable body says nothing
+	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body) // an unreadable body has no members
 	status := &StatusError{Status: r.Status, RetryAfter: r.Header.Get("Retry-After")}
 	status.Known, _ = identity.ParseHash(body.Known)
 	status.Sent, _ = identity.ParseHash(body.Sent)
@@ -181,7 +174,6 @@ func refusal(host string, r *outbound.Reply) error {
 	return p
 }
 
-// shown is one line of a detail, without terminal control characters.
 func shown(detail string) string {
 	detail = strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -222,7 +214,7 @@ func kindOf(status int, code string) problem.Kind {
 		return problem.Schema
 	case http.StatusTooManyRequests:
 		return problem.TooMany
-	case http.StatusNotImplemented: // the reference's answer to a revocation, which is final
+	case http.StatusNotImplemented: // the reference's final answer to a revocation
 		return problem.Forbidden
 	}
 	if status >= 500 {

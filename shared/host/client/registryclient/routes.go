@@ -11,18 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Publish sends a signed publication.
 func (c *Client) Publish(ctx context.Context, h Halo) (r Receipt, err error) {
 	return r, c.post(ctx, "/v1/halo", nil, h, &r)
 }
 
-// Revoke sends a signed revocation.
 func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error) {
 	return r, c.post(ctx, "/v1/revoke_halo", nil, v, &r)
 }
 
-// Card returns a vacant by id, whatever its state. An answer for another id is
-// refused; callers must verify the card.
+// Card returns a vacant by id, in any state. It rejects an answer for another id. The caller must
+// verify the card.
 func (c *Client) Card(ctx context.Context, id identity.ID) (m HaloMatch, err error) {
 	if err := c.get(ctx, "/v1/capability_card/"+id.String(), nil, &m); err != nil {
 		return HaloMatch{}, err
@@ -33,13 +31,13 @@ func (c *Client) Card(ctx context.Context, id identity.ID) (m HaloMatch, err err
 	return m, nil
 }
 
-// Query are the parameters of GET /v1/search; zero members are not sent.
+// Query contains the parameters of GET /v1/search. Zero fields are not sent.
 type Query struct {
 	Words         string
-	ShortID       string // the first 12 digits of an id; instead of Tag
+	ShortID       string // first 12 digits of an id; instead of Tag
 	Tag           string
-	Family        string // of the listing
-	MaxPrice      *int64 // micro-dollars a call
+	Family        string // family in the listing
+	MaxPrice      *int64 // micro-dollars per call
 	MinReputation float64
 	Limit         int
 	Cursor        string
@@ -64,8 +62,8 @@ func (q *Query) values() url.Values {
 	return v
 }
 
-// Search is GET /v1/search. A registry of the reference lacks it: the error is
-// a StatusError of 404 or 405.
+// Search sends GET /v1/search. For a registry of the reference, which lacks this route, the error
+// has a StatusError of 404 or 405.
 func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	var answer rawPage
 	if err := c.get(ctx, "/v1/search", q.values(), &answer); err != nil {
@@ -74,8 +72,6 @@ func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	return answer.page(), nil
 }
 
-// SearchCapability is GET /v1/search_capability, as the reference's SDK sends
-// it; limit 0 means the registry's default.
 func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Page, error) {
 	v := url.Values{"q": {q}, "include_local": {"false"}}
 	if limit != 0 {
@@ -88,8 +84,6 @@ func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Pag
 	return (&rawPage{matches: answer}).page(), nil
 }
 
-// QueryCapability is POST /v1/query_capability, which every registry has. Its
-// arguments are in the query string.
 func (c *Client) QueryCapability(ctx context.Context, capability, family string, limit int) (Page, error) {
 	v := url.Values{}
 	if capability != "" {
@@ -111,7 +105,6 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 // rawMatches are undecoded matches.
 type rawMatches []json.RawMessage
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (r *rawMatches) UnmarshalCanon(d *canon.Decoder) error {
 	if d.Kind() == canon.Null {
 		return d.Null()
@@ -129,7 +122,6 @@ type rawPage struct {
 	next    string
 }
 
-// UnmarshalCanon implements canon.Unmarshaler.
 func (r *rawPage) UnmarshalCanon(d *canon.Decoder) error {
 	return d.Object(func(key string) (err error) {
 		switch {
@@ -143,7 +135,6 @@ func (r *rawPage) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-// page decodes each match by itself.
 func (r *rawPage) page() Page {
 	p := Page{Matches: make([]HaloMatch, 0, len(r.matches)), Next: r.next}
 	for i, raw := range r.matches {
@@ -164,17 +155,15 @@ func (r *rawPage) page() Page {
 // maxLog is the reference's largest page of an event log.
 const maxLog = 500
 
-// EventLog returns a page of a vacant's events with seq above after, in order.
 func (c *Client) EventLog(ctx context.Context, id identity.ID, after uint64, limit int) (events []Event, err error) {
 	v := url.Values{"from_seq": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
 	return events, c.get(ctx, "/v1/event_log/"+id.String(), v, &events)
 }
 
-// maxPages bounds the reading of an endless log.
+// maxPages limits the pages that are read of an endless log.
 const maxPages = 200
 
-// Events calls f for each event that id signed, from the first, until the log
-// ends or f returns false.
+// Events calls f for each event that id signed, in order, until the log ends or f returns false.
 func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool) error {
 	after := uint64(0)
 	for range maxPages {
@@ -187,8 +176,8 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 				return problem.New(problem.Untrusted, "%s: the event log of %s is not in order", c.URL, id.Short())
 			}
 			after = page[i].Seq
-			// The reference also lists rows whose subject is id, with another
-			// actor's numbers (PROTOCOL §19).
+			// The reference also lists rows whose subject is id, with the numbers of other actors
+			// (PROTOCOL §19).
 			if page[i].Actor == id && !f(page[i]) {
 				return nil
 			}
@@ -200,7 +189,6 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 	return problem.New(problem.Untrusted, "%s: the event log of %s has no end", c.URL, id.Short())
 }
 
-// NextActorSeq returns the count of id's next event.
 func (c *Client) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
 	last := int64(0)
 	err := c.Events(ctx, id, func(e Event) bool {
@@ -210,18 +198,15 @@ func (c *Client) NextActorSeq(ctx context.Context, id identity.ID) (int64, error
 	return last + 1, err
 }
 
-// Event returns the event at a position of the registry's chain.
 func (c *Client) Event(ctx context.Context, seq uint64) (e Event, err error) {
 	return e, c.get(ctx, "/v1/event/"+strconv.FormatUint(seq, 10), nil, &e)
 }
 
-// Lineage returns the ancestors or descendants of a vacant.
 func (c *Client) Lineage(ctx context.Context, id identity.ID, direction string, depth int) (l Lineage, err error) {
 	v := url.Values{"direction": {direction}, "depth": {strconv.Itoa(depth)}}
 	return l, c.get(ctx, "/v1/lineage/"+id.String(), v, &l)
 }
 
-// Revocations returns the first page of the revocation list.
 func (c *Client) Revocations(ctx context.Context) (list []Revoked, err error) {
 	return list, c.get(ctx, "/v1/revocation_list", nil, &list)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Halo is the body of POST /v1/halo, with two signatures of the vacant's key:
-// in the card and of the register event.
+// Halo is the body of POST /v1/halo. It contains two signatures of the vacant's key: of the card
+// and of the register event.
 type Halo struct {
 	Card       string               `json:"capability_card_blob_hex" canon:"required"`
 	State      lifecycle.State      `json:"runtime_state" canon:"required"`
@@ -22,32 +22,32 @@ type Halo struct {
 	BaseModel  *string              `json:"base_model,omitempty" canon:"null"`
 	Family     *string              `json:"base_model_family,omitempty" canon:"null"`
 	Owner      *string              `json:"owner_org,omitempty" canon:"null"`
-	Declared   []string             `json:"declared_capabilities,omitempty" canon:"null,max=1024"` // each is checked later
+	Declared   []string             `json:"declared_capabilities,omitempty" canon:"null,max=1024"` // each element is checked later
 	Parent     *identity.ID         `json:"parent_id,omitempty" canon:"null"`
 	Version    *string              `json:"version,omitempty" canon:"null"`
 	Time       int64                `json:"event_ts_ms" canon:"required"`
 	ActorSeq   int64                `json:"event_actor_seq" canon:"required"`
 	Key        string               `json:"event_idempotency_key" canon:"required"`
 	Signature  string               `json:"event_signature_hex" canon:"required"`
-	// Listing is an extension: a signed listing, committed with the card. The
-	// reference refuses unknown members.
+	// Listing is an extension: a signed listing that is committed together with the card. The
+	// reference rejects unknown members.
 	Listing json.RawMessage `json:"listing,omitempty" canon:"null"`
 }
 
-// Receipt answers a publication and a revocation.
+// Receipt is the answer to a publication or a revocation.
 type Receipt struct {
 	ID         identity.ID          `json:"vacant_id"`
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
 	Status     string               `json:"status,omitempty"`   // extension: active, revoked
-	Replayed   bool                 `json:"replayed,omitempty"` // extension: stored before, nothing changed
-	// Unreached is an extension: it is listed once its endpoint answers.
+	Replayed   bool                 `json:"replayed,omitempty"` // extension: the same request was stored before
+	// Unreached is an extension: the vacant will be listed when its endpoint answers.
 	Unreached bool `json:"unreached,omitempty"`
 }
 
-// Revocation is the body of POST /v1/revoke_halo. The reference defines none
-// (it answers 501), so it is a publication without a card.
+// Revocation is the body of POST /v1/revoke_halo. The reference does not define it and answers 501,
+// so it is a publication without a card.
 type Revocation struct {
 	ID        identity.ID `json:"vacant_id" canon:"required"`
 	Reason    string      `json:"reason" canon:"required"`
@@ -57,8 +57,7 @@ type Revocation struct {
 	Signature string      `json:"event_signature_hex" canon:"required"`
 }
 
-// HaloMatch is one vacant in an answer. The first eight members are the
-// reference's, which sends no others.
+// HaloMatch is one vacant in an answer. The first eight members are those that the reference sends.
 type HaloMatch struct {
 	ID         identity.ID          `json:"vacant_id"`
 	CardHash   string               `json:"capability_card_hash_hex"`
@@ -69,17 +68,17 @@ type HaloMatch struct {
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Score      float64              `json:"score"`
 
-	// CapabilityCard repeats CardBlob for the reference's SDK, which reads it
-	// at GET /v1/search_capability.
+	// CapabilityCard repeats CardBlob for the reference's SDK, which reads it in answers of GET
+	// /v1/search_capability.
 	CapabilityCard string `json:"capability_card,omitempty"`
 
-	Name      string          `json:"name,omitempty"` // at the registry's own host; not signed
+	Name      string          `json:"name,omitempty"` // name at the registry's own host; not signed
 	State     lifecycle.State `json:"state,omitempty"`
-	Since     string          `json:"since,omitempty"`     // of State, wire form
+	Since     string          `json:"since,omitempty"`     // time of the last change of State, in protocol form
 	Status    string          `json:"status,omitempty"`    // active, revoked
-	Unreached bool            `json:"unreached,omitempty"` // its endpoint has not answered yet, so it is not listed
-	Rank      *float64        `json:"rank,omitempty"`      // of GET /v1/search
-	// Missing are words of GET /v1/search that it lacks, where nothing has all.
+	Unreached bool            `json:"unreached,omitempty"` // whether the endpoint has not answered yet, so that the vacant is not listed
+	Rank      *float64        `json:"rank,omitempty"`      // relevance, in answers of GET /v1/search
+	// Missing are the words of a GET /v1/search that the vacant lacks, if no vacant has all words.
 	Missing    []string          `json:"missing_words,omitempty"`
 	Joined     uint64            `json:"joined,omitempty"`
 	LastSeq    uint64            `json:"last_seq,omitempty"`
@@ -87,7 +86,7 @@ type HaloMatch struct {
 	Listing    json.RawMessage   `json:"listing,omitempty"`
 	Source     string            `json:"listing_source,omitempty"` // signed, operator
 	Reputation *reputation.State `json:"reputation,omitempty"`
-	// Parent is the proven parent; Claimed is an unproven one.
+	// Parent is the proven parent, and Claimed an unproven one.
 	Parent    *identity.ID `json:"parent_id,omitempty"`
 	Claimed   *identity.ID `json:"parent_claimed,omitempty"`
 	BaseModel string       `json:"base_model,omitempty"`
@@ -95,8 +94,8 @@ type HaloMatch struct {
 	Version   string       `json:"version,omitempty"`
 }
 
-// Verified returns m's card if it is readable, verifies and belongs to m's
-// vacant. Everything else in m is the registry's word.
+// Verified returns m's card if it is readable, verifies and belongs to m's vacant. All other fields
+// of m are unverified.
 func (m *HaloMatch) Verified() (card.Card, error) {
 	text := m.CardBlob
 	text = cmp.Or(text, m.CapabilityCard)
@@ -119,26 +118,24 @@ func (m *HaloMatch) Verified() (card.Card, error) {
 	return c, nil
 }
 
-// Page is a page of matches, from GET /v1/search or the reference's two routes.
-// Next is the cursor of the next page, "" after the last.
+// Page is a page of matches, from GET /v1/search or one of the reference's two routes. Next is the
+// cursor of the next page, or "" on the last page.
 type Page struct {
 	Matches []HaloMatch `json:"matches"`
 	Next    string      `json:"next,omitempty"`
-	// Dropped lists why matches were left out: one unreadable row must not hide
-	// the others (PROTOCOL §23 C3).
+	// Dropped contains the errors of unreadable matches, which must not hide the others (PROTOCOL
+	// §23 C3).
 	Dropped []error `json:"-"`
 }
 
-// Matches is the answer of POST /v1/query_capability. The second member is the
-// reference's.
+// Matches is the answer of POST /v1/query_capability. The second member is the reference's.
 type Matches struct {
 	Matches        []HaloMatch `json:"matches"`
 	NotImplemented []string    `json:"not_implemented_in_p4"`
 }
 
-// Event is an event of the registry's chain. Subject is always null here: a
-// vacant's log holds its own events only, so the next actor_seq can be read
-// from it.
+// Event is an event of the registry's chain. Subject is always null here, because a vacant's log
+// contains only its own events, so that the next actor_seq can be read from it.
 type Event struct {
 	Seq      uint64       `json:"seq"`
 	Type     string       `json:"event_type"`
@@ -148,7 +145,7 @@ type Event struct {
 	Hash     string       `json:"event_hash_hex"`
 	ActorSeq int64        `json:"actor_seq"`
 	Time     int64        `json:"ts"`
-	// Extensions: what is needed to verify the event.
+	// Extensions for the verification of the event.
 	Prev      string `json:"prev_event_hash_hex,omitempty"`
 	Key       string `json:"idempotency_key,omitempty"`
 	PublicKey string `json:"signed_by_pubkey_hex,omitempty"`
@@ -173,15 +170,14 @@ type Manifest struct {
 // Revoked is one element of GET /v1/revocation_list.
 type Revoked struct {
 	ID     identity.ID `json:"vacant_id"`
-	Reason string      `json:"reason"` // empty here; other registries may give it
+	Reason string      `json:"reason"` // empty here; other registries may set it
 	Seq    uint64      `json:"event_seq"`
-	Time   int64       `json:"ts"` // as signed, Unix milliseconds
+	Time   int64       `json:"ts"` // signed time in Unix milliseconds
 }
 
-// DeclaredList parses m.Declared; nil if it is unreadable.
 func (m *HaloMatch) DeclaredList() (list []string) {
 	if json.NewDecoder(strings.NewReader(m.Declared)).Decode(&list) != nil {
-		return nil
+		return nil // unreadable
 	}
 	return list
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Draft is a publication before its event is signed.
+// Draft is a publication whose event is not signed yet.
 type Draft struct {
 	Card       card.Card // signed
 	State      lifecycle.State
-	Visibility lifecycle.Visibility // as requested; the state may hide it
+	Visibility lifecycle.Visibility // requested visibility; the state may hide the vacant
 	BaseModel  *string
 	Family     *string
 	Owner      *string
@@ -29,8 +29,8 @@ type Draft struct {
 	Listing    *listing.Listing // signed; only for registries of Vacancy
 }
 
-// Sign makes the request: the register event is signed by the vacant, with
-// count seq and an idempotency key.
+// Sign signs the register event with the sequence number seq and an idempotency key, and returns
+// the request.
 func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key string, now time.Time) (Halo, error) {
 	e := event.Event{
 		Type: event.Register, Actor: d.Card.VacantID, Key: key, Time: now.UnixMilli(), ActorSeq: seq,
@@ -50,17 +50,17 @@ func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key stri
 	return h, nil
 }
 
-// Standing is a vacant's state in a registry, by the events that it signed.
+// Standing is a vacant's state in a registry, according to the events that it signed.
 type Standing struct {
 	NextSeq int64
-	// Card is the hash in its last register event, zero if it has none.
+	// Card is the hash in the vacant's last register event, or zero.
 	Card identity.Hash
-	// Revoked: its key is revoked.
+	// Revoked is set if the key is revoked.
 	Revoked bool
 }
 
-// Standing reads the event log of id. It believes the registry's numbers; a
-// wrong number is refused at the next event.
+// Standing reads the event log of id. It trusts the registry's numbers, because a wrong number is
+// rejected at the next event.
 func (c *Client) Standing(ctx context.Context, id identity.ID) (Standing, error) {
 	s := Standing{NextSeq: 1}
 	var bad error
@@ -87,13 +87,13 @@ func (c *Client) Standing(ctx context.Context, id identity.ID) (Standing, error)
 	return s, err
 }
 
-// tries at requests of unknown outcome, and at counts that the vacant's key
-// took on another machine.
+// tries limits the attempts at a request with an unknown outcome, and at finding a sequence number
+// while the key is used on another machine.
 const tries = 3
 
-// PublishAs publishes d under the vacant's own key: it finds the next count,
-// names the card that the new one replaces, and sends the same bytes again
-// while the outcome is unknown, which is idempotent.
+// PublishAs publishes d with the vacant's own key. It finds the next sequence number, names the
+// card that is replaced, and resends the same bytes while the outcome is unknown, which is
+// idempotent.
 func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
 		at, err := c.Standing(ctx, s.ID())
@@ -119,7 +119,6 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 	}
 }
 
-// RevokeAs revokes the vacant's key, with a reason.
 func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
 		at, err := c.Standing(ctx, s.ID())
@@ -146,8 +145,8 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 	}
 }
 
-// freshKey is an unguessable idempotency key: in the reference keys are shared
-// by all actors, so a known key can be blocked.
+// freshKey returns an unguessable idempotency key. In the reference all actors share the keys, so
+// another actor could block a known key.
 func freshKey(t event.Type, random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -156,8 +155,8 @@ func freshKey(t event.Type, random io.Reader) (string, error) {
 	return fmt.Sprintf("%s:%x", t, b), nil
 }
 
-// again repeats a request while its outcome is unknown: there was no answer, or
-// the registry's storage failed.
+// again repeats a request while its outcome is unknown, because there was no answer or the
+// registry's storage failed.
 func again(ctx context.Context, send func() (Receipt, error)) (r Receipt, err error) {
 	for range tries {
 		r, err = send()
