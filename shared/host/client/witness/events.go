@@ -8,16 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// atOnce bounds concurrent requests for events.
+// atOnce limits concurrent requests for events.
 const atOnce = 8
 
-// Verdicts on an event.
+// Results of checking an event.
 const (
 	checked = 1 + iota
 	hidden
 )
 
-// events verifies the events from one on against verified leaf hashes.
+// events verifies the events starting at from against verified leaf hashes.
 func (f Follower) events(ctx context.Context, r *Report, leaves []identity.Hash, from uint64) error {
 	for from <= r.Size {
 		last := min(from+page-1, r.Size)
@@ -47,8 +47,8 @@ func (f Follower) events(ctx context.Context, r *Report, leaves []identity.Hash,
 	return nil
 }
 
-// event verifies one event. The sealed hash covers all of it, including the
-// link to the event before; the signature proves the actor.
+// event verifies one event. The sealed hash covers the complete event, including the link to the
+// previous one, and the signature proves the actor.
 func (f Follower) event(ctx context.Context, leaves []identity.Hash, seq uint64) (int, error) {
 	e, prev, err := f.Log.Event(ctx, seq)
 	if err != nil {

@@ -19,12 +19,10 @@ type HTTP struct {
 	Client *registryclient.Client
 }
 
-// Checkpoint implements Log.
 func (h HTTP) Checkpoint(ctx context.Context) ([]byte, error) {
 	return h.Client.Raw(ctx, "/v1/checkpoint", nil)
 }
 
-// Consistency implements Log.
 func (h HTTP) Consistency(ctx context.Context, from, to uint64) (translog.Proof, error) {
 	var s translog.ConsistencyShape
 	if err := h.Client.Get(ctx, "/v1/proof/consistency", numbers("from", from, "to", to), &s); err != nil {
@@ -33,7 +31,6 @@ func (h HTTP) Consistency(ctx context.Context, from, to uint64) (translog.Proof,
 	return translog.ParseProof(s.Proof)
 }
 
-// Inclusion implements Log.
 func (h HTTP) Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, error) {
 	var s translog.InclusionShape
 	if err := h.Client.Get(ctx, "/v1/proof/inclusion", numbers("seq", seq, "size", size), &s); err != nil {
@@ -42,14 +39,12 @@ func (h HTTP) Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, 
 	return translog.ParseProof(s.Proof)
 }
 
-// Leaves implements Log.
 func (h HTTP) Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
 	var s translog.LeavesShape
 	err := h.Client.Get(ctx, "/v1/log/leaves", numbers("from", seq, "limit", uint64(n)), &s)
 	return s.Leaves, err
 }
 
-// Event implements Log.
 func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error) {
 	shown, err := h.Client.Event(ctx, seq)
 	var status *registryclient.StatusError
@@ -70,7 +65,6 @@ func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Has
 	}, prev, nil
 }
 
-// Witness implements Log.
 func (h HTTP) Witness(ctx context.Context, note []byte) (int, error) {
 	var s translog.WitnessedShape
 	err := h.Client.Post(ctx, "/v1/witness", translog.WitnessShape{Note: string(note)}, &s)

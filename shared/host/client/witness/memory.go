@@ -18,11 +18,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory is a directory that keeps the last verified checkpoint of each host,
-// as a signed note. Without it, a host could show a different past each time.
+// Memory is a directory with the last verified checkpoint of each host, as a signed note. Without
+// it, a host could show a different past each time.
 type Memory struct{ Dir string }
 
-// Path is the file for the host at a URL.
 func (m Memory) Path(base string) string {
 	name := "host"
 	if u, err := url.Parse(base); err == nil && u.Host != "" {
@@ -33,11 +32,10 @@ func (m Memory) Path(base string) string {
 			return '_'
 		}, strings.ToLower(u.Host))
 	}
-	// Two URLs may look alike as file names; the hash distinguishes them.
+	// The hash distinguishes URLs with the same file name.
 	return filepath.Join(m.Dir, name[:min(len(name), 100)]+"-"+identity.Sum([]byte(base)).String()[:16]+".checkpoint")
 }
 
-// Load returns the note, or nil if there is none.
 func (m Memory) Load(base string) ([]byte, error) {
 	note, err := os.ReadFile(m.Path(base))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,8 +53,8 @@ func (m Memory) Load(base string) ([]byte, error) {
 // lockPoll is the pause between two tries to lock.
 const lockPoll = 50 * time.Millisecond
 
-// Save stores a checkpoint that was verified against the one before. A later
-// one, verified by another process meanwhile, stays.
+// Save stores a checkpoint that was verified against the previous one. It does not replace a later
+// checkpoint that another process has verified in the meantime.
 func (m Memory) Save(ctx context.Context, base string, r Report) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return unwritten(err)
@@ -75,7 +73,7 @@ func (m Memory) Save(ctx context.Context, base string, r Report) error {
 	return write(path, r.Note)
 }
 
-// Accuse stores the two checkpoints of a Fork and returns the file's name.
+// Accuse stores the two checkpoints of a Fork and returns the name of the file.
 func (m Memory) Accuse(base string, f *Fork) (string, error) {
 	c, _, err := translog.Open(f.Now)
 	if err != nil {
@@ -88,13 +86,12 @@ func (m Memory) Accuse(base string, f *Fork) (string, error) {
 	return path, write(path, append(append(append([]byte(nil), f.Before...), '\n'), f.Now...))
 }
 
-// write replaces a file atomically.
 func write(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".next-*")
 	if err != nil {
 		return unwritten(err)
 	}
-	defer os.Remove(f.Name()) // after the rename there is nothing to remove
+	defer os.Remove(f.Name()) // without effect after the rename
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()

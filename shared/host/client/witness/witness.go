@@ -1,9 +1,8 @@
-// Package witness follows a host's transparency log from outside. It verifies
-// what the host shows against what it signed, now and before.
+// Package witness follows a host's transparency log from outside. It verifies what the host shows
+// against what it has signed, now and earlier.
 //
-// The invariants: only signatures and hashes count. Every inconsistency is an
-// error of kind Untrusted, and nothing else is. The remembered state advances
-// only after every check passed.
+// Only signatures and hashes are trusted. An error has kind Untrusted exactly if the host's data is
+// inconsistent. The stored state advances only after every check has succeeded.
 package witness
 
 import (
@@ -17,38 +16,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is a host's log. Errors of kind Untrusted mean that an answer could not
-// be parsed. Safe for concurrent use.
+// Log is a host's log. An error of kind Untrusted means that an answer could not be parsed. A Log
+// is safe for concurrent use.
 type Log interface {
 	Checkpoint(ctx context.Context) (note []byte, err error)
 	Consistency(ctx context.Context, from, to uint64) (translog.Proof, error)
 	Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, error)
-	// Leaves returns the hashes of up to n events from seq on; fewer, or none,
-	// if there are no more.
+	// Leaves returns the hashes of up to n events from seq on. It returns fewer if the log ends.
 	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error)
-	// Event returns an event and the hash of the one before; nil if the event
-	// is not public.
+	// Event returns an event and the hash of the previous one. If the event is not public, it
+	// returns nil.
 	Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error)
-	// Witness submits a cosigned checkpoint and returns its number of
-	// cosignatures.
+	// Witness submits a cosigned checkpoint and returns its number of cosignatures.
 	Witness(ctx context.Context, note []byte) (int, error)
 }
 
-// MaxSize is the largest log that Verify reads: its hashes stay in memory until
-// their root is known to be signed.
+// MaxSize is the largest log that Verify reads. Its hashes are in memory until their root is known
+// to be signed.
 const MaxSize = 10_000_000
 
 // Follower verifies one host's log.
 type Follower struct {
 	Log Log
-	// Host is the expected signer; zero accepts any, but the same as in the
-	// remembered checkpoint.
+	// Host is the expected signer. If it is zero, any signer is accepted, unless another one signed
+	// the stored checkpoint.
 	Host identity.ID
-	// Known is another checkpoint that the log must continue, or that must
-	// continue the shown one; may be nil.
+	// Known is another checkpoint of the log, which either it or the shown checkpoint must
+	// continue. It may be nil.
 	Known []byte
-	// Progress, if not nil, is called now and then with the number of events
-	// done and in all.
+	// Progress, if not nil, is called repeatedly with the number of verified events and the total.
 	Progress func(doing string, done, all uint64)
 }
 
@@ -57,14 +53,13 @@ type Report struct {
 	translog.Checkpoint
 	Note         []byte
 	Cosignatures []translog.Signature
-	Since        *translog.Checkpoint // the previous checkpoint, which this one continues
-	Leaves       uint64               // hashes that make the signed root
-	Checked      uint64               // events whose signature, hash and position were verified
-	Hidden       uint64               // events that are not public: only their hashes
+	Since        *translog.Checkpoint // previous checkpoint, which this one continues
+	Leaves       uint64               // number of hashes that result in the signed root
+	Checked      uint64               // number of events whose signature, hash and position were verified
+	Hidden       uint64               // number of events that are not public, of which only the hash was verified
 }
 
-// Fork is an error that carries its proof: two checkpoints signed by one host
-// that cannot both be true.
+// Fork is an error with its proof: two checkpoints of one host that contradict each other.
 type Fork struct {
 	Before, Now []byte // signed notes
 	err         error
@@ -72,7 +67,6 @@ type Fork struct {
 
 func (f *Fork) Error() string { return f.err.Error() }
 
-// Unwrap is the problem, of kind Untrusted.
 func (f *Fork) Unwrap() error { return f.err }
 
 func lie(format string, args ...any) error { return problem.New(problem.Untrusted, format, args...) }
@@ -84,14 +78,12 @@ func (o *OtherHost) Error() string {
 	return fmt.Sprintf("the log is signed by host %s now, and was by host %s", o.Is, o.Was)
 }
 
-// Unwrap is the problem, of kind Untrusted.
 func (o *OtherHost) Unwrap() error { return lie("%s", o.Error()) }
 
-// Verify reads the newest checkpoint and verifies the host's signature, that it
-// continues the checkpoint before (unless that is nil), that the hashes of all
-// events make its root, proofs of inclusion, and events: signature, hash,
-// position and the link to the one before. With all it verifies every event,
-// otherwise those after the checkpoint before.
+// Verify verifies the newest checkpoint: the host's signature, that it continues the checkpoint
+// before (unless nil), that the hashes of all events result in its root, some inclusion proofs, and
+// the signature, hash, position and link of each event after the checkpoint before. If all is set,
+// it verifies the events before that checkpoint, too.
 func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
@@ -130,7 +122,6 @@ func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, 
 	return r, f.events(ctx, &r, leaves, from)
 }
 
-// continues verifies that the log only grew since the checkpoint before.
 func (f Follower) continues(ctx context.Context, before []byte, r *Report) error {
 	since, _, err := translog.Open(before)
 	if err != nil {
@@ -143,8 +134,8 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 	forked := func(err error) error { return &Fork{before, r.Note, err} }
 	switch {
 	case r.Size < since.Size:
-		// A cache may return an older checkpoint, which the one before
-		// continues. That is not a fork.
+		// A cache may have returned an older checkpoint, which the previous one continues. That is
+		// not a fork.
 		older, err := f.older(ctx, r.Checkpoint, since)
 		if err != nil {
 			return err
@@ -168,9 +159,8 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 	return nil
 }
 
-// older reports whether the checkpoint before is proved to continue the one
-// shown now. A host that refuses the proof has not proved it; an unreachable
-// host is not accused.
+// older reports whether the host proves that now is an earlier checkpoint of the log of since. A
+// host that refuses the proof has not proved it, but an unreachable host is not accused.
 func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
 	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
 	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {
@@ -181,10 +171,9 @@ func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bo
 	return err == nil && translog.CheckConsistency(now, since, proof) == nil, nil
 }
 
-// page is the number of hashes requested at once.
+// page is the number of hashes per request.
 const page = translog.MaxLeaves
 
-// leaves reads the hashes of all events and compares them with the signed root.
 func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error) {
 	if r.Size > MaxSize {
 		return nil, problem.New(problem.TooLarge, "the log has %d events; at most %d are verified at once", r.Size, MaxSize)
@@ -222,8 +211,8 @@ func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error
 	return leaves, nil
 }
 
-// included requests proofs of a few events. They follow from the verified
-// hashes; this checks that the host serves proofs to others.
+// included requests inclusion proofs of a few events. The verified hashes already imply them, but
+// the host must serve such proofs to others.
 func (f Follower) included(ctx context.Context, r *Report, leaves []identity.Hash) error {
 	asked := uint64(0)
 	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {
@@ -250,8 +239,6 @@ func (f Follower) progress(doing string, done, all uint64) {
 
 func short(root [32]byte) string { return fmt.Sprintf("%x…", root[:6]) }
 
-// Cosign signs a verified checkpoint and submits the signature. It returns the
-// checkpoint's number of cosignatures.
 func (f Follower) Cosign(ctx context.Context, r Report, key identity.Signer, now time.Time) (int, error) {
 	note, err := translog.Cosign(ctx, r.Checkpoint, key, now)
 	if err != nil {
