@@ -1,4 +1,4 @@
-// Package handlers lists the protocols for callers that sign nothing, with their handlers and operations.
+// Package handlers lists the protocols of package protocol with their handlers and operations.
 package handlers
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/text"
 )
 
-// Row is a protocol with its code.
+// Row is a protocol with its handler and operations. Open returns the handler.
 type Row struct {
 	*protocol.Protocol
 	openapi.Group
@@ -23,13 +23,14 @@ type Row struct {
 	Operations func() []op.Spec
 }
 
-// Rows returns a row for each of protocol.All.
+// Rows returns a Row for each protocol of protocol.All, in the same order.
 func Rows() []Row {
 	tasks := openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}
 	return []Row{
 		{&protocol.MCP, openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, openMCP, mcpserver.Operations},
 		{&protocol.OpenAI, openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Agents, a.Models) }, openai.Operations},
 		{&protocol.Text, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Agents) }, text.Operations},
+		// Cards is the A2A server, which also signs the cards of vacants.
 		{&protocol.A2A, tasks, func(a *serve.A2A) func(*plain.Exchange) error { return a.Cards.Handle }, a2a.Operations},
 	}
 }
@@ -44,7 +45,7 @@ func openMCP(a *serve.A2A) func(*plain.Exchange) error {
 	})
 }
 
-// Open returns the protocols with their handlers, for serve.Handlers.
+// Open returns all protocols with their handlers.
 func Open(a *serve.A2A) []plain.Protocol {
 	var all []plain.Protocol
 	for _, row := range Rows() {

@@ -1,9 +1,11 @@
-// Package plain serves callers that sign nothing: guests, and accounts by their keys. A handler of a
-// protocol opens the vacant that a request names, builds the turn of a message, and runs it.
+// Package plain serves the protocols in which clients need not sign their messages. The callers are
+// guests, and accounts that are identified by their keys or tokens. A protocol's handler opens the
+// vacant that a request names, builds the turn of a message, and runs it. A2A's handler also runs
+// the turns of signed messages (Exchange.Signed).
 //
-// The invariants: an unknown vacant and a closed child get the same refusal. The host signs the
-// messages of these callers with keys that only it can derive. Requests under way are bounded per
-// sender and per vacant.
+// An unknown vacant and a closed child get the same refusal. The host signs the messages of guests
+// and accounts with keys that only the host can derive. Concurrent requests are limited per sender
+// and per vacant.
 package plain
 
 import (
@@ -56,7 +58,7 @@ type Config struct {
 	Hold time.Duration
 }
 
-// Service serves callers that sign nothing. It is safe for concurrent use.
+// Service serves guests and accounts. It is safe for concurrent use.
 type Service struct {
 	Config
 	// Streams, Answers and Lists bound the requests under way.
@@ -130,7 +132,7 @@ func (s *Service) TakesKeys(v *vacants.Record) bool {
 	return s.Identify != nil && v.Plain != vacants.PlainOff
 }
 
-// Plain returns the vacant's setting for callers that sign nothing.
+// Plain returns the vacant's setting for callers that do not sign.
 func (c *Caller) Plain() vacants.Plain {
 	if c.Options.SharesTasks && c.Vacant.Plain == vacants.PlainOpen {
 		return vacants.PlainShared

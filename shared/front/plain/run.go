@@ -9,12 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// UnaryTime bounds every request but streams and messages to slow vacants: a turn takes 25 s of
-// it, and a CDN waits 30 s for an answer to begin.
+// UnaryTime limits every request except streams and messages to slow vacants. A turn may take 25 s
+// of it, and a CDN waits 30 s for the first byte of an answer.
 const UnaryTime = call.DefaultWork + call.DefaultMargin
 
-// Piece receives a piece of an answer. A piece that does not follow the pieces before is the complete
-// answer in their place.
+// Piece receives a piece of an answer. If follows is false, the piece replaces all earlier pieces.
 type Piece func(text string, follows bool)
 
 // Wait says how a caller waits for a turn. The zero Wait waits until the turn ends.
@@ -42,13 +41,13 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 			t, err = c.s.Tasks.Run(ctx, *turn)
 			return err
 		}
-		// A turn goes on without its client, and after this answer. The server waits for it before it
-		// ends (task.Engine.Wait).
+		// The turn continues if the client disconnects, and after this function returns. Before the
+		// process ends, it waits for such turns (task.Engine.Wait).
 		ref := turn.Ref
 		if slow {
 			var started task.Task
 			started, err = c.s.Tasks.Start(ctx, *turn)
-			ref.ID = started.ID // a message that came before has the task of then
+			ref.ID = started.ID // a repeated message has the task of the first one
 		} else {
 			ref, _, err = c.s.Tasks.Begin(ctx, *turn)
 		}
@@ -68,22 +67,22 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, w Wait) (t task.Task,
 	return t, err
 }
 
-// ended is the end of turns that this request does not run.
+// ended is the done channel for turns that do not run in this request.
 var ended = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// Begin begins a turn that a stream follows; done is closed when nothing of the turn runs for this
-// request any more.
+// Begin begins a turn that a stream follows. done is closed when the turn no longer runs in this
+// request.
 func (c *Caller) Begin(ctx context.Context, turn *task.Turn) (ref task.Ref, done <-chan struct{}, err error) {
 	if !c.IsSlow() || c.s.Hold > 0 {
 		return c.s.Tasks.Begin(ctx, *turn)
 	}
 	t, err := c.s.Tasks.Start(ctx, *turn)
 	ref = turn.Ref
-	ref.ID = t.ID // a message that came before has the task of then
+	ref.ID = t.ID // a repeated message has the task of the first one
 	return ref, ended, err
 }
 

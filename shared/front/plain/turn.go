@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Turn returns the turn of a message, which the host signs. unfit tells why the vacant cannot answer
-// the message, or is nil. A message of an account that has an id of its own gets the answer that it got
-// before, even if it is unfit now.
+// Turn returns the turn of a message that the host signs. unfit is the reason for which the vacant
+// cannot answer the message, or nil. An unfit message is refused, unless it is from an account and
+// has a message id: it may then be a repetition, whose first answer is returned.
 func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.Turn, error) {
 	plainErr := c.CheckPlain()
 	isAccount := c.Payer != nil && plainErr == nil
@@ -91,8 +91,8 @@ func (c *Caller) Key(ctx context.Context, owner call.Owner, conversation string)
 	return c.s.Guests.Key(ctx, c.Vacant.ID, owner.String()+"\x1f"+conversation)
 }
 
-// Sign makes m the turn's message, which the host signs with the key of the owner's conversation.
-// idempotencyKey may be "".
+// Sign sets the turn's message and caller, and the function that later signs the message with the
+// host's key for the owner's conversation. idempotencyKey may be empty.
 func (c *Caller) Sign(ctx context.Context, t *task.Turn, conversation string, m task.Message, idempotencyKey string) error {
 	signer, err := c.Key(ctx, t.Owner, conversation)
 	if err != nil {
@@ -117,9 +117,9 @@ func (c *Caller) Sign(ctx context.Context, t *task.Turn, conversation string, m 
 	return nil
 }
 
-// Admit completes a turn with its payer, its address and the payment in its request; of two highest prices the
-// lower one is used. It refuses an address that begins too many conversations. The line records whether the call
-// is accepted.
+// Admit sets the turn's payer, address and payment. If both the turn and the request limit the
+// price, the lower limit applies. Admit refuses an address that begins too many conversations. When
+// the call is accepted, this is recorded in l.
 func (c *Caller) Admit(ctx context.Context, t *task.Turn, r *http.Request, l *Line) error {
 	by, err := caller.Payment(r)
 	if err != nil {

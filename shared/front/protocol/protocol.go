@@ -1,6 +1,7 @@
-// Package protocol lists the protocols for callers that sign nothing: their paths, refusals, resources of
-// tokens, and headers at the edge. Package handlers has their code, because a list with code would link it
-// into every function.
+// Package protocol lists the protocols in which clients need not sign their messages: their paths,
+// refusals, token resources and headers at the edge. A2A carries signed messages, too. Package
+// handlers contains the handlers, because a list with code would link that code into every
+// function.
 package protocol
 
 import (
@@ -16,26 +17,27 @@ import (
 
 // Protocol describes a protocol.
 type Protocol struct {
-	// Line is the message of its lines in the log.
+	// Line is the message of the protocol's log lines. Several protocols may share it.
 	Line string
 	// HasPath reports whether the protocol has a path. Below a vacant, the path begins after the vacant.
 	HasPath func(path string, isBelow bool) bool
-	// Refuse answers with an error in the form that clients of the protocol read.
+	// Refuse answers with an error in the protocol's form.
 	Refuse func(http.ResponseWriter, error)
 	// MaxBody limits the body of a request, in bytes.
 	MaxBody int
-	// Resource is a path, at the host and below a vacant, that clients may know as a resource of its
-	// own, for example in a token. It is "" if the protocol has none.
+	// Resource is a path, at the host and below a vacant, that clients may treat as a separate
+	// resource, for example in a token. It may be empty.
 	Resource string
 	// Title names the resource, for example "MCP server".
 	Title string
-	// NoPages says that browsers get the protocol's answers, even in place of a page.
+	// NoPages is set if browsers get the protocol's answers, even in place of a page.
 	NoPages bool
-	// Patterns are the paths that the edge leads to functions/agent instead of the registry. Paths
-	// outside of /v1/ need none.
+	// Patterns are the paths that the edge routes to functions/agent instead of the registry. Paths
+	// outside of /v1/ need no pattern.
 	Patterns []string
-	// Headers are headers of requests that the edge passes. KeyHeaders are further ones, which it passes
-	// in a cache key, because the list of Headers has ten at most. Varies are those that cards depend on.
+	// Headers are request headers that the edge forwards. KeyHeaders are further ones, which it
+	// forwards as part of the cache key, because Headers may have at most ten entries. Varies are
+	// the headers that cards depend on.
 	Headers, KeyHeaders, Varies []string
 }
 
@@ -70,7 +72,8 @@ var (
 	}
 )
 
-// All lists the protocols. A path belongs to the first that has it.
+// All lists the protocols. A path belongs to the first protocol that has it, so A2A, which has all
+// paths outside of /v1/, is last.
 var All = []*Protocol{&MCP, &OpenAI, &Text, &A2A}
 
 // Has reports whether the protocol has the path of a request.
