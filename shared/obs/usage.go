@@ -48,7 +48,7 @@ type Counts struct {
 	KMS    int     // requests to KMS
 }
 
-// Step identifies a running request.
+// Step identifies a request between Begin and End.
 type Step int
 
 type key struct{}

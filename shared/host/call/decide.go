@@ -68,6 +68,7 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
 }
 
 func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
+	// The order of the checks is the order of PROTOCOL §9.
 	if err := f.authorize(pair); err != nil {
 		return verdict{refusal: err}
 	}

@@ -476,7 +476,7 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 	case err == nil:
 		h.tipCache.forget(r.pair) // the response tip was not read
 		return true, nil
-	case errors.As(err, &taken):
+	case errors.As(err, &taken): // another writer took the position
 		return false, nil
 	case refusedDebit(drawn, err):
 		r.charge, err = h.Ledger.Explain(ctx, r.query(), &r.charge, err)

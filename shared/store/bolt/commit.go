@@ -120,7 +120,7 @@ func (s *Store) failed(g *group, cause error) error {
 }
 
 func (s *Store) view(fn func(*bbolt.Tx) error) error {
-	return guarded(func() error { return s.db.View(fn) })
+	return guarded(func() error { return s.db.View(fn) }) // what fn reads may not be on disk yet
 }
 
 func (s *Store) unpublish(g *group) {

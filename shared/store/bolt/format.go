@@ -88,7 +88,7 @@ func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 		return store.Row{}, damaged("row %d of stream %d is another's: row %d of stream %d", position, stream,
 			parseNumber(record[25:33]), parseNumber(record[17:25]))
 	}
-	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil
+	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil // Data aliases record
 }
 
 // prefix returns the prefix of all keys of a partition. The length comes first, so that the keys of
@@ -190,7 +190,7 @@ func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
 	if second > 0 {
 		d.Expires = time.Unix(int64(second), 0).UTC()
 	}
-	d.Data = b[used:]
+	d.Data = b[used:] // aliases b
 	return d, true
 }
 

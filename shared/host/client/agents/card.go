@@ -72,7 +72,7 @@ func member(v canon.Value, name string) canon.Value {
 }
 
 func literal(v canon.Value) string {
-	if k := v.Kind(); k == canon.Int || k == canon.Float {
+	if k := v.Kind(); k == canon.Int || k == canon.Float { // some cards have numbers as versions
 		return string(v.AppendCJ(nil))
 	}
 	return v.Text()

@@ -136,7 +136,7 @@ func (m *Match) target(at string) dispatch.Target {
 }
 
 func printed(s string) string {
-	return strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune { // safe for a terminal
 		if r < ' ' || r >= 0x7f {
 			return '?'
 		}

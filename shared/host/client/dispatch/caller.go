@@ -246,7 +246,7 @@ func (c *Caller) newKey() (string, error) {
 	if _, err := io.ReadFull(c.rand(), u[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an idempotency key")
 	}
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // a random UUID, like the reference's
 	x := hex.EncodeToString(u[:])
 	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:], nil
 }

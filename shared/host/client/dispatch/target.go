@@ -209,6 +209,7 @@ func parseCardAnswer(body []byte) (c card.Card, memory bool, err error) {
 	if err != nil || len(blob) == 0 {
 		return c, false, problem.Invalid("capability_card_blob_hex", "a card in hexadecimal", fmt.Sprintf("%.20q", blobHex))
 	}
+	// Only the blob is signed, and the other members must agree with it (PROTOCOL §6.1).
 	c, err = card.Parse(bytes.Clone(blob))
 	switch {
 	case err != nil:

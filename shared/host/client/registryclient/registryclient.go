@@ -121,7 +121,7 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 
 func (c *Client) read(b []byte, path string, into any) error {
 	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024}) // a page of matches is wide, but not deep
-	shape, decodes := into.(canon.Unmarshaler)
+	shape, decodes := into.(canon.Unmarshaler)                                      // such a shape needs no second pass
 	var err error
 	if decodes {
 		err = shape.UnmarshalCanon(d)
@@ -167,6 +167,7 @@ func refusal(host string, r *outbound.Reply) error {
 	if json.Unmarshal(body.Detail, &detail) != nil {
 		detail = "" // a framework's list of validation errors
 	}
+	// The reference sends no code. The status then determines the kind.
 	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, shown(detail))
 	if body.Field != "" {
 		p.Field = shown(body.Field)
@@ -175,7 +176,7 @@ func refusal(host string, r *outbound.Reply) error {
 }
 
 func shown(detail string) string {
-	detail = strings.Map(func(r rune) rune {
+	detail = strings.Map(func(r rune) rune { // without control characters of terminals
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return -1
 		}

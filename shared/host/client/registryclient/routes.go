@@ -95,6 +95,7 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	if limit != 0 {
 		v.Set("limit", strconv.Itoa(limit))
 	}
+	// Every registry has this route. Its arguments are in the query string.
 	var answer rawPage
 	if err := c.post(ctx, "/v1/query_capability", v, nil, &answer); err != nil {
 		return Page{}, err
