@@ -70,8 +70,8 @@ func identity(ctx context.Context, as string) (*datadir.Identity, error) {
 func (c *Conn) ID() string { return c.target.ID.String() }
 
 // FormerID returns the id of the vacant that the URL led to at the previous Dial with this
-// identity, or "" if it was the same vacant. A name may pass from one vacant to another. To call
-// the former vacant, dial https://host/v/ID.
+// identity, if that was another vacant, and otherwise "". A name may pass from one vacant to
+// another. To call the former vacant, dial https://host/v/ID.
 func (c *Conn) FormerID() string { return c.former }
 
 // Call signs text, sends it and returns the verified answer. It stores the signed bytes before it

@@ -15,7 +15,7 @@ import (
 const (
 	// MaxTries limits how often Updater.Commit sends the same writes.
 	MaxTries = 6
-	// DefaultPatience bounds an Update whose context has no deadline.
+	// DefaultPatience limits an Update whose context has no deadline.
 	DefaultPatience = 20 * time.Second
 
 	firstBackoff   = 5 * time.Millisecond

@@ -19,7 +19,7 @@ import (
 // Source is the origin of an imported or new identity.
 type Source string
 
-// The sources.
+// The values of Source.
 const (
 	FromNew       Source = "new key"
 	FromSeed      Source = "seed"

@@ -195,8 +195,8 @@ type Outcome struct {
 
 	Reply     *envelope.Envelope // reply of Send, or the stored answer if State is Answered
 	State     State
-	ReplySeq  int64         // with Answered and a destroyed text key
-	ReplyHash identity.Hash // with Answered and a destroyed text key
+	ReplySeq  int64         // set instead of Reply if the text key is destroyed
+	ReplyHash identity.Hash // set instead of Reply if the text key is destroyed
 	Cut       Cut           // reason for which the answer ends early; "" for a complete answer
 	Charged   bool          // whether the answered call had a price, so that a receipt exists
 	TooOld    bool          // whether older epochs were not searched, if State is Unknown

@@ -52,7 +52,7 @@ type Card struct {
 // Interface is an address of an agent.
 type Interface struct {
 	URL     string `json:"url"`
-	Binding string `json:"binding"` // JSONRPC, HTTP+JSON, GRPC
+	Binding string `json:"binding"` // JSONRPC, HTTP+JSON or GRPC
 	Version string `json:"version"` // A2A version; may be empty
 }
 

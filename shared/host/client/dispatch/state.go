@@ -58,7 +58,7 @@ type State struct {
 // Fate is the outcome of a call.
 type Fate string
 
-// The fates.
+// The values of Fate.
 const (
 	Answered   Fate = "answered"   // answered and verified
 	TextGone   Fate = "text_gone"  // answered, but the host no longer has the text

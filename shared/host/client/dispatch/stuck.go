@@ -9,7 +9,7 @@ import (
 // Remedy is the operation of a Caller that must precede another call.
 type Remedy string
 
-// The remedies.
+// The values of Remedy.
 const (
 	RemedyAsk   Remedy = "ask"
 	RemedyReset Remedy = "reset"

@@ -40,7 +40,7 @@ type Receipt struct {
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
-	Status     string               `json:"status,omitempty"`   // extension: active, revoked
+	Status     string               `json:"status,omitempty"`   // extension: "active" or "revoked"
 	Replayed   bool                 `json:"replayed,omitempty"` // extension: the same request was stored before
 	// Unreached is an extension: the vacant will be listed when its endpoint answers.
 	Unreached bool `json:"unreached,omitempty"`
@@ -84,7 +84,7 @@ type HaloMatch struct {
 	LastSeq    uint64            `json:"last_seq,omitempty"`
 	ActorSeq   int64             `json:"actor_seq,omitempty"`
 	Listing    json.RawMessage   `json:"listing,omitempty"`
-	Source     string            `json:"listing_source,omitempty"` // signed, operator
+	Source     string            `json:"listing_source,omitempty"` // "signed" or "operator"
 	Reputation *reputation.State `json:"reputation,omitempty"`
 	// Parent is the proven parent, and Claimed an unproven one.
 	Parent    *identity.ID `json:"parent_id,omitempty"`
