@@ -133,7 +133,7 @@ type Observation struct {
 const (
 	DefaultWork   = 25 * time.Second
 	DefaultMargin = 2 * time.Second
-	// MinWork and MaxWork limit the time limit that operators may set for a call.
+	// MinWork and MaxWork are the bounds of the time limit that operators may set for a call.
 	MinWork = time.Second
 	MaxWork = 14 * time.Minute
 	// Grace is the time between the behaviour's deadline and the moment at which others may void
@@ -216,7 +216,7 @@ type Outcome struct {
 	AgentLog *AgentLog
 
 	// Price is the vacant's price; nil if the call is free. Charge is the amount charged for the
-	// answer. Pay lists the ways to pay, in JSON, of a 402 response.
+	// answer. Pay lists the ways to pay, in JSON, for a 402 response.
 	Price  *price.Price
 	Charge money.Amount
 	Pay    []json.RawMessage

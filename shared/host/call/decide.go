@@ -98,7 +98,8 @@ func (f facts) authorize(pair Pair) error {
 }
 
 // state returns the vacant's state: SUNK if its key is revoked and its record does not have a
-// terminal state.
+// terminal state. The registry that revokes a key may be another process than the one that writes
+// the record.
 func (f facts) state() lifecycle.State {
 	if f.keyRevoked && !f.vacant.State.Closed() {
 		return lifecycle.Sunk

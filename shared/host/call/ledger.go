@@ -13,8 +13,8 @@ import (
 )
 
 // Ledger moves the money of priced calls. Its writes are part of the commit of the row that they
-// belong to, so that every row has its debit and every refund has its void. It is safe for
-// concurrent use.
+// belong to, so that every priced request row has its debit and every refund has its void. It is
+// safe for concurrent use.
 type Ledger interface {
 	// Quote plans who pays for a call and how. A problem with status 402, 403 or 429 refuses the
 	// call. Any other error is a store error.
@@ -129,7 +129,7 @@ type Settled struct {
 }
 
 // ErrUncertain means that it is not known yet whether a call is settled. Its answer is stored, and
-// Settle is called again when the caller resends or by the sweeper.
+// Settle is called again when the caller resends the call or the sweeper runs.
 var ErrUncertain = errors.New("it is not known whether the call is settled")
 
 func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bool, err error) {

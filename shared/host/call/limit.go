@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// TimeLimit is an exceeded time limit of an answer, as an error. It is the cause of the context
-// that it ended, and is in the error chain of the call that it ended.
+// TimeLimit is a time limit of an answer, as an error. It is the cause of the context that it ends,
+// and is in the error chain of the call that it ends.
 type TimeLimit struct {
 	Time time.Duration
 	Of   string // name of the limit, for example "the timeout of its agent"

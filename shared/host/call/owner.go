@@ -15,8 +15,9 @@ import (
 // have neither. Owners are comparable with ==. The zero Owner does not own anything.
 type Owner struct{ name string }
 
-// GuestOwner and SharedOwner own the tasks of callers without account and key. A task of GuestOwner
-// belongs to everyone who knows its id. All callers of SharedOwner are treated as one caller.
+// GuestOwner and SharedOwner own what callers without account and key create, for example tasks. A
+// task of GuestOwner belongs to everyone who knows its id. All callers of SharedOwner are treated
+// as one caller.
 var (
 	GuestOwner  = Owner{"guest"}
 	SharedOwner = Owner{"shared"}

@@ -148,7 +148,7 @@ func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q Requ
 	return q, d, nil
 }
 
-// lastSettled limits the decisions in which Settled searches the last charged answer.
+// lastSettled limits the number of decisions in which Settled searches for the last charged answer.
 const lastSettled = 100
 
 // unavailable converts a store error to one of kind Unavailable. A store error must never be
