@@ -171,7 +171,8 @@ func TestSignaturesOfStockSDKsFit(t *testing.T) {
 	}
 }
 
-// What is not an answer costs none, wherever it comes in a stream, and whatever comes after the end.
+// Events that are not answers lose no answer, wherever they come in a stream, and events after the
+// end are ignored.
 func TestNoiseCostsNoAnswer(t *testing.T) {
 	const (
 		working  = `data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}` + "\n\n"
@@ -222,7 +223,7 @@ func TestNoiseCostsNoAnswer(t *testing.T) {
 	}
 }
 
-// agentOf is an agent of the tests: a server that answers requests by f.
+// agentOf returns an agent whose server answers requests with f.
 func agentOf(t *testing.T, version string, f http.HandlerFunc) *Agent {
 	t.Helper()
 	s := httptest.NewServer(f)

@@ -52,7 +52,7 @@ func TestACardIsKeptWhileItIsFresh(t *testing.T) {
 		if _, err := FetchCard(t.Context(), renewed, server.URL); err != nil || asked.Load() != before+1 {
 			t.Errorf("%q: not asked again, %v", control, err)
 		}
-		for _, f := range files(t, dir) { // a file that is damaged is none
+		for _, f := range files(t, dir) { // a damaged file is ignored
 			must(t, os.WriteFile(f, []byte("{"), 0o600))
 		}
 		fetch(now)
@@ -72,7 +72,7 @@ func TestOneOfManyFetchesACard(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if asked.Add(1) == 1 {
 			<-gate
-			w.WriteHeader(http.StatusServiceUnavailable) // which is not kept: the next one fetches
+			w.WriteHeader(http.StatusServiceUnavailable) // not stored, so the next request fetches the card
 			return
 		}
 		_, _ = w.Write([]byte(`{"name":"a","version":"1","supportedInterfaces":[{"url":"http://127.0.0.1/","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`))
@@ -91,7 +91,7 @@ func TestOneOfManyFetchesACard(t *testing.T) {
 	for asked.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	// Who waits gives up in its own time.
+	// A waiting request ends with its own context.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := FetchCard(ctx, c, server.URL+cardPath); err == nil || problem.Is(err, problem.NotFound) {

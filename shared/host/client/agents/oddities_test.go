@@ -27,8 +27,7 @@ const (
 		`"history":[{"kind":"message","messageId":"q","role":"user","parts":[{"kind":"text","text":"hi"}]}],"metadata":{"k":1}}}`
 )
 
-// decides are the members of the answers above without which there is no answer, or
-// another one.
+// decides lists the members of the answers above that determine the answer.
 var decides = []string{"id", "result", "result.kind", "result.task", "result.status", "result.task.status", "result.status.state", "result.task.status.state",
 	"result.artifacts", "result.task.artifacts", "result.artifacts.0", "result.task.artifacts.0", "result.artifacts.0.parts", "result.task.artifacts.0.parts",
 	"result.artifacts.0.parts.0", "result.task.artifacts.0.parts.0", "result.artifacts.0.parts.0.text", "result.task.artifacts.0.parts.0.text"}
@@ -53,7 +52,7 @@ func eachValue(v any, path string, f func(path string, set func(any), remove fun
 	}
 }
 
-// Whatever decides nothing may be missing, or of any type, in an answer.
+// Members that do not determine an answer may be missing or have any type.
 func TestSideDataNeverCostsAnAnswer(t *testing.T) {
 	for version, whole := range map[string]string{"1.0": answer1, "0.3": answer03} {
 		a := &Agent{dialect: a2awire.V1}
@@ -182,8 +181,7 @@ func TestErrorsOfAnyFormAreTold(t *testing.T) {
 	}
 }
 
-// What an agent calls does not change under an open Agent. A card that is fetched again is
-// checked again.
+// An open Agent does not change if its card changes. A card that is fetched again is checked again.
 func TestACardThatChangesBetweenTwoRequests(t *testing.T) {
 	at, asked := "/first", []string(nil)
 	var s *httptest.Server

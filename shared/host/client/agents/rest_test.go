@@ -40,7 +40,7 @@ func TestWhichAgentsAreCalledByREST(t *testing.T) {
 	}
 }
 
-// Ids of others stay one segment of the path, whatever is in them.
+// An id from another party remains one segment of the path, whatever it contains.
 func TestRequestsByREST(t *testing.T) {
 	a := &Agent{url: "https://x.example/a/?k=v", isREST: true}
 	for want, params := range map[string]struct {
@@ -62,7 +62,7 @@ func TestRequestsByREST(t *testing.T) {
 	}
 }
 
-// What an agent answers by HTTP is an error with a kind, or a result.
+// Every HTTP response of an agent becomes a result or an error with a kind.
 func TestRepliesByREST(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -91,7 +91,8 @@ func TestRepliesByREST(t *testing.T) {
 	}
 }
 
-// The lifetime of a peer's card is the peer's own, else its server's.
+// The lifetime of a peer's card is determined by the peer, or by its server if the peer does not
+// specify one.
 func TestThePeerDecidesForHowLongItsCardIsFresh(t *testing.T) {
 	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -332,9 +332,8 @@ func TestAStoreThatFailedAfterTheCallRanIsAsked(t *testing.T) {
 	}
 }
 
-// Whatever fails on the way, and however often the question is repeated: an
-// answered question ran on one vacant, and was sent to others only where they
-// refused for good.
+// Whatever fails, and however often the question is repeated, an answered question ran on one
+// vacant, and was sent to others only if they refused it permanently.
 func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 	faults := []string{"", "", "unreachable", "request lost", "reply lost", "503", "503 after", "garbled", "asleep", "closed", "fails"}
 	for seed := range uint64(300) {
@@ -483,12 +482,12 @@ func TestACardThatChangedIsNoticed(t *testing.T) {
 	call(fresh, discovery.Changed)
 	call(fresh, discovery.Same)
 	call(old, discovery.Outdated)
-	call(old, discovery.Same)   // it is told once
-	call(fresh, discovery.Same) // an outdated one replaces nothing
+	call(old, discovery.Same)   // reported once
+	call(fresh, discovery.Same) // an outdated card does not replace the newest one
 	call(old, discovery.Outdated)
 	call(fresh, discovery.Same)
 
-	// The one whose card is outdated comes last.
+	// The vacant with the outdated card comes last.
 	m.reg.rows[0] = old
 	judged(t, &m.reg.rows[0], 100, 1)
 	m.add(t, 11, "other", "translate")

@@ -27,8 +27,7 @@ func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
 		"https://x.test/":                              {"https://x.test/a2a/message/send", "https://x.test/a2a/message/send"},
 		"https://x.test/v/" + id:                       {"https://x.test/v/" + id + "/a2a/message/send", "https://x.test/v/" + id + "/a2a/message/send"},
 		"https://x.test/v/" + id + "/a2a/message/send": {"https://x.test/v/" + id + "/a2a/message/send", "https://x.test/v/" + id + "/a2a/message/send"},
-		// Where only the target knows, the URL is tried verbatim first, like
-		// the reference.
+		// If only the target can tell, the URL is tried verbatim first, like the reference.
 		"https://x.test/agents/7": {"https://x.test/agents/7", "https://x.test/agents/7/a2a/message/send"},
 	} {
 		t.Run(endpoint, func(t *testing.T) {
@@ -133,7 +132,7 @@ func TestGuardedTellsWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// anybody is the guard of a vacant that may call everybody.
+// anybody is the guard of a vacant that may call every other vacant.
 func anybody(context.Context, outbound.Actor, string) error { return nil }
 
 func TestAVacantThatLeadsInsideIsPassedOver(t *testing.T) {

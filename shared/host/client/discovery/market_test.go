@@ -33,13 +33,13 @@ type market struct {
 	reg   *registry
 }
 
-// registry is a scripted registry that records everything it is sent.
+// registry is a scripted registry that records all requests.
 type registry struct {
 	mu     sync.Mutex
 	routes []string // the paths it has
 	rows   []registryclient.HaloMatch
 	answer func(r outbound.Request) (outbound.Reply, error, bool)
-	saw    []string // everything that came: method, URL, headers, body
+	saw    []string // all requests: method, URL, headers, body
 }
 
 func (r *registry) Do(ctx context.Context, req outbound.Request) (outbound.Reply, error) {

@@ -16,11 +16,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomAnswers is a host, or a middleman, that answers anything: every
-// status, random members, and replies that the target did sign, but for other
-// requests or positions. Always: no wrong answer is accepted, nothing is sent
-// that is not saved, and no envelope signed for a position disappears from the
-// list without a report.
+// TestRandomAnswers has a host, or a middleman, that answers anything: every status, random
+// members, and replies that the target did sign, but for other requests or positions. It requires
+// that no wrong answer is accepted, that every sent envelope was saved, and that an envelope signed
+// for a position leaves the list only with a report.
 func TestRandomAnswers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)

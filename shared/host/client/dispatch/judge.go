@@ -54,9 +54,9 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 		}
 		return signAgain, nil, nil
 	}
-	// The envelope was not accepted, but stays listed, because a copy may still arrive. If the call
-	// may have been accepted before, it also stays in hand, because signing it again would make
-	// another call.
+	// The envelope was not accepted, but stays listed, because a copy may still arrive. If another
+	// vacant could be called instead (BriefTries) and this one may have accepted the call before,
+	// the call also stays in hand, because signing it again would make another call.
 	if e.IdempotencyKey == r.st.Job && !(r.c.BriefTries > 0 && r.inDoubt()) {
 		r.st.Job = ""
 	}

@@ -41,7 +41,7 @@ type State struct {
 	Job string
 
 	Signed time.Time     // latest time ever signed for this target
-	Ahead  time.Duration // difference of the host's clock to ours, as the host reported it
+	Ahead  time.Duration // lead of the host's clock over ours, as the host reported it
 
 	Bound bool  // whether the target has bound an answer to its request, and so must always do so
 	Lost  int64 // number of accepted calls with lost answers, which may be gaps (PROTOCOL §23 A9)

@@ -25,7 +25,7 @@ import (
 
 var stream = store.StreamOf("evt", identity.ID{})
 
-// host has a log of real events, and can be made to lie.
+// host has a log of real events, and can lie if a test wants.
 type host struct {
 	t      *testing.T
 	key    *identity.Key
@@ -314,7 +314,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 	}
 }
 
-// The host shows an older log that the known one continues.
+// The host shows an older log, which the known log continues.
 func TestAnOldCheckpointOutOfACacheIsNoLie(t *testing.T) {
 	h := newHost(t, newKey(t)).publish(10, "a")
 	old := h.note()
@@ -409,8 +409,8 @@ func TestAWitnessCosignsWhatItVerified(t *testing.T) {
 	}
 }
 
-// A host with two histories could show each client the one of its checkpoint:
-// what is remembered counts too.
+// A host with two histories could show each client the history of its own checkpoint. Therefore the
+// stored checkpoint is checked as well.
 func TestACheckpointInAFileDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	key := newKey(t)
 	one := newHost(t, key).publish(10, "a").publish(5, "b")
@@ -422,7 +422,7 @@ func TestACheckpointInAFileDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	if !problem.Is(err, problem.Untrusted) || !errors.As(err, &fork) || !bytes.Equal(fork.Before, one.note()) {
 		t.Errorf("Verify() of a fork since a file = %v, want a lie, proved by the checkpoint that is known", err)
 	}
-	// The file may be older than what is known, and so may the log now.
+	// Both the file and the current log may be older than the known checkpoint.
 	late := newHost(t, key).publish(10, "a")
 	early := late.note()
 	late.publish(3, "b")
