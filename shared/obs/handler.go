@@ -26,7 +26,7 @@ const (
 	Pair      = "pair"      // short ids of a call's caller and vacant, joined by ">"
 	Seq       = "seq"       // number of the call's envelope
 	Operation = "operation" // the caller's request, as its protocol names it
-	Verdict   = "verdict"   // result of a call; the first line with a verdict carries the invocation's counts
+	Verdict   = "verdict"   // result of a request; the first line with a verdict carries the invocation's counts
 	Status    = "status"    // HTTP status
 	Cut       = "cut"       // reason for which an answer ended early
 	Restored  = "restored"  // time at which a vacant was restored from a backup

@@ -14,7 +14,7 @@ import (
 // lines.
 const (
 	QuietPerSecond = 0.5 // lines per second of each kind
-	QuietBurst     = 60  // burst
+	QuietBurst     = 60  // lines at once
 )
 
 // quiet limits the lines of requests that wrote no data. A nil quiet has no limit.

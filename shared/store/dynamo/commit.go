@@ -22,9 +22,9 @@ const (
 )
 
 // Commit implements store.Store. An Append at position p > 1 needs proof that p-1 exists. Callers
-// have usually read the tip, which is proof; otherwise Commit reads row p-1 first. DynamoDB
-// recognizes the token of an applied transaction for ten minutes, even if its items have been
-// changed or deleted since then.
+// have usually read the tip, which is proof; otherwise Commit reads row p-1 first and refuses the
+// append without a write if that row is missing. DynamoDB recognizes the token of an applied
+// transaction for ten minutes, even if its items have been changed or deleted since then.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.Check(writes); err != nil {
 		return err

@@ -12,8 +12,8 @@ const knownStreams = 1 << 14
 
 // lengths records the highest known position of each stream. Rows are never deleted, so a recorded
 // position remains valid until the table is restored from a backup (Forget). It may lag behind the
-// tip. Two generations limit its size: a full young generation replaces the old one, whose unused
-// streams are dropped.
+// tip but is never ahead. Two generations limit its size: a full young generation replaces the old
+// one, whose unused streams are dropped.
 type lengths struct {
 	mu         sync.Mutex
 	most       int

@@ -41,7 +41,7 @@ func Pace(units float64, now func() time.Time, wait func(context.Context, time.D
 	}
 }
 
-// pace computes the time at which the reads so far are paid for.
+// pace tracks the time at which the reads so far are paid for.
 type pace struct {
 	units float64
 	now   func() time.Time

@@ -22,8 +22,8 @@ func ItemSize(it map[string]types.AttributeValue) int {
 }
 
 // WriteUnits returns the cost of a commit of items with the given sizes: one unit per started KB
-// for a single item, and two units in a transaction. It does not include index entries, which cost
-// extra.
+// for a single item, and two units per started KB in a transaction. It does not include index
+// entries, which cost extra.
 func WriteUnits(sizes ...int) int {
 	units := 0
 	for _, size := range sizes {
