@@ -2,8 +2,8 @@
 //
 // A card is fetched from the host that a person named, and all later requests go to that host, over
 // TLS unless it is this machine. An agent's data is not trusted in size, form or authorship.
-// Members that determine an answer are parsed strictly, but errors in other members never lose an
-// answer. A truncated text is not an answer.
+// Members that determine an answer are parsed strictly, and errors in other members are ignored. A
+// truncated text is not an answer.
 package agents
 
 import (

@@ -74,7 +74,7 @@ func (p *Peer) score(fits bool) float64 {
 	return s
 }
 
-// Peers are the agents that may be called. It is safe for concurrent use.
+// Peers is the set of agents that may be called. It is safe for concurrent use.
 type Peers struct {
 	mu  sync.RWMutex
 	all map[string]Peer // peers by URL
