@@ -12,19 +12,27 @@
 //
 //  1. front/message reads at most 256 KiB and decodes strictly (envelope.DecodeRequest).
 //  2. Send rebuilds the signed bytes, hashes them and verifies the signature (verifyAndFetch).
-//  3. It reads the vacant's record, both tips of the pair and the text key of the day, or takes them from caches (fetch, tipCache).
-//     For callers outside its tree, a closed child looks like a vacant that is not hosted (related, concealed).
-//     Unless the envelope is forged, Send also makes the vacant's signer ready (fetchVacant).
-//  4. It refuses envelopes that are misdirected, forged, signed by a revoked key, from the future, not admitted, out of order, or for a vacant that is asleep or unpaid (checkEnvelope, decide).
-//  5. It seals the text and appends the request row after the tip (appendRequest). With this row, the call is accepted.
-//     If the decision used only cached data, revocation is checked concurrently with the write, and a revoked call is voided before it runs (appendChecked).
-//  6. If another writer took the position, it reads and decides again (accept). If the outcome is unknown, it repeats the same write at the same position (commit).
-//  7. The behaviour runs once, under a deadline (behave). Its calls of other vacants are separate requests, with the limits of the first (walk.go).
-//  8. The answer is bound to the request, signed and appended to the response stream (answer). A failure appends a void (void).
-//     Answers of vacants with kin are recorded as evidence for the gate (observe).
-//  9. Then the reply is sent: front/message renders the Outcome.
-//     If a caller that can read pieces of the answer cancels the call, these pieces become the answer (Cut), which is signed, charged and marked.
-//  10. For a resend of the same bytes, Send finds the row (lookup) and its outcome (outcomeOf): the stored answer, pending, or unanswered.
+//  3. It reads the vacant's record, both tips of the pair and the text key of the day, or takes
+//     them from caches (fetch, tipCache). For callers outside its tree, a closed child looks like a
+//     vacant that is not hosted (related, concealed). Unless the envelope is forged, Send also
+//     makes the vacant's signer ready (fetchVacant).
+//  4. It refuses envelopes that are misdirected, forged, signed by a revoked key, from the future,
+//     not admitted, out of order, or for a vacant that is asleep or unpaid (checkEnvelope, decide).
+//  5. It seals the text and appends the request row after the tip (appendRequest). With this row,
+//     the call is accepted. If the decision used only cached data, revocation is checked
+//     concurrently with the write, and a revoked call is voided before it runs (appendChecked).
+//  6. If another writer took the position, it reads and decides again (accept). If the outcome is
+//     unknown, it repeats the same write at the same position (commit).
+//  7. The behaviour runs once, under a deadline (behave). Its calls of other vacants are separate
+//     requests, with the limits of the first (walk.go).
+//  8. The answer is bound to the request, signed and appended to the response stream (answer). A
+//     failure appends a void (void). Answers of vacants with kin are recorded as evidence for the
+//     gate (observe).
+//  9. Then the reply is sent: front/message renders the Outcome. If a caller that can read pieces
+//     of the answer cancels the call, these pieces become the answer (Cut), which is signed,
+//     charged and marked.
+//  10. For a resend of the same bytes, Send finds the row (lookup) and its outcome (outcomeOf): the
+//     stored answer, pending, or unanswered.
 //
 // # Crashes
 //
