@@ -20,15 +20,11 @@ func TestNamesUnderLocalhostAreDialledHere(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Host }))
 	defer web.Close()
 	_, port, err := net.SplitHostPort(web.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := http.Client{Transport: &http.Transport{DialContext: new(Server).Dial}}
 	host := "id.lambda-url.us-east-1.localhost:" + port
 	response, err := client.Get("http://" + host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response.Body.Close()
 	if got := <-asked; got != host {
 		t.Errorf("Host = %q, want %q, by which the function is chosen", got, host)
@@ -77,9 +73,7 @@ func TestSkippedFindsWhatOnlyTheLogTells(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "server.log")
 	const made = `WARN --- : No resource provider found for "AWS::X::Y"`
 	const updated = `WARN --- : Unable to update resource type "AWS::X::Z"`
-	if err := os.WriteFile(log, []byte("INFO fine\n"+made+"\nINFO fine\n"+updated), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(log, []byte("INFO fine\n"+made+"\nINFO fine\n"+updated), 0o644))
 	got, err := (&Server{Log: log}).Skipped()
 	if diff := cmp.Diff([]string{made, updated}, got); diff != "" || err != nil {
 		t.Errorf("Skipped() = %v (-want +got):\n%s", err, diff)

@@ -13,12 +13,8 @@ import (
 // program writes a shell script and returns its path.
 func program(t *testing.T, path, script string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	return path
 }
 
@@ -73,9 +69,7 @@ func TestInstallNamesAMissingJavaFirst(t *testing.T) {
 
 func TestChangeOfThePluginIsNoChangeOfTheVirtualEnvironment(t *testing.T) {
 	source, err := sourceDigest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if again, err := sourceDigest(); again != source || err != nil {
 		t.Errorf("sourceDigest() = %s, then %s, %v, want the same", source, again, err)
 	}

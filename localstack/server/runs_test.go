@@ -24,19 +24,11 @@ func stray(t *testing.T, path string, file ...string) *exec.Cmd {
 		t.Skip("LocalStack, and so the server, runs on Unix only")
 	}
 	tail, err := exec.LookPath("tail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(tail, path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.Symlink(tail, path))
 	cmd := exec.Command(path, append([]string{"-f", os.DevNull}, file...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // most have ended
 		_ = cmd.Wait()
@@ -51,9 +43,7 @@ func awaitListed(t *testing.T, pid int, path string) {
 	t.Helper()
 	await.Until(t, fmt.Sprintf("process %d is listed as %s", pid, path), func() bool {
 		all, err := processes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return slices.ContainsFunc(all, func(p process) bool { return p.pid == pid && len(p.args) > 0 && p.args[0] == path })
 	})
 }
@@ -77,12 +67,8 @@ func TestCleanEndsWhatAKilledRunLeftAlsoStopped(t *testing.T) {
 	cache := t.TempDir()
 	dir := filepath.Join(runs(cache), "killed")
 	function := stray(t, filepath.Join(dir, "tmp", "lambda", "code", "bootstrap"))
-	if err := function.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := Clean(cache); err != nil {
-		t.Fatal(err)
-	}
+	must(t, function.Process.Signal(syscall.SIGSTOP))
+	must(t, Clean(cache))
 	if !ended(function) {
 		t.Error("the stopped process lives")
 	}
@@ -96,12 +82,8 @@ func TestCleanLeavesARunThatLives(t *testing.T) {
 	dir := filepath.Join(runs(cache), "alive")
 	server := stray(t, filepath.Join(dir, "python"))
 	content := fmt.Sprintf(`{"pid":%d,"port":4566}`, server.Process.Pid)
-	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := Clean(cache); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644))
+	must(t, Clean(cache))
 	if all, err := processes(); err != nil || !alive(all, server.Process.Pid) || !present(dir) {
 		t.Errorf("the live run was taken for a dead one: %v", err)
 	}
@@ -114,33 +96,23 @@ func TestCleanLeavesARunThatLives(t *testing.T) {
 func TestProcessOfAForeignPidFileIsNeverEnded(t *testing.T) {
 	cache := t.TempDir()
 	dir := filepath.Join(runs(cache), "stale")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o755))
 	// The kernel has reused the process id, or the process only has a file of
 	// the run open.
 	foreign := stray(t, filepath.Join(t.TempDir(), "editor"))
-	if err := os.WriteFile(filepath.Join(dir, "server.log"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "server.log"), nil, 0o644))
 	reader := stray(t, filepath.Join(t.TempDir(), "pager"), filepath.Join(dir, "server.log"))
 	content := fmt.Sprintf(`{"pid":%d,"port":4566}`, foreign.Process.Pid)
-	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644))
 	if _, err := Find(cache, "stale"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Find() = %v, want NotFound", err)
 	}
-	if err := Clean(cache); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Clean(cache))
 	if present(dir) {
 		t.Error("the folder is there")
 	}
 	all, err := processes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, cmd := range []*exec.Cmd{foreign, reader} {
 		if !alive(all, cmd.Process.Pid) {
 			t.Errorf("%s was ended", cmd.Path)
@@ -183,9 +155,7 @@ func TestThisProcessIsAmongTheListedOnes(t *testing.T) {
 
 func TestPortIsFreeOrTheWishIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
 	if _, err := pickPort(taken); !problem.Is(err, problem.Conflict) {
@@ -224,4 +194,12 @@ func FuzzParsePS(f *testing.F) {
 			}
 		}
 	})
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

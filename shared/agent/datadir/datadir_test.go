@@ -38,13 +38,9 @@ func newDir(t *testing.T) *Dir {
 func keyA(t *testing.T) *identity.Key {
 	t.Helper()
 	seed, err := hex.DecodeString(seedA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k, err := identity.KeyFromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return k
 }
 
@@ -60,9 +56,7 @@ func mustMake(t *testing.T, h *Dir, name string, b Bundle) *Identity {
 func TestMakeWritesWhatOnlyItsOwnerReads(t *testing.T) {
 	h := newDir(t)
 	b := Bundle{Key: keyA(t)}
-	if err := b.MakeCard(context.Background(), "translate"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.MakeCard(context.Background(), "translate"))
 	b.Manifest = manifest(t, b.Key)
 	id := mustMake(t, h, "alice", b)
 	if back, err := id.Bundle(t.Context()); err != nil || back.Manifest == nil || back.Manifest.Hash() != b.Manifest.Hash() {
@@ -75,9 +69,7 @@ func TestMakeWritesWhatOnlyItsOwnerReads(t *testing.T) {
 			filepath.Join(id.Dir, manifestFile): 0o600,
 		} {
 			st, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := st.Mode().Perm(); got != want {
 				t.Errorf("mode of %s = %o, want %o", path, got, want)
 			}
@@ -92,9 +84,7 @@ func TestMakeWritesWhatOnlyItsOwnerReads(t *testing.T) {
 func TestGenesisIsTheReferencesLine(t *testing.T) {
 	id := mustMake(t, newDir(t), "alice", Bundle{Key: keyA(t)})
 	got, err := os.ReadFile(filepath.Join(id.Dir, logbookFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// Signature and line of PROTOCOL §24, "Log of A", entry 0.
 	want := `{"kind": "GENESIS", "payload": {"name": "alice", "vacant_id": "` + idA + `"}, "prev_hash": "` + strings.Repeat("0", 64) +
 		`", "signature": "74b7aaba9d8bd76bbc167fbd0dccedf267a7629ae3953f9e1460932413115a3973566ba54c5c8c8c2d907ad4ee290d9954533ba50819f789a49cfc78f0f93800", "ts": "2026-05-06T00:00:00+00:00"}` + "\n"
@@ -107,13 +97,9 @@ func TestAnIdentityIsNeverOverwritten(t *testing.T) {
 	h := newDir(t)
 	first := mustMake(t, h, "alice", Bundle{Key: keyA(t)})
 	before, err := os.ReadFile(first.KeyFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, _, err := NewBundle(h.Rand)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := h.Make(context.Background(), "alice", b); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Make() of a name that is taken = %v, want a conflict", err)
 	}
@@ -195,9 +181,7 @@ func TestANewIdentityDoesNotBeginWithAHyphenButAStoredOneOpens(t *testing.T) {
 		t.Errorf("Make() = %v, want a usage error", err)
 	}
 	mustMake(t, h, "a", Bundle{Key: key})
-	if err := os.Rename(filepath.Join(h.Dir, "a"), filepath.Join(h.Dir, "--help")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(h.Dir, "a"), filepath.Join(h.Dir, "--help")))
 	if id, err := h.Open("--help"); err != nil || id.ID() != key.ID() {
 		t.Errorf("Open() = %v, %v", id, err)
 	}
@@ -223,13 +207,9 @@ func TestOpenRefusesAKeyThatIsNotItsOwners(t *testing.T) {
 			}
 			h := newDir(t)
 			dir := filepath.Join(h.Dir, "alice")
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(dir, 0o700))
 			path := filepath.Join(dir, keyFile)
-			if err := os.WriteFile(path, []byte(tc.file), tc.mode); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(tc.file), tc.mode))
 			_, err := h.Open("alice")
 			if !problem.Is(err, tc.want) {
 				t.Errorf("Open() = %v, want %v", err, tc.want)
@@ -254,13 +234,9 @@ func TestOpenSaysThatAnIdentityIsNotThere(t *testing.T) {
 func TestNamesLeavesOutWhatWasNeverFinished(t *testing.T) {
 	h := newDir(t)
 	mustMake(t, h, "bob", Bundle{Key: keyA(t)})
-	if err := os.Mkdir(filepath.Join(h.Dir, ".new-123"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(h.Dir, ".new-123"), 0o700))
 	got, err := h.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff([]string{"bob"}, got); diff != "" {
 		t.Errorf("Names() differs (-want +got):\n%s", diff)
 	}
@@ -284,9 +260,7 @@ func TestTheKeyFileReadsBack(t *testing.T) {
 
 func TestWriteNewNeverReplacesAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := WriteNew(path, []byte("one")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteNew(path, []byte("one")))
 	if err := WriteNew(path, []byte("two")); !problem.Is(err, problem.Conflict) {
 		t.Errorf("WriteNew() over a file = %v, want a conflict", err)
 	}
@@ -295,5 +269,13 @@ func TestWriteNewNeverReplacesAFile(t *testing.T) {
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
 		t.Errorf("the file holds %q, %v; want what was first", b, err)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

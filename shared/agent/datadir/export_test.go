@@ -25,23 +25,15 @@ func exported(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"key.json": plainKey, "envelope_state.json": state} {
-		if err := WriteNew(filepath.Join(dir, name), []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WriteNew(filepath.Join(dir, name), []byte(text)))
 	}
 	b, _, err := Import(dir, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.MakeCard(context.Background(), "translate ZH↔EN"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, b.MakeCard(context.Background(), "translate ZH↔EN"))
 	b.Manifest = manifest(t, b.Key)
 	at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	g, err := genesis(context.Background(), b.Key, "alice", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.Logbook = append(b.Logbook, g)
 	return string(b.AppendExport(nil, "alice", at))
 }
@@ -50,30 +42,22 @@ func exported(t testing.TB) string {
 func manifest(t testing.TB, key *identity.Key) *composite.Manifest {
 	t.Helper()
 	parent, err := identity.KeyFromSeed([]byte(strings.Repeat("p", identity.Size)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
-	if err := errors.Join(m.SignParent(context.Background(), parent), m.SignChild(context.Background(), key)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(m.SignParent(context.Background(), parent), m.SignChild(context.Background(), key)))
 	return &m
 }
 
 func TestAnExportIsWholeAndReadsBack(t *testing.T) {
 	text := exported(t)
 	e, err := ParseExport([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if found := e.Check(); !Whole(found) {
 		t.Fatalf("Check() = %v, want all parts right", found)
 	}
 	path := filepath.Join(t.TempDir(), "export.json")
-	if err := WriteNew(path, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteNew(path, []byte(text)))
 	b, source, err := Import(path, "", nil)
 	if err != nil || source != FromExport {
 		t.Fatalf("Import() = %q, %v; want an export", source, err)
@@ -112,9 +96,7 @@ func TestEveryDamageOfAnExportIsFoundAndNamed(t *testing.T) {
 				t.Fatalf("the export has no %q", tc.old)
 			}
 			e, err := ParseExport([]byte(strings.Replace(text, tc.old, tc.new, 1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var broken []Finding
 			for _, f := range e.Check() {
 				if !f.OK {
@@ -130,9 +112,7 @@ func TestEveryDamageOfAnExportIsFoundAndNamed(t *testing.T) {
 
 func TestABrokenExportIsNotImported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "export.json")
-	if err := WriteNew(path, []byte(strings.Replace(exported(t), "translate", "Translate", 1))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteNew(path, []byte(strings.Replace(exported(t), "translate", "Translate", 1))))
 	_, _, err := Import(path, "", nil)
 	if !problem.Is(err, problem.Untrusted) || !strings.Contains(err.Error(), "card") {
 		t.Errorf("Import() = %v, want it refused for its card", err)
@@ -184,17 +164,11 @@ func FuzzKeyFile(f *testing.F) {
 
 func TestAChangedEnvelopeInAChainStateIsFound(t *testing.T) {
 	seed, err := hex.DecodeString(seedA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := identity.KeyFromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to, err := identity.ParseID(idB)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := envelope.Envelope{From: key.ID(), To: to, Seq: 1, Time: time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}}, IdempotencyKey: "k"}
 	if _, err := e.Sign(t.Context(), key); err != nil {

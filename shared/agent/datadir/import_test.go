@@ -21,18 +21,14 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
 
 func TestImportTakesASeedInEveryForm(t *testing.T) {
 	raw, err := hex.DecodeString(seedA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := write(t, map[string]string{"hex": seedA, "line": "  " + strings.ToUpper(seedA) + "\n", "raw": string(raw)})
 	for name, tc := range map[string]struct{ path, stdin string }{
 		"hex":          {filepath.Join(dir, "hex"), ""},
@@ -106,9 +102,7 @@ func TestImportContinuesAHomeOfTheReference(t *testing.T) {
 	h := newDir(t)
 	id := mustMake(t, h, "alice", b)
 	got, err := id.Bundle(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(got.Logbook) != 2 || len(got.Chains) != 1 {
 		t.Fatalf("Bundle() has %d entries and %d chains, want 2 and 1", len(got.Logbook), len(got.Chains))
 	}

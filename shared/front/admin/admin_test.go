@@ -49,9 +49,7 @@ var at = time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 func newTestServer(t testing.TB, change ...func(*admin.Config)) *testServer {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := &testServer{store: memory.New(), log: &bytes.Buffer{}}
 	v := hosttest.NewVacants(t, h.store, func() time.Time { return at }, "http://127.0.0.1:8080", vacants.Config{
 		Vault:     vault,
@@ -269,9 +267,7 @@ func export(t testing.TB, key *identity.Key, target identity.ID) string {
 func TestAnExportIsTakenInAndItsSeedShowsNowhere(t *testing.T) {
 	h := newTestServer(t)
 	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seed := hex.EncodeToString(key.Seed())
 	body := `{"name":"moved","capability":"c","import":` + export(t, key, identity.ID{7}) + `}`
 	shown := ""
@@ -378,9 +374,7 @@ func TestACommandIsOneLogLine(t *testing.T) {
 
 func TestAStorageFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
 	h := newTestServer(t)
-	if err := h.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.store.Close())
 	w := h.ask("GET", "/v1/admin/vacants/demo", "")
 	wantRefusal(t, w, problem.Unavailable, "")
 	if strings.Contains(w.Body.String(), "closed") || !strings.Contains(h.log.String(), "closed") {
@@ -398,9 +392,7 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	c := &admin.Client{HTTP: s.Client(), URL: s.URL}
 	ctx := t.Context()
 	made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "demo", Capability: "a <b> & c", Substrate: "echo"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: "demo"})
 	if diff := cmp.Diff(made, shown); err != nil || diff != "" {
 		t.Errorf("Show() = %v (-made +shown):\n%s", err, diff)
@@ -415,9 +407,7 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 		t.Errorf("Logbook() = %v, %v", l, err)
 	}
 	body, err := c.Stream(ctx, "/v1/admin/verify")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if b, err := io.ReadAll(body); err != nil || string(b) != "verified" {
 		t.Errorf("Stream() = %q, %v", b, err)
 	}
@@ -485,4 +475,12 @@ func TestAnUpdateIsMadeOnceAndOnlyByWhoSawTheLast(t *testing.T) {
 		wantRefusal(t, h.ask("PATCH", "/v1/admin/vacants/scribe", body), want.kind, want.field)
 	}
 	wantRefusal(t, h.ask("PATCH", "/v1/admin/vacants/demo", `{"name":"a"}`), problem.NotFound, "")
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -33,9 +33,7 @@ func (h *testServer) client(t *testing.T) *admin.Client {
 func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Stage, c.Version = "test", "v1.2.3" })
 	got, err := admin.GetHost.Call(t.Context(), h.client(t), admin.Challenged{Challenge: []string{"n0nce-of_43="}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := admin.Host{ID: got.ID, Key: "software", URL: "http://127.0.0.1:8080", Version: "v1.2.3", Stage: "test", Signature: got.Signature}
 	if diff := cmp.Diff(want, got); diff != "" || got.ID.IsZero() {
 		t.Errorf("host (-want +got):\n%s", diff)
@@ -160,9 +158,7 @@ func TestAnExportIsTakenInByAnotherHost(t *testing.T) {
 		t.Fatalf("export = %d, headers %v", w.Code, w.Header())
 	}
 	b, err := one.client(t).Export(t.Context(), "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made, err := admin.CreateVacant.Call(context.Background(), two.client(t), op.Of(admin.Creation{Name: "moved", Capability: "as before", Import: b}))
 	if err != nil || made.ID != v.ID {
 		t.Fatalf("Create() from the export = %v, %v, want vacant %s", made.ID, err, v.ID.Short())

@@ -25,9 +25,7 @@ func operatorOf(s store.Store) operator.Keys {
 func mint(t *testing.T, s store.Store) string {
 	t.Helper()
 	key, err := operatorOf(s).Rotate(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 

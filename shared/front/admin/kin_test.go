@@ -60,9 +60,7 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{One: admin.One{Vacant: parent.ID.String()}, Cursor: ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := map[string]admin.Child{}
 	for _, one := range page.Children {
 		got[one.Vacant.Name] = admin.Child{Path: one.Path, Closed: one.Closed, Graduated: one.Graduated, Calls: one.Calls}
@@ -120,9 +118,7 @@ func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
 	const url = "https://mind.example/answer"
 	one := admin.Spawning{Path: "D2", Name: "one", Substrate: "http:" + url, Outbound: composite.ParentPermitted}
 	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", one))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, err := made.Manifest.Open()
 	if diff := cmp.Diff([]string{url}, m.Tools()); err != nil || diff != "" {
 		t.Errorf("tools of a child that may reach those of its parent: %v (-want +got):\n%s", err, diff)
@@ -153,9 +149,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 	}
 	h.ask("DELETE", "/v1/admin/vacants/gone", "")
 	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{One: admin.One{Vacant: "parent"}, Cursor: ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := map[string]string{}
 	for _, one := range page.Children {
 		got[one.Vacant.Name] = one.UnavailableReason
@@ -207,9 +201,7 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 	c := client(t, h)
 	parent := create(t, h, "parent")
 	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := composite.Request{ParentID: parent.ID, ChildID: made.Vacant.ID, CapabilityText: "sings"}
 	for party, name := range map[string]string{"parent": "parent", "child": made.Vacant.ID.String()} {
 		got, err := admin.SignGraduation.Call(t.Context(), c, admin.About(name, admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))

@@ -41,9 +41,7 @@ func TestAVacantIsPublishedChangedHiddenAndRevoked(t *testing.T) {
 	}
 	hash := func(p admin.Published) identity.Hash {
 		parsed, err := card.Parse(p.Vacant.Card)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return parsed.Hash()
 	}
 	publish := func(p admin.Publication) func() (admin.Published, error) {
@@ -96,9 +94,7 @@ func TestTheOperatorListsAnyRegistration(t *testing.T) {
 	l := admin.Listing{Tags: []string{"curated"}, Summary: "of the host"}
 	set := func(l admin.Listing) *httptest.ResponseRecorder {
 		body, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), string(body))
 	}
 	wantRefusal(t, set(l), problem.NotFound, "")

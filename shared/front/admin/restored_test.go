@@ -64,9 +64,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	}
 	// A vacant that fails does not keep the others from their floor.
 	r, err := v.ByName(t.Context(), vacants.Operator(), "v007")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.broken = vacants.RecordKey(r.ID)
 	all, err := c.Restored(t.Context())
 	if all.Vacants != count-1 || err == nil || !strings.Contains(problem.Of(err).Text(), "119 vacants refuse messages signed until five minutes from now, 1 do not") {

@@ -20,9 +20,7 @@ import (
 func newKeeper(t *testing.T) *testServer {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return newTestServer(t, func(c *admin.Config) {
 		c.Vacants.Resources.Secrets = secrets.New(definition.Secrets, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
 	})

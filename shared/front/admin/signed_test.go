@@ -39,9 +39,7 @@ func newFamily(t testing.TB) *family {
 	var v *vacants.Directory
 	h := newTestServer(t, func(c *admin.Config) { v = c.Vacants })
 	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := v.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
 		t.Fatal(err)
 	}
@@ -66,18 +64,14 @@ func (f *family) spawnRequest(t testing.TB, nonce int, change func(*composite.Sp
 	if r.ParentID != key.ID() {
 		key = otherKey(t)
 	}
-	if err := r.Sign(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Sign(t.Context(), key))
 	return r
 }
 
 func otherKey(t testing.TB) *identity.Key {
 	t.Helper()
 	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{4}, identity.Size))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 
@@ -118,9 +112,7 @@ func TestSpawnRequestNeedsTheParentsSignature(t *testing.T) {
 	}
 	// Only the operator may give another vacant such a name.
 	_, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "taken-" + own.Short(), Capability: "is here", Substrate: "echo"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	signed := func(nonce int, change func(*composite.SpawnRequest)) string {
 		r := f.spawnRequest(t, nonce, change)
 		return string(r.Blob())
@@ -224,9 +216,7 @@ func TestAParentAsksForAHundredChildren(t *testing.T) {
 		t.Errorf("POST of one too many = %d %s, want 429", w.Code, w.Body)
 	}
 	gone, err := f.vacants.ByName(t.Context(), vacants.Operator(), "child7-"+f.key.ID().Short())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){f.vacants.Sink, f.vacants.Archive, f.vacants.Delete} {
 		if _, err := step(t.Context(), gone.ID); err != nil {
 			t.Fatal(err)

@@ -275,9 +275,7 @@ func nextPage(t *testing.T, path, answer string) string {
 		return ""
 	}
 	to, err := url.Parse(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := to.Query()
 	q.Set("cursor", next)
 	to.RawQuery = q.Encode()

@@ -53,19 +53,13 @@ func newTestServer(t *testing.T, now time.Time, seeds ...[]byte) *testServer {
 		states: map[identity.ID]lifecycle.State{}, floors: map[identity.ID]time.Time{}, closed: map[identity.ID]bool{}, keys: map[identity.ID]*identity.Key{}}
 	for _, seed := range seeds {
 		k, err := identity.KeyFromSeed(seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h.keys[k.ID()], h.states[k.ID()] = k, lifecycle.Active
 	}
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	self, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.host = call.New(call.Config{Log: &call.Log{Logger: slog.New(slog.NewTextHandler(h.log, nil))},
 		Store: h.store, Directory: h, Texts: textkeys.New(h.store, vault, h.clock, rand.Reader, 24*time.Hour),
 		Self: func(context.Context) (identity.ID, error) { return self.ID(), nil }, Now: h.clock, Rand: rand.Reader,
@@ -193,31 +187,23 @@ type tip struct {
 func load(t *testing.T, name string, into any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	if err := d.Decode(into); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(into))
 }
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
 func bodyOf(t *testing.T, r *http.Response) []byte {
 	t.Helper()
 	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 

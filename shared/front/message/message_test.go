@@ -35,9 +35,7 @@ func seed(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
 func signed(t *testing.T, h *testServer, change func(*envelope.Envelope)) (*identity.Key, []byte) {
 	t.Helper()
 	k, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := envelope.Envelope{From: k.ID(), To: h.sole(), Seq: 1, Time: h.clock(),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}}, IdempotencyKey: "k-1"}
 	if change != nil {
@@ -228,9 +226,7 @@ func TestASlowBodyEndsWith408(t *testing.T) {
 	slow, w := newPipe(t)
 	defer w.Close()
 	res, err := http.Post(server.URL+message.SendPath, "application/json", slow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	if got := membersOf(t, res); res.StatusCode != 408 {
 		t.Errorf("slow body = %d %v, want 408", res.StatusCode, got)
@@ -244,9 +240,7 @@ func TestRefusalsTellWhereTheChainStandsOnceTheSignatureIsVerified(t *testing.T)
 		t.Fatalf("first call = %d", res.StatusCode)
 	}
 	first, err := envelope.DecodeRequest(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gap := first.Envelope
 	gap.Seq = 5
 	if _, err := gap.Sign(t.Context(), k); err != nil {
@@ -272,9 +266,7 @@ func TestAResendGetsItsAnswerBack(t *testing.T) {
 		t.Errorf("ask before = %v, want unknown", got)
 	}
 	answer, err := envelope.DecodeResponse(bodyOf(t, h.post(message.SendPath, "application/json", body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.states[h.sole()] = lifecycle.Hibernating // a resend gets its outcome in every state
 	res := h.post(message.SendPath, "application/json", body)
 	got := membersOf(t, res)
@@ -288,13 +280,9 @@ func TestAResendGetsItsAnswerBack(t *testing.T) {
 		t.Errorf("resend = %d %v, want 409 replay with state answered", res.StatusCode, got)
 	}
 	raw, err := json.Marshal(got["reply"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again, err := envelope.DecodeMessage(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if again.Hash() != answer.Hash() || !bytes.Equal(again.Signature, answer.Signature) {
 		t.Error("the resend's reply differs from the first answer, want the same signed envelope")
 	}
@@ -320,9 +308,7 @@ func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
 			t.Fatalf("GET %s = %d %s", path, res.StatusCode, body)
 		}
 		blob, err := hex.DecodeString(got.Blob)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c, err := card.Parse(blob)
 		if err != nil || !c.Verify() || got.ID != id.String() || got.Text != "echo" || got.Version != 1 || got.Endpoint != c.Endpoint {
 			t.Errorf("GET %s = %+v, want a card that verifies", path, got)
@@ -415,9 +401,7 @@ func TestAClosedChildHasNoPages(t *testing.T) {
 	seeds := [][]byte{bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)}
 	h := newTestServer(t, time.Now(), seeds...)
 	child, err := identity.KeyFromSeed(seeds[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id := child.ID()
 	nobody := identity.ID{7}
 	h.closed[id] = true
@@ -448,5 +432,13 @@ func TestTheLogHasOneLinePerCallAndNoText(t *testing.T) {
 		if !strings.Contains(log, want) {
 			t.Errorf("log = %q, want %q in it", log, want)
 		}
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -80,9 +80,7 @@ func checkReply(t *testing.T, got, want []byte, request identity.Hash, prev stri
 func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Compact(&b, raw))
 	return b.Bytes()
 }
 
@@ -100,9 +98,7 @@ func keyOrder(t *testing.T, b []byte) (keys []string) {
 		}
 		return d.Skip()
 	}
-	if err := walk(""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, walk(""))
 	return keys
 }
 
@@ -153,9 +149,7 @@ func TestRequestsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 			}
 			if want == 200 {
 				req, err := envelope.DecodeRequest(body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				checkReply(t, got, c.Expect.Body, req.Envelope.Hash(), identity.Hash{}.String())
 				if d := cmp.Diff(keyOrder(t, c.Expect.Body), keyOrder(t, got)); d != "" {
 					t.Errorf("keys of the answer (-reference +ours):\n%s", d)
@@ -184,9 +178,7 @@ func checkDetail(t *testing.T, got, want []byte, strict bool) {
 	if strict || len(want) == 0 {
 		return
 	}
-	if err := json.Unmarshal(want, &w); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(want, &w))
 	if missingKey.MatchString(w.Detail) || !hasPrefix(w.Detail, "invalid metadata: ", "invalid selfEval: ", "There was an error parsing the body") {
 		if g.Detail != w.Detail {
 			t.Errorf("detail = %q, want %q", g.Detail, w.Detail)
@@ -223,9 +215,7 @@ func TestChainsMoveAsTheReferencesMove(t *testing.T) {
 			h := newTestServer(t, time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC), unhex(t, c.Input.ServerSeed))
 			for i, s := range c.Expect.Steps {
 				req, err := envelope.DecodeRequest(s.Request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				_, before := h.tips(req.Envelope.From, h.sole())
 				res := h.post(message.SendPath, "application/json", s.Request)
 				got := bodyOf(t, res)
@@ -275,9 +265,7 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 	load(t, "chain_reset.json", &file)
 	for _, c := range file.Cases {
 		now, err := canon.ParseTime(c.Input.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Run(c.Name, func(t *testing.T) {
 			h := newTestServer(t, now, unhex(t, c.Input.ServerSeed))
 			for _, raw := range c.Input.Before {
@@ -353,9 +341,7 @@ func checkReset(t *testing.T, got, want []byte) {
 	if err := json.Unmarshal(got, &g); err != nil {
 		t.Fatalf("%s: %v", got, err)
 	}
-	if err := json.Unmarshal(want, &w); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(want, &w))
 	for k, v := range w {
 		text, _ := v.(string)
 		if k == "error" && strings.HasPrefix(text, "bad_envelope: ") && !strings.HasPrefix(text, "bad_envelope: missing field") {

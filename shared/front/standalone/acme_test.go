@@ -49,21 +49,15 @@ type authority struct {
 func newAuthority(t *testing.T, domain, target string) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test's authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	root, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := &authority{t: t, domain: domain, target: target, key: key, root: root}
 	a.server = httptest.NewServer(a)
 	t.Cleanup(a.server.Close)
@@ -214,9 +208,7 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 	serve := func(a *authority) net.Listener {
 		t.Helper()
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if a.target == "" {
 			a.target = l.Addr().String()
 		}

@@ -20,9 +20,7 @@ import (
 func TestASecondBackupIsRefusedAndTheFirstStaysWhole(t *testing.T) {
 	h := run(t, filepath.Join(t.TempDir(), "host"))
 	client, base, err := serve.DialAdmin(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := admin.Client{HTTP: client, URL: base}
 	// More than a socket buffers, so the first backup waits for its reader.
 	const many = 20
@@ -33,9 +31,7 @@ func TestASecondBackupIsRefusedAndTheFirstStaysWhole(t *testing.T) {
 		}
 	}
 	first, err := c.Backup(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer first.Close()
 	if second, err := c.Backup(t.Context()); !problem.Is(err, problem.Conflict) {
 		if err == nil {
@@ -65,13 +61,9 @@ func TestASecondBackupIsRefusedAndTheFirstStaysWhole(t *testing.T) {
 func TestOnlyAWholeBackupIsUnpacked(t *testing.T) {
 	h := run(t, filepath.Join(t.TempDir(), "host"))
 	client, base, err := serve.DialAdmin(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made, err := (&admin.Client{HTTP: client, URL: base}).Backup(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer made.Close()
 	type file struct {
 		tar.Header
@@ -87,25 +79,19 @@ func TestOnlyAWholeBackupIsUnpacked(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		whole = append(whole, file{*header, data})
 	}
 	unpack := func(files ...file) error {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		for _, f := range files {
-			if err := w.WriteHeader(&f.Header); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.WriteHeader(&f.Header))
 			if _, err := w.Write(f.data); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		_, err := standalone.Unpack(&b, t.TempDir())
 		return err
 	}

@@ -49,20 +49,14 @@ func TestAJournalIsKeptAsLongAsTexts(t *testing.T) {
 	}
 	for day := range 4 {
 		j, err := standalone.OpenJournal(dir, c.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(j, "day %d, one\n", day)
 		fmt.Fprintf(j, "day %d, two\n", day)
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.Close())
 		c.add(24 * time.Hour)
 	}
 	r, err := standalone.ReadJournal(dir, c.now().AddDate(0, 0, -9))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	if got, want := lines(t, r), []string{"day 2, one", "day 2, two", "day 3, one", "day 3, two"}; !slices.Equal(got, want) {
 		t.Errorf("the journal has %q, want %q", got, want)
@@ -79,13 +73,9 @@ func TestAJournalIsKeptAsLongAsTexts(t *testing.T) {
 func TestAJournalIsFollowed(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	j, err := standalone.OpenJournal(dir, c.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := standalone.ReadJournal(dir, c.now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	var got []string
 	follow := func(n int) {
@@ -119,13 +109,9 @@ func TestAJournalIsFollowed(t *testing.T) {
 func TestAFullDiskStopsNoWriter(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	j, err := standalone.OpenJournal(dir, c.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// A folder where the file should be.
-	if err := os.MkdirAll(filepath.Join(dir, "journal", "2026-05-06.jsonl"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "journal", "2026-05-06.jsonl"), 0o700))
 	if n, err := fmt.Fprintln(j, "lost"); n != 5 || err != nil {
 		t.Errorf("Write() = %d, %v; want no error", n, err)
 	}

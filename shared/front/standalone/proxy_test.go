@@ -99,9 +99,7 @@ func TestOnlyRequestsForItsOwnURLAreAnswered(t *testing.T) {
 		{"https://agents.example.org:8443", "agents.example.org", "/", 421},
 	} {
 		base, err := url.Parse(tt.base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h := standalone.OnlyFor(base, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		r := httptest.NewRequest("GET", tt.path, nil)
 		r.Host = tt.host
@@ -154,9 +152,7 @@ func TestAHostAcceptsTheRequestsOfItsOwnPages(t *testing.T) {
 		"https at a name, spelled otherwise by a proxy": {"https://agents.example", "Agents.Example", "https://agents.example"},
 	} {
 		base, err := url.Parse(tt.base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		here := func(context.Context) (string, error) { return tt.base, nil }
 		none := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		h := standalone.Guard(base, edge.Config{Now: time.Now}, nil, serve.Handlers{Message: none, Web: none, Pages: &origin.Judge{URL: here}}.Public())

@@ -33,9 +33,7 @@ type running struct {
 func run(t *testing.T, dir string, change ...func(*standalone.Config)) *running {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := standalone.Config{Dir: dir, URL: "http://" + l.Addr().String(), Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader}
 	for _, f := range change {
 		f(&c)
@@ -201,9 +199,7 @@ func TestAHostWhoseKeysDoNotOpenIsNotReady(t *testing.T) {
 	if status, body := h.get("/ready"); status != 200 {
 		t.Fatalf("GET /ready = %d %s", status, body)
 	}
-	if err := h.end(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.end())
 	h = run(t, dir, func(c *standalone.Config) {
 		c.WrapStore = func(s store.Store) store.Store { return closedKeys{s} }
 	})
@@ -223,17 +219,11 @@ func TestADirectoryHasOneHostAndRemembersItsURL(t *testing.T) {
 		t.Errorf("Open() beside a running host = %v, %v; want a refusal", other, err)
 	}
 	r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	url := h.url
-	if err := h.end(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.end())
 	host, err := standalone.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer host.Close()
 	later, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: "later", Capability: "echoes", Substrate: "echo"})
 	if err != nil || !strings.Contains(string(later.Card), url) || !strings.Contains(string(r.Card), url) {
@@ -243,12 +233,8 @@ func TestADirectoryHasOneHostAndRemembersItsURL(t *testing.T) {
 
 func TestADataFileWithoutItsKeyIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "host")
-	if err := run(t, dir).end(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, standalone.SealFile)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(t, dir).end())
+	must(t, os.Remove(filepath.Join(dir, standalone.SealFile)))
 	_, err := standalone.Open(standalone.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader})
 	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "put it back") {
 		t.Errorf("Open() = %v, want that the key is missing", err)

@@ -24,26 +24,18 @@ import (
 func certFiles(t *testing.T, dir string, serial int64, until time.Time) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "agents.example.org"}, DNSNames: []string{"agents.example.org"},
 		NotBefore: until.AddDate(0, -3, 0), NotAfter: until,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }
@@ -54,15 +46,11 @@ func TestACertificateIsReadAgainWhenItsFilesChange(t *testing.T) {
 	var log strings.Builder
 	files := &standalone.CertFiles{Cert: cert, Key: key, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: c.now}
 	config, err := files.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serial := func() int64 {
 		t.Helper()
 		got, err := config.GetCertificate(&tls.ClientHelloInfo{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return got.Leaf.SerialNumber.Int64()
 	}
 	if got := serial(); got != 1 {
@@ -72,9 +60,7 @@ func TestACertificateIsReadAgainWhenItsFilesChange(t *testing.T) {
 		t.Helper()
 		c.add(2 * time.Second)
 		for _, path := range []string{cert, key} { // file systems may keep times to a second
-			if err := os.Chtimes(path, c.now(), c.now()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(path, c.now(), c.now()))
 		}
 	}
 	for _, tt := range []struct {

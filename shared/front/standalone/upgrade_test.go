@@ -237,17 +237,11 @@ func TestACopyNeedsRoomAndAFolderThatCanBeWritten(t *testing.T) {
 	}
 	o.config.Disk = nil
 	// A copy that cannot be written.
-	if err := os.MkdirAll(filepath.Join(o.data+".copying", "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(o.data+".copying", "x"), 0o700))
 	o.refused(problem.Unavailable, "cannot be copied to "+o.data+".format3")
-	if err := os.RemoveAll(o.data + ".copying"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(o.data+".copying"))
 	// The rest of a copy that was interrupted.
-	if err := os.WriteFile(o.data+".copying", []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(o.data+".copying", []byte("half"), 0o600))
 	o.close(o.open())
 	if got := o.copies(); !slices.Equal(got, []string{".format3"}) {
 		t.Errorf("copies %v", got)
@@ -258,9 +252,7 @@ func TestAnUpgradeThatWasInterruptedGoesOnWithoutAnotherCopy(t *testing.T) {
 	o := newOldHost(t)
 	seal := filepath.Join(o.dir, standalone.SealFile)
 	key, err := os.ReadFile(seal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// With the key of another host the file is upgraded, and the documents are not.
 	if err := os.WriteFile(seal, bytes.Repeat([]byte{7}, len(key)), 0o600); err != nil {
 		t.Fatal(err)
@@ -268,9 +260,7 @@ func TestAnUpgradeThatWasInterruptedGoesOnWithoutAnotherCopy(t *testing.T) {
 	if _, err := standalone.Open(o.config); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "put back what belongs together") {
 		t.Fatalf("Open() with another key = %v", err)
 	}
-	if err := os.WriteFile(seal, key, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(seal, key, 0o600))
 	if info, err := standalone.Inspect(o.dir); err != nil || !info.Interrupted || !strings.Contains(info.Outlook(), "the next start completes it") {
 		t.Errorf("Inspect() = %+v, %v", info, err)
 	}
@@ -312,14 +302,10 @@ func TestOfTwoProgramsOverOldDataOneUpgrades(t *testing.T) {
 func TestADamagedAndANewerFileAreRefusedAndNotCopied(t *testing.T) {
 	o := newOldHost(t)
 	whole := o.bytes()
-	if err := os.WriteFile(o.data, whole[:8192], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(o.data, whole[:8192], 0o600))
 	o.refused(problem.Damaged, o.data)
 	// Of a damaged file the lock may be held until the process ends.
-	if err := errors.Join(os.Remove(o.data), os.WriteFile(o.data, whole, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(o.data), os.WriteFile(o.data, whole, 0o600)))
 	o.meta(bolt.Format + 1)
 	o.refused(problem.Conflict, "use a newer vacancy")
 	if info, err := standalone.Inspect(o.dir); err != nil || !info.IsNewer() || !strings.Contains(info.Outlook(), "use a newer vacancy") {
@@ -331,16 +317,10 @@ func TestADamagedAndANewerFileAreRefusedAndNotCopied(t *testing.T) {
 	// Newer documents in a file of today's format.
 	o.meta(bolt.Format)
 	file, err := bolt.Open(o.data, bolt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = file.Commit(t.Context(), store.Put{Key: upgrade.VersionDocs.Key(), WriteID: store.WriteID{1}, Data: fmt.Appendf(nil, `{"format":1,"version":%d,"at":"2026-05-06T00:00:00Z"}`, upgrade.Current+1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, file.Close())
 	if _, err := standalone.Open(o.config); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "use a newer vacancy") {
 		t.Errorf("Open() = %v", err)
 	}
@@ -349,16 +329,20 @@ func TestADamagedAndANewerFileAreRefusedAndNotCopied(t *testing.T) {
 func TestANewHostHasTheCurrentVersion(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "host")
 	host, err := standalone.Open(standalone.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, NoUpgrade: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if v, err := upgrade.Read(t.Context(), host.Store); err != nil || v.Version != upgrade.Current || v.From != 0 {
 		t.Errorf("Read() = %+v, %v", v, err)
 	}
-	if err := host.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, host.Close())
 	if !standalone.IsEmpty(t.Context(), dir) {
 		t.Error("a host that has stored only its version is not empty")
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -42,9 +42,7 @@ func wantTip(t *testing.T, s *Store, name store.Stream, position uint64) {
 func stall(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	tx, err := s.db.Begin(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)
@@ -158,15 +156,11 @@ func TestAFailedSyncIsUnavailableToItsWholeGroupAndLeavesNothing(t *testing.T) {
 		file, err = os.OpenFile(name, flag, mode)
 		return file, err
 	}})
-	if err := s.Commit(t.Context(), row("kept", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), row("kept", 1)))
 	release := stall(t, s)
 	// The file descriptor is closed: every later write fails, and the memory
 	// map stays.
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, file.Close())
 	outcomes := make(chan error)
 	for i := range 20 {
 		go func() { outcomes <- s.Commit(t.Context(), row(store.Stream(fmt.Sprint(i)), 1)) }()
@@ -193,9 +187,7 @@ func TestAFailedSyncIsUnavailableToItsWholeGroupAndLeavesNothing(t *testing.T) {
 func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *testing.T) {
 	s := openTest(t, Options{})
 	for p := uint64(1); p <= 3; p++ {
-		if err := s.Commit(t.Context(), row("stream", p)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Commit(t.Context(), row("stream", p)))
 	}
 	// The group's rows are published, and then its transaction fails.
 	fail := errors.New("no space left on device")
@@ -205,9 +197,7 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 		if outcome, err := g.commit(newRequest([]store.Write{row("stream", 4), row("new", 1)})); outcome != nil || err != nil {
 			t.Fatalf("commit() = %v, %v, want nil", outcome, err)
 		}
-		if err := g.finish(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.finish())
 		// Reads that began after it do not see them.
 		wantTip(t, s, "stream", 3)
 		wantTip(t, s, "new", 0)
@@ -220,9 +210,7 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 	wantTip(t, s, "new", 0)
 	other := row("stream", 4)
 	other.WriteID = store.WriteID{99}
-	if err := s.Commit(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), other))
 	rows, err := s.Rows(t.Context(), "stream", 1, 10, store.Ascending)
 	if err != nil || len(rows) != 4 || rows[3].WriteID != other.WriteID {
 		t.Errorf("Rows() = %d rows, %v, want 4 with the second writer's", len(rows), err)
@@ -244,9 +232,7 @@ func (c slow) Err() error {
 
 func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 	s := openTest(t, Options{})
-	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), row("stream", 1)))
 	ctx := slow{t.Context(), make(chan struct{}), make(chan struct{}), new(sync.Once)}
 	tip := make(chan error, 1)
 	fail := errors.New("no space left on device")
@@ -256,9 +242,7 @@ func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 		if outcome, err := g.commit(newRequest([]store.Write{row("stream", 2)})); outcome != nil || err != nil {
 			t.Fatalf("commit() = %v, %v, want nil", outcome, err)
 		}
-		if err := g.finish(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.finish())
 		go func() {
 			row, err := s.Tip(ctx, "stream")
 			if err == nil && row.Position != 1 {
@@ -273,9 +257,7 @@ func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 		t.Fatalf("failed() = %v, want ErrNotApplied", err)
 	}
 	// The next group's row gets the record number that the failed one had.
-	if err := s.Commit(t.Context(), row("another", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), row("another", 1)))
 	close(ctx.resume)
 	if err := <-tip; err != nil {
 		t.Errorf("Tip() = %v, want row 1", err)
@@ -284,9 +266,7 @@ func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 
 func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 	s := openTest(t, Options{})
-	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), row("stream", 1)))
 	// A transaction is visible although its commit reported a failure.
 	err := s.failed(&group{id: int(s.disk.last.Load())}, errors.New("fsync: input/output error"))
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotApplied) {
@@ -328,9 +308,7 @@ func TestAReaderWaitsUntilWhatItSeesIsOnDisk(t *testing.T) {
 
 func TestEveryReadWaitsForTheDisk(t *testing.T) {
 	s := openTest(t, Options{})
-	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Commit(t.Context(), row("stream", 1)))
 	// The test pretends that the last sync of that commit is still running.
 	last := int(s.disk.last.Swap(0))
 	reads := map[string]func() error{
@@ -360,9 +338,7 @@ func TestDamageIsToldOfItsStreamAndLeavesTheOthers(t *testing.T) {
 	s := openTest(t, Options{recentRows: 1})
 	for _, name := range []store.Stream{"sound", "gone", "swapped", "format", "hole"} {
 		for p := uint64(1); p <= 4; p++ {
-			if err := s.Commit(t.Context(), row(name, p)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Commit(t.Context(), row(name, p)))
 		}
 	}
 	// Records are numbered in the order of commits.
@@ -407,13 +383,9 @@ func TestAFileCutShortUnderAReaderIsDamageAndNoCrash(t *testing.T) {
 	for p := uint64(1); p <= 100; p++ {
 		a := row("stream", p)
 		a.Data = make([]byte, 5000)
-		if err := s.Commit(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Commit(t.Context(), a))
 	}
-	if err := os.Truncate(s.db.Path(), 3*pageSize); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(s.db.Path(), 3*pageSize))
 	if _, err := s.Rows(t.Context(), "stream", 1, 100, store.Ascending); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Rows() = %v, want Damaged", err)
 	}
@@ -468,15 +440,11 @@ func TestAViewOfALongStreamEndsWhereItWas(t *testing.T) {
 	for _, limit := range []int{1, 3, 1000} {
 		s := openTest(t, Options{recentRows: limit})
 		commit := func(p uint64) {
-			if err := s.Commit(t.Context(), row("stream", p), row(store.Stream(fmt.Sprint(p)), 1)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Commit(t.Context(), row("stream", p), row(store.Stream(fmt.Sprint(p)), 1)))
 		}
 		for p := uint64(1); p <= 50; p++ {
 			v, err := s.viewNow(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			commit(p)
 			defer func() {
 				rows, err := v.Rows(t.Context(), "stream", 1000, 2, store.Descending)

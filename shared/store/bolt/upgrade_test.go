@@ -39,9 +39,7 @@ func toFormat2(value []byte) []byte {
 func makeFormat(t testing.TB, path string, format int) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = db.Update(func(tx *bbolt.Tx) error {
 		b := openBuckets(tx)
 		if format == 2 {
@@ -65,9 +63,7 @@ func makeFormat(t testing.TB, path string, format int) {
 		}
 		return errors.Join(b.meta.Put(formatKey, number(uint64(format))), b.meta.Delete(aboutKey), b.meta.Delete(upgradeKey))
 	})
-	if err := errors.Join(err, db.Sync(), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, db.Sync(), db.Close()))
 }
 
 // oldFile makes a file of an earlier format with documents of all forms and rows of several streams, and
@@ -76,17 +72,13 @@ func oldFile(t testing.TB, format, documents int) (path string, docs []store.Doc
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "vacancy.db")
 	s, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.db.NoSync = true
 	rows = map[store.Stream][]store.Row{}
 	for i := range 50 {
 		name := store.Stream(fmt.Sprintf("stream %d", i%7))
 		a := row(name, uint64(i/7)+1)
-		if err := s.Commit(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Commit(t.Context(), a))
 		rows[name] = append(rows[name], store.Row{Position: a.Position, WriteID: a.WriteID, Data: a.Data})
 	}
 	for first := 0; first < documents; first += store.MaxWrites {
@@ -101,15 +93,11 @@ func oldFile(t testing.TB, format, documents int) (path string, docs []store.Doc
 			}
 			writes = append(writes, p)
 		}
-		if err := s.Commit(t.Context(), writes...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Commit(t.Context(), writes...))
 	}
 	docs = allDocs(t, s)
 	s.db.NoSync = false
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	makeFormat(t, path, format)
 	return path, docs, rows
 }
@@ -133,9 +121,7 @@ var noBegin = &Upgrade{Begin: func(int) error { return nil }}
 func wantUpgraded(t *testing.T, path string, docs []store.Doc, rows map[store.Stream][]store.Row) {
 	t.Helper()
 	s, err := Open(path, Options{Upgrade: noBegin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	if got := allDocs(t, s); !reflect.DeepEqual(docs, got) {
 		t.Errorf("documents (-want +got):\n%s", cmp.Diff(docs, got))
@@ -178,19 +164,13 @@ func TestAFileOfAnEarlierFormatIsUpgraded(t *testing.T) {
 		if info, err := s.Info(); err != nil || info.Format != Format || info.From != format {
 			t.Errorf("Info() = %+v, %v", info, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		if _, err := Open(path, Options{}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "is incomplete") {
 			t.Errorf("Open() before Upgraded = %v", err)
 		}
 		s, err = Open(path, Options{Upgrade: &Upgrade{Begin: func(int) error { return errors.New("begun twice") }}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(s.Upgraded([]byte("about")), s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errors.Join(s.Upgraded([]byte("about")), s.Close()))
 		if info, err := Inspect(path); err != nil || info.From != 0 || string(info.About) != "about" {
 			t.Errorf("Inspect() = %+v, %v", info, err)
 		}
@@ -202,14 +182,10 @@ func TestAFileOfAnEarlierFormatIsUpgraded(t *testing.T) {
 func TestAnUpgradeGoesOnAfterEachOfItsCommits(t *testing.T) {
 	path, docs, rows := oldFile(t, 2, 12_000)
 	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	killed := errors.New("killed")
 	for n := 1; ; n++ {
-		if err := os.WriteFile(path, old, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, old, 0o600))
 		calls := 0
 		err := func() (err error) {
 			defer func() {
@@ -284,13 +260,9 @@ func init() {
 func TestAnUpgradeSurvivesKill9(t *testing.T) {
 	path, docs, rows := oldFile(t, 2, 12_000)
 	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := range 5 { // killed after the n-th line, at some place of the next commit
-		if err := os.WriteFile(path, old, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, old, 0o600))
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), upgradeEnv+"="+path)
 		out, err := child.StdoutPipe()
@@ -314,9 +286,7 @@ func TestAnUpgradeSurvivesKill9(t *testing.T) {
 func TestARefusedBeginChangesNothing(t *testing.T) {
 	path, _, _ := oldFile(t, 2, 10)
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	no := errors.New("no copy")
 	if _, err := Open(path, Options{Upgrade: &Upgrade{Begin: func(int) error { return no }}}); !errors.Is(err, no) {
 		t.Errorf("Open() = %v, want the error of Begin", err)
@@ -333,19 +303,13 @@ func TestARefusedBeginChangesNothing(t *testing.T) {
 func TestADamagedDocumentOfFormat2StaysDamaged(t *testing.T) {
 	path, docs, _ := oldFile(t, 2, 30)
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = db.Update(func(tx *bbolt.Tx) error {
 		return errors.Join(tx.Bucket(documentsBucket).Put(documentKey(docs[0].Key), []byte{1, 2}), tx.Bucket(documentsBucket).Put(documentKey(docs[1].Key), []byte{9}))
 	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, db.Close()))
 	s, err := Open(path, Options{Upgrade: noBegin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	for i, want := range []problem.Kind{problem.Damaged, problem.Damaged} {
 		if _, err := s.Doc(t.Context(), docs[i].Key); !problem.Is(err, want) {
@@ -361,9 +325,7 @@ func TestInspectReadsWithoutChange(t *testing.T) {
 	dir := t.TempDir()
 	empty, other := filepath.Join(dir, "empty"), filepath.Join(dir, "other")
 	for path, data := range map[string]string{empty: "", other: strings.Repeat("no data file", 1000)} {
-		if err := os.WriteFile(path, []byte(data), 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(data), 0o400))
 	}
 	if info, err := Inspect(empty); err != nil || info.Format != -1 {
 		t.Errorf("Inspect(empty) = %+v, %v", info, err)
@@ -376,9 +338,7 @@ func TestInspectReadsWithoutChange(t *testing.T) {
 	}
 	path, _, _ := oldFile(t, 2, 10)
 	s, err := Open(path, Options{Upgrade: noBegin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	if _, err := Inspect(path); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "another vacancy process") {
 		t.Errorf("Inspect() of an open file = %v", err)
@@ -449,5 +409,13 @@ func BenchmarkUpgradeOfAMillionRows(b *testing.B) {
 	b.ReportMetric(float64(most>>20), "MB")
 	if most > 200<<20 {
 		b.Errorf("the heap had %d MB, want at most 200", most>>20)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
