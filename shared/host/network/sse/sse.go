@@ -1,7 +1,10 @@
-// Package sse reads the server-sent events (WHATWG HTML §9.2) of models, agents and MCP
-// servers. It returns the names, ids and data of events; it skips comments and a byte order mark.
-// A field "error", which llama.cpp sends, is the data of an event of that name. Servers that
-// write one newline between events are understood if the data of each event is a JSON object.
+// Package sse reads the server-sent events (WHATWG HTML §9.2) that models, agents and MCP servers
+// send. It returns the name, the id and the data of each event, and skips comments and a byte order
+// mark.
+//
+// The reader accepts two deviations from the standard. A field "error", which llama.cpp sends, is
+// the data of an event named "error". If a server separates events with one newline instead of two,
+// the events are recognized if the data of each is a JSON object.
 package sse
 
 import (
@@ -16,26 +19,26 @@ import (
 // Done is the data of the last event of many streams.
 const Done = "[DONE]"
 
-// ErrTooLong means that an event is longer than the reader takes.
+// ErrTooLong is returned if an event or a line is longer than the reader's limit.
 var ErrTooLong = errors.New("an event is too long")
 
 // Event is an event with data.
 type Event struct {
-	Name string // "" if it has none
-	ID   string // likewise
+	Name string // empty if the event has no name
+	ID   string // empty if the event has no id
 	Data []byte // valid until the next event
 }
 
-// IsNoise reports whether an event of a stream of JSON messages has no message: a heartbeat, a
-// farewell, or a mark such as null or Done. Data that begins as an object or a list is not noise,
-// because it may be a piece of an answer; nor is an error.
+// IsNoise reports whether an event in a stream of JSON messages contains no message, for example a
+// heartbeat, a farewell or a mark such as null or [Done]. Data that starts with "{" or "[" is not
+// noise, because it may be part of an answer. An error is not noise either.
 func (e Event) IsNoise() bool {
 	data := bytes.TrimSpace(e.Data)
 	return e.Name != "error" && (len(data) == 0 || data[0] != '{' && data[0] != '[' || string(data) == Done)
 }
 
-// Events returns the events of r, with at most so many bytes of data each. An event that
-// the end of r cuts off is left out, as is one without data.
+// Events returns the events that are read from r. It limits each line and the data of each event to
+// most bytes. It skips an event without a data field, and a last event without its blank line.
 func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := lines{Reader: bufio.NewReader(r)}
@@ -43,10 +46,10 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 			_, _ = in.Discard(3)
 		}
 		var data, line []byte
-		var name, began, id string // began is the name when the data began
-		some := false              // an event may have empty data
-		renamed := false           // the name came after data
-		joined := false            // the lines of the data belong together
+		var name, began, id string // began is the name at the start of the data
+		some := false              // whether a data field was read; its value may be empty
+		renamed := false           // whether the name was read after data
+		joined := false            // whether the lines of data form one event
 		for {
 			var err error
 			if line, err = in.next(line[:0], most); err != nil {
@@ -101,20 +104,19 @@ func Events(r io.Reader, most int) iter.Seq2[Event, error] {
 	}
 }
 
-// beginsAnother reports whether a line of data that follows others begins another event: two
-// objects in a row are not JSON.
 func beginsAnother(data, line []byte) bool {
+	// If data is a complete object, another object cannot belong to the same JSON text.
 	return len(line) > 0 && (line[0] == '{' || string(line) == Done) && bytes.HasPrefix(data, []byte("{")) && json.Valid(data)
 }
 
 // lines reads lines that end with LF, CRLF or CR.
 type lines struct {
 	*bufio.Reader
-	cr bool // the last line ended with CR: a LF that follows belongs to it, but may be long in coming
+	cr bool // whether the last line ended with CR; a LF after it may arrive much later
 }
 
-// next appends the next line without its end. The error is io.EOF at the end, also
-// of a line without an end.
+// next appends the next line to line, without its line end. At the end of the input the error is
+// io.EOF, even if the last line has no line end.
 func (l *lines) next(line []byte, most int) ([]byte, error) {
 	for {
 		c, err := l.ReadByte()
