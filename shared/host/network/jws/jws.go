@@ -1,5 +1,5 @@
-// Package jws signs bytes of others' formats as a vacant does: a JSON Web Signature
-// (RFC 7515) by EdDSA, without its payload, whose key id is the vacant's id.
+// Package jws signs bytes in foreign formats with a vacant's key. A signature is a detached JSON
+// Web Signature (RFC 7515) with EdDSA, and its key id is the vacant's id.
 package jws
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Sign signs a payload with more members in the protected header. Both results are in
-// base64url.
+// Sign signs payload. It adds more to the protected header. Both results are encoded in base64url.
 func Sign(ctx context.Context, s identity.Signer, payload []byte, more ...canon.Member) (protected, signature string, err error) {
 	text := func(key, value string) canon.Member {
 		return canon.Member{Key: key, Value: canon.NewString(value)}
