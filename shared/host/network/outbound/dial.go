@@ -17,27 +17,27 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// attemptTime bounds one connection attempt, so that an unresponsive address
-// leaves time for the next.
+// attemptTime limits one connection attempt, so that an unresponsive address leaves time for the
+// next address.
 const attemptTime = 5 * time.Second
 
-// Dial opens a connection to an address that was checked, as IP:PORT;
-// (*net.Dialer).DialContext is one.
+// Dial opens a connection to addr, which has the form IP:PORT and is already checked. For example,
+// (*net.Dialer).DialContext is a Dial.
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// dialer resolves, checks and dials.
 type dialer struct {
 	resolver Resolver
 	connect  Dial
-	allowed  map[string]bool // reasons of spans that may be dialled
+	allowed  map[string]bool // reasons of address ranges that may be dialled
 }
 
-// dial connects to addr, host:port. One refused address refuses the name: a
-// name that resolves to inside and outside addresses is an attack or a mistake,
-// and using the public address would hide it. The refusal's text does not contain
-// the address, and a name that leads inside is refused as a name without an address,
-// because both would tell a tenant how the network inside is built. The cause, for the
-// log, says which.
+// dial connects to addr, which has the form host:port.
+//
+// If one address of a name is refused, the name is refused: a name with both internal and public
+// addresses is an attack or a mistake, which the use of the public address would hide. The error
+// message does not contain the address, and it is the same for a name with internal addresses and a
+// name without addresses. Otherwise tenants could explore the internal network. The cause, which is
+// only logged, has the difference.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -70,10 +70,9 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return nil, last
 }
 
-// resolve lists the addresses of host, which may itself be an address. Some
-// systems' resolvers return A records in v4-mapped form, so answers are
-// unmapped; a v4-mapped literal is not, and is refused.
 func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	// Some system resolvers return A records in v4-mapped form, so their answers are unmapped. A
+	// v4-mapped literal is not unmapped, so it is refused.
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
@@ -92,15 +91,13 @@ func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return found, nil
 }
 
-// noPublicAddress returns the error for a name without an address that may be dialled. The error is
-// Unavailable, because the name may have one later.
 func noPublicAddress(host string, cause error) error {
+	// The kind is Unavailable and not Forbidden, because the name may get a public address later.
 	return problem.Wrap(problem.Unavailable, cause, "%s: no public address was found for this name", host)
 }
 
-// attempt dials an address within its share of the time that ctx leaves for it
-// and the remaining addresses.
 func (d *dialer) attempt(ctx context.Context, network, addr string, left int) (net.Conn, error) {
+	// The remaining time of ctx is divided evenly among this address and the addresses after it.
 	limit := attemptTime
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		limit = min(limit, time.Until(deadline)/time.Duration(left))
@@ -110,5 +107,4 @@ func (d *dialer) attempt(ctx context.Context, network, addr string, left int) (n
 	return d.connect(ctx, network, addr)
 }
 
-// quote quotes the first bytes of foreign text.
 func quote(s string) string { return fmt.Sprintf("%.*q", 80, s) }

@@ -9,15 +9,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// innerNames are the top-level names of hosts inside a network: RFC 6761, RFC 6762, RFC 8375 and
-// ICANN's reservation of internal.
+// innerNames are top-level names of hosts in internal networks: RFC 6761, RFC 6762, RFC 8375 and
+// ICANN's reservation of "internal".
 var innerNames = []string{"localhost", "local", "internal", "home.arpa"}
 
-// CheckLink returns an error unless s is a URL that a caller may hand to an agent, which perhaps
-// fetches it: a URL of https without user and password, whose host is neither an address inside a
-// network nor a name for one. The host must be written plainly, because programs disagree about
-// other spellings: 0x7f.1 and １２７.0.0.1 are 127.0.0.1 to some of them. Names are not resolved,
-// so an agent that fetches must still check the address that it connects to.
+// CheckLink returns an error unless s is a URL that callers may pass to an agent, which may fetch
+// it. The URL must use https and have no user and password, and its host must not be an internal
+// address or an internal name. Unusual spellings of hosts are refused, because programs interpret
+// them differently: 0x7f.1 and １２７.0.0.1 are 127.0.0.1 to some of them. Names are not resolved, so
+// an agent that fetches the URL must still check the address that it connects to.
 func CheckLink(s string) error {
 	const want = "a public https URL without user and password, for example https://example.com/cat.png"
 	refused := problem.Invalid("url", want, quote(s))
@@ -39,8 +39,6 @@ func CheckLink(s string) error {
 	return nil
 }
 
-// isPlainName reports whether host has at least two labels of letters, digits, "-" and "_". A last
-// label that starts with a digit makes the name an IPv4 address to browsers, so it is not plain.
 func isPlainName(host string) bool {
 	labels := strings.Split(host, ".")
 	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' }
@@ -49,6 +47,7 @@ func isPlainName(host string) bool {
 			return false
 		}
 	}
+	// Browsers take a name for an IPv4 address if its last label starts with a digit.
 	last := labels[len(labels)-1]
 	return len(labels) > 1 && (last[0] < '0' || last[0] > '9')
 }

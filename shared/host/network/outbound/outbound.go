@@ -1,16 +1,15 @@
-// Package outbound is the only HTTP client of a host: every request goes to an
-// address that somebody else chose. (A person's own machine uses dispatch.HTTP,
-// because the person chooses whom to call.)
+// Package outbound is the only HTTP client of a host. Its requests go to URLs that other parties
+// chose, so every request is checked. (The command line uses dispatch.HTTP instead, because its
+// user chooses whom to call.)
 //
-// The invariants: every request has an actor, and a vacant reaches only what
-// its Guard permits. No connection is opened to an address inside the host's
-// network (loopback, private, link-local, metadata, and every other notation of
-// them), whatever a name resolves to. Loopback may be reached where Options allow
-// it, on a host that others call by URLs of the operator only. Private addresses may be reached at
-// single URLs for which the operator allows it (Actor.InPrivate). Names are resolved here, every address is
-// checked, and the checked address itself is dialled. Redirects are not
-// followed and no proxy is used, because either would move the request past the
-// check.
+// Every request has an actor, and a vacant reaches only the URLs that its Guard permits. The client
+// never connects to an address in the host's network: loopback, private, link-local and metadata
+// addresses are refused in every notation, whatever name resolves to them. There are two
+// exceptions. Options can allow loopback, and Actor.InPrivate allows private addresses for single
+// URLs of the operator.
+//
+// The client resolves names itself, checks every address, and dials the checked address. It does
+// not follow redirects and does not use a proxy, because both would bypass the check.
 package outbound
 
 import (
@@ -31,45 +30,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Defaults of Options.
 const (
-	DefaultMaxReply = 2 << 20          // bytes of a reply's body
-	DefaultTimeout  = 30 * time.Second // of a whole request, if its context allows more
-	maxHeader       = 64 << 10         // bytes of a reply's header
-	maxURL          = 4 << 10          // bytes of a URL
+	DefaultMaxReply = 2 << 20          // bytes in a reply's body
+	DefaultTimeout  = 30 * time.Second // for a complete request, unless its context ends earlier
+	maxHeader       = 64 << 10         // bytes in a reply's header
+	maxURL          = 4 << 10          // bytes in a URL
 	maxIdlePerHost  = 64
-	maxIdle         = 256 // strangers choose the hosts; this bounds all connections together
+	maxIdle         = 256 // for all hosts together, because strangers choose the hosts
 	idleTimeout     = 90 * time.Second
 	userAgent       = "vacancy"
 )
 
-// Options of a Client. The zero Options allow public addresses only.
+// Options configures a Client. The zero Options allow only public addresses.
 type Options struct {
-	// AllowLoopback allows 127.0.0.0/8 and ::1 whoever chose the URL, for a host
-	// whose callers are all on this machine. Nothing allows the other ranges, except that
-	// Actor.InPrivate allows private addresses.
+	// AllowLoopback allows 127.0.0.0/8 and ::1 in all URLs, for a host whose callers are all on
+	// this machine. Other internal ranges stay refused, except for private addresses under
+	// Actor.InPrivate.
 	AllowLoopback bool
-	// OperatorLoopback allows them in URLs that the operator chose.
+	// OperatorLoopback allows loopback addresses in URLs that the operator chose.
 	OperatorLoopback bool
-	// Resolver resolves names; nil means the system's.
+	// Resolver resolves names. If it is nil, the system's resolver is used.
 	Resolver Resolver
-	// Dial opens connections; nil means the system's.
+	// Dial opens connections. If it is nil, a net.Dialer is used.
 	Dial Dial
-	// MaxReply bounds a reply's body in bytes; 0 is DefaultMaxReply.
+	// MaxReply limits a reply's body in bytes. Zero means DefaultMaxReply.
 	MaxReply int64
-	// Timeout bounds a request in addition to its context; 0 is DefaultTimeout.
+	// Timeout limits a request in addition to its context. Zero means DefaultTimeout.
 	Timeout time.Duration
-	// Roots are the authorities whose certificates are trusted; nil means the system's.
+	// Roots are the trusted certificate authorities. If it is nil, the system's authorities are
+	// trusted.
 	Roots *x509.CertPool
-	// Guard decides for vacants. With nil, vacants reach nothing.
+	// Guard decides for vacants. If it is nil, all requests of vacants are refused.
 	Guard Guard
 }
 
-// Client sends requests. It is safe for concurrent use and keeps connections
-// open.
+// Client sends requests and keeps connections open. It is safe for concurrent use.
 type Client struct {
-	// Each has connections of its own: a request at a stranger's URL must not
-	// find one to loopback, or to a private address, that the operator's has left open.
+	// Each HTTP client has its own connections. Otherwise a request to a stranger's URL could reuse
+	// an open connection of the operator to a loopback or private address.
 	operators, private, others *http.Client
 
 	guard    Guard
@@ -77,7 +75,6 @@ type Client struct {
 	timeout  time.Duration
 }
 
-// New makes a Client.
 func New(o Options) *Client {
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
@@ -95,29 +92,26 @@ func New(o Options) *Client {
 	return c
 }
 
-// client is an HTTP client that checks each address it connects to.
 func (o *Options) client(allowLoopback, allowPrivate bool) *http.Client {
 	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowed: map[string]bool{loopbackReason: allowLoopback, privateReason: allowPrivate}}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would resolve and dial
+			Proxy:                  nil, // a proxy would resolve and dial names unchecked
 			DialContext:            d.dial,
 			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // so that the limit counts bytes on the network
+			DisableCompression:     true, // so that the limit applies to the bytes on the network
 			MaxResponseHeaderBytes: maxHeader,
 			MaxIdleConns:           maxIdle,
 			MaxIdleConnsPerHost:    maxIdlePerHost,
 			IdleConnTimeout:        idleTimeout,
 			TLSHandshakeTimeout:    10 * time.Second,
 		},
-		// A redirect is an answer like any other; callers refuse its
-		// status.
+		// Do returns a redirect like any other reply, and its callers refuse the status.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// sender is the HTTP client for URLs of the actor's chooser.
 func (c *Client) sender(as Actor) *http.Client {
 	switch {
 	case as.by == Operator && as.private:
@@ -128,8 +122,8 @@ func (c *Client) sender(as Actor) *http.Client {
 	return c.others
 }
 
-// Request is one request. Header may be nil; MaxReply lowers the client's
-// bound for this request.
+// Request is one request. Header may be nil. MaxReply lowers the client's limit for this request,
+// and zero keeps it.
 type Request struct {
 	Method   string
 	URL      string
@@ -138,20 +132,21 @@ type Request struct {
 	MaxReply int64
 }
 
-// Reply is an answer of any status.
+// Reply is a reply with any status.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Do sends r for an actor and reads the whole reply. The errors are problems:
-// Malformed for a URL that is not absolute http or https without user and
-// password, the Guard's refusals, Forbidden for an address or localhost in the URL that
-// may not be reached, Deadline for a timeout, Canceled when ctx was cancelled, Untrusted for an
-// invalid certificate, TooLarge for a reply above the limit, Unavailable for a name
-// without a public address, with the same text whether it has none or one that may not
-// be reached (the cause says which), and for all other network errors.
+// Do sends r for an actor and reads the complete reply. If the URL is not an absolute http or https
+// URL without user and password, the error is Malformed. If the Guard refuses the request, Do
+// returns its error. For an internal address or localhost in the URL, the error is Forbidden.
+//
+// The kind is Deadline after a timeout, Canceled if ctx was cancelled, Untrusted for an invalid
+// certificate, TooLarge for a reply above the limit, and Unavailable for other network errors.
+// Unavailable also covers names without an address and names with internal addresses: both have the
+// same message, and only the cause differs.
 func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {
@@ -194,7 +189,6 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	return Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// Post sends a JSON body for an actor and returns status and reply.
 func (c *Client) Post(ctx context.Context, as Actor, url string, body []byte) (status int, reply []byte, err error) {
 	r, err := c.Do(ctx, as, Request{
 		Method: http.MethodPost, URL: url, Body: body,
@@ -203,9 +197,9 @@ func (c *Client) Post(ctx context.Context, as Actor, url string, body []byte) (s
 	return r.Status, r.Body, err
 }
 
-// ParseURL parses a URL that a Client can send to: absolute, http or https,
-// with a host, without user and password (which would be stored and shown with
-// the URL), at most 4 KiB.
+// ParseURL parses a URL that a Client can send to. It must be an absolute http or https URL with a
+// host and at most 4 KiB. A user and password are refused, because they would be stored and shown
+// with the URL.
 func ParseURL(s string) (*url.URL, error) {
 	const want = "an absolute http or https URL"
 	if len(s) > maxURL {
@@ -224,21 +218,20 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// ReplaceSuffix returns u with the last segments of its path replaced: without slashes at
-// its end, without old if the path ends in old, and with new after it. The rest of the
-// path stays escaped as it was given, and the query is kept. old and new are escaped.
+// ReplaceSuffix returns u with another end of its path: it removes trailing slashes, then the
+// suffix old if the path has it, and appends new. The rest of the path keeps its escaping, and the
+// query is kept. Both old and new must be escaped.
 func ReplaceSuffix(u *url.URL, old, new string) *url.URL {
 	v := *u
 	path := strings.TrimSuffix(strings.TrimRight(u.EscapedPath(), "/"), old)
 	v.RawPath = strings.TrimRight(path, "/") + new
-	v.Path, _ = url.PathUnescape(v.RawPath) // an escaped path has no bad escapes
+	v.Path, _ = url.PathUnescape(v.RawPath) // an escaped path contains only valid escapes
 	return &v
 }
 
-// failure gives a transport error a kind. The cause is kept for the log,
-// because it may name internal addresses. It is logged without the URL, whose
-// path and query may contain credentials.
 func failure(ctx context.Context, host string, err error) error {
+	// The cause is only logged, because it may name internal addresses. The URL is removed from it,
+	// because its path and query may contain credentials.
 	var sent *url.Error
 	if errors.As(err, &sent) {
 		err = sent.Err

@@ -24,8 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// names answers each lookup with the next of its lists, and all later ones with
-// the last.
+// names answers each lookup with the next of its lists. After the last list, it repeats that list.
 type names struct {
 	lists [][]netip.Addr
 	calls atomic.Int32
@@ -51,7 +50,7 @@ func server(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// named is the URL of s under the name example.test.
+// named returns the URL of s under the name example.test.
 func named(s *httptest.Server) string {
 	u, _ := url.Parse(s.URL)
 	return "http://example.test:" + u.Port() + "/"
@@ -114,8 +113,8 @@ func TestNameIsRefusedIfOneCandidateIs(t *testing.T) {
 	}
 }
 
-// Systems' resolvers return A records in v4-mapped form. A name with one is reached like
-// the address; the mapped form in a URL is refused.
+// System resolvers may return A records in v4-mapped form. A name with such a record is reached,
+// but the mapped form in a URL is refused.
 func TestV4MappedAnswersOfTheResolverAreAddresses(t *testing.T) {
 	s := server(t, func(http.ResponseWriter, *http.Request) {})
 	mapped := &names{lists: [][]netip.Addr{addrs("::ffff:127.0.0.1")}}
@@ -131,7 +130,7 @@ func TestV4MappedAnswersOfTheResolverAreAddresses(t *testing.T) {
 	wantKind(t, err, problem.Forbidden)
 }
 
-// A stranger's request does not find a connection that the operator's has left open.
+// A stranger's request does not reuse an open connection of the operator's requests.
 func TestOnlyURLsOfTheOperatorReachLoopback(t *testing.T) {
 	s, reached := counted(t, func(http.ResponseWriter, *http.Request) {})
 	c := outbound.New(outbound.Options{OperatorLoopback: true, Guard: func(context.Context, outbound.Actor, string) error { return nil }})
@@ -153,7 +152,8 @@ func TestOnlyURLsOfTheOperatorReachLoopback(t *testing.T) {
 	}
 }
 
-// The operator lets single URLs lead to a private address. Whoever else chose a URL reaches none.
+// The operator can allow single URLs to lead to a private address. URLs of others cannot reach such
+// addresses.
 func TestOnlyURLsOfTheOperatorReachPrivateAddresses(t *testing.T) {
 	s := server(t, func(http.ResponseWriter, *http.Request) {})
 	dialled := ""
@@ -306,8 +306,8 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 	})
 }
 
-// A tenant that chooses a URL learns from the refusal whether the name has an address inside the
-// operator's network, unless it is the refusal of all names without a public address.
+// A tenant must not learn from an error whether a name has an address in the operator's network, so
+// the error is the same for all names without a public address.
 func TestANameThatLeadsInsideIsRefusedAsANameWithoutAnAddress(t *testing.T) {
 	inside := func(list ...string) outbound.Resolver { return &names{lists: [][]netip.Addr{addrs(list...)}} }
 	for what, resolver := range map[string]outbound.Resolver{
@@ -372,8 +372,8 @@ func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
 	}
 }
 
-// Strangers choose the hosts that are asked, without a limit, and each idle
-// connection is an open file of this process.
+// Strangers choose the hosts without a limit, and each idle connection is an open file of this
+// process.
 func TestConnectionsToManyHostsAreNotAllKept(t *testing.T) {
 	const hosts, most = 400, 300
 	var open atomic.Int64

@@ -6,24 +6,23 @@ import "net/netip"
 type span struct {
 	prefix netip.Prefix
 	reason string
-	source string // the RFC, or whose convention it is
+	source string // RFC or cloud provider that defines the range
 }
 
-// loopbackReason marks the ranges that AllowLoopback allows, privateReason those that
-// Actor.InPrivate allows.
+// AllowLoopback and OperatorLoopback allow ranges with loopbackReason, and Actor.InPrivate allows
+// ranges with privateReason.
 const (
 	loopbackReason = "loopback"
 	privateReason  = "private"
 )
 
-// The table. The first span that contains an address gives the reason, so
-// narrow spans precede the wide ones around them. It covers everything behind
-// which an internal service, a metadata service or a translator may be; the
-// rest is global unicast.
+// refused lists the ranges. The first span that contains an address determines the reason, so
+// narrow spans precede the wide spans around them. The list covers every range that may contain an
+// internal service, a metadata service or a translator, so only global unicast addresses remain.
 //
-// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo, …) are
-// refused entirely, whatever address they embed: no public name needs them, and
-// each is another notation of 127.0.0.1 or 169.254.169.254.
+// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo and others) are refused for every
+// embedded address. No public name needs these forms, and each is another notation of 127.0.0.1 or
+// 169.254.169.254.
 var refused = []span{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified, \"this network\": many systems connect it to themselves", "RFC 1122 §3.2.1.3"},
 	{netip.MustParsePrefix("10.0.0.0/8"), privateReason, "RFC 1918"},
@@ -65,15 +64,14 @@ var refused = []span{
 	{netip.MustParsePrefix("fe80::/10"), "link-local", "RFC 4291 §2.5.6"},
 	{netip.MustParsePrefix("fec0::/10"), "site-local", "RFC 3879"},
 	{netip.MustParsePrefix("ff00::/8"), "multicast", "RFC 4291 §2.7"},
-	// Global unicast is 2000::/3. These three are the rest of the space.
+	// Global unicast is 2000::/3. These three spans cover the rest of the address space.
 	{netip.MustParsePrefix("::/3"), "not global unicast", "RFC 4291 §2.4"},
 	{netip.MustParsePrefix("4000::/2"), "not global unicast", "RFC 4291 §2.4"},
 	{netip.MustParsePrefix("8000::/1"), "not global unicast", "RFC 4291 §2.4"},
 }
 
-// check returns why a may not be connected to, "" if it may. An invalid address
-// and one with a zone (fe80::1%eth0; a prefix never contains a zoned address)
-// are refused.
+// check returns the reason why a must not be dialled, or "". It refuses invalid addresses and
+// addresses with a zone such as fe80::1%eth0, which netip.Prefix.Contains never matches.
 func check(a netip.Addr, allowed map[string]bool) string {
 	if !a.IsValid() {
 		return "not an address"

@@ -100,7 +100,7 @@ func TestAllowLoopbackOpensLoopbackAlone(t *testing.T) {
 	}
 }
 
-// An actor in private reaches the addresses of companies' networks, and no metadata service.
+// An actor with InPrivate reaches private addresses but no metadata service.
 func TestInPrivateOpensPrivateAddressesAlone(t *testing.T) {
 	private := map[string]bool{privateReason: true}
 	for _, a := range []string{"10.0.0.1", "172.16.0.1", "192.168.1.1", "fd00::1", "8.8.8.8"} {
@@ -115,8 +115,7 @@ func TestInPrivateOpensPrivateAddressesAlone(t *testing.T) {
 	}
 }
 
-// The table is checked against net/netip, and every spelling of a v4 address in
-// v6 against the address itself.
+// The table is compared with net/netip, and every v6 spelling of a v4 address with the v4 address.
 func FuzzCheck(f *testing.F) {
 	for _, s := range refused {
 		f.Add(s.prefix.Addr().AsSlice())

@@ -6,24 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// IsLocalhost reports whether a host name is localhost or ends in ".localhost".
-// Such names mean this machine, whatever DNS answers (RFC 6761 section 6.3).
 func IsLocalhost(host string) bool {
+	// RFC 6761 section 6.3 reserves these names for this machine, regardless of DNS.
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// IsThisMachine reports whether a host without a port is this machine by its
-// form: a loopback address without a zone, or an IsLocalhost name. It asks no
-// name server.
+// IsThisMachine reports whether host, without a port, is a loopback address without a zone or a
+// name accepted by IsLocalhost. It does not resolve names.
 func IsThisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return IsLocalhost(host) || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// NormalHost returns the normal form of a host's name or address: one for all spellings
-// that reach the same host. It is "" if the name is not ASCII, because no request is sent
-// to such a host.
+// NormalHost returns the normal form of a host name or address, so that different spellings of the
+// same host compare equal. It returns "" for a name that is not ASCII, because the host sends no
+// requests to such names.
 func NormalHost(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return ""
@@ -35,9 +33,8 @@ func NormalHost(name string) string {
 	return name
 }
 
-// RefusedAddress returns why a host without a port is not dialled, if it is an
-// address; "" if it is a name or a public address. A name is resolved and
-// checked when it is dialled.
+// RefusedAddress returns the reason why host, without a port, is never dialled. It returns "" for a
+// public address and for a name, because names are resolved and checked when they are dialled.
 func RefusedAddress(host string) string {
 	a, err := netip.ParseAddr(host)
 	if err != nil {

@@ -8,18 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxStream bounds a reply's body in bytes that an HTTPClient reads.
+// MaxStream limits a reply's body that an HTTPClient reads, in bytes.
 const MaxStream = 4 << 20
 
-// HTTPClient is the Client for one actor in the form of net/http, for libraries
-// that send requests themselves. It checks as Do does, and returns the errors of
-// Do. A redirect is an error of kind Forbidden. Only the request's context
-// bounds the time.
+// HTTPClient returns an http.Client for one actor, for libraries that send requests themselves. It
+// makes the same checks as Do and returns the same errors, but a redirect is an error of kind
+// Forbidden. Only the request's context limits the time.
 func (a Acting) HTTPClient() *http.Client { return &http.Client{Transport: transport(a)} }
 
 type transport Acting
 
-// RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, target := req.Context(), req.URL.String()
 	reply, err := t.send(req, target)
@@ -59,7 +57,7 @@ func (t transport) send(req *http.Request, target string) (*http.Response, error
 	return reply, nil
 }
 
-// limited is a body that fails beyond a number of bytes.
+// limited is a reply body that returns an error after left bytes.
 type limited struct {
 	io.ReadCloser
 	left int
