@@ -1,4 +1,4 @@
-// Package money is amounts of money: integers, never floats.
+// Package money represents amounts of money as integers, never as floats.
 package money
 
 import (
@@ -12,13 +12,13 @@ import (
 // Amount is an amount in micro-dollars.
 type Amount int64
 
-// Dollar is one dollar.
 const Dollar Amount = 1_000_000
 
-// Max bounds every amount that somebody enters: a billion dollars, exact in a float64.
+// Max limits every amount that users enter. It is a billion dollars, which float64 represents
+// exactly.
 const Max = 1_000_000_000 * Dollar
 
-// Parse parses dollars with at most six decimals, such as 0.002.
+// Parse parses an amount in dollars with at most six decimals, for example 0.002.
 func Parse(s string) (Amount, error) {
 	whole, part, point := strings.Cut(s, ".")
 	digits := strings.Trim(whole+part, "0123456789") == ""
@@ -29,10 +29,9 @@ func Parse(s string) (Amount, error) {
 	return Amount(n), err
 }
 
-// InJSON implements canon.Unit.
 func (Amount) InJSON() string { return "an integer of micro-dollars" }
 
-// String formats the amount in dollars, such as $0.002.
+// String formats the amount in dollars, for example $0.002.
 func (m Amount) String() string {
 	if m < 0 {
 		return "-" + (-m).String()
