@@ -9,7 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// VersionDocs are the versions of vacants' prices: the vacant's id, and the version.
+// VersionDocs contains all versions of the vacants' prices. A key is the vacant's id and the
+// version.
 var VersionDocs = store.Kind[Price]{
 	Shape: store.Shape{Name: "version of a price", Partition: "price#*", Sort: "*", Of: store.OfVacant, Verify: store.Alone},
 	Codec: store.JSON[Price](1),
@@ -23,12 +24,11 @@ var VersionDocs = store.Kind[Price]{
 
 func sortOf(version uint64) string { return fmt.Sprintf("%012d", version) }
 
-// Key is the key of a version of a vacant's price.
 func Key(vacant identity.ID, version uint64) store.Key {
 	return VersionDocs.Key(vacant.String(), sortOf(version))
 }
 
-// Get reads a version of a vacant's price; the error is Damaged if it is missing.
+// Get reads one version of a vacant's price. If the version does not exist, the error is Damaged.
 func Get(ctx context.Context, from store.Reader, vacant identity.ID, version uint64) (Price, error) {
 	p, _, err := VersionDocs.Need(ctx, from, Key(vacant, version))
 	return p, err

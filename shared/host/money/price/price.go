@@ -1,4 +1,4 @@
-// Package price computes the price of a call: pure values, no I/O.
+// Package price computes the prices of calls. It does no I/O.
 package price
 
 import (
@@ -10,22 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a price.
 const (
-	Max     = 1_000_000 * money.Dollar // of a call, and of a listing
-	maxRate = 1000 * money.Dollar      // for a million tokens
-	MaxFree = 1_000_000_000            // free calls a day
-	MaxFee  = 10_000                   // basis points
+	Max     = 1_000_000 * money.Dollar // limit for a call, and for a listing's price
+	maxRate = 1000 * money.Dollar      // limit for a million tokens
+	MaxFree = 1_000_000_000            // limit of free calls per day
+	MaxFee  = 10_000                   // limit in basis points, 100 %
 	million = 1_000_000
 
-	// MaxBooking bounds the price of a booking, which is whole cents.
+	// MaxBooking limits the price of a booking, which must be in whole cents.
 	MaxBooking = 1000 * money.Dollar
 	cent       = money.Dollar / 100
-	// maxTokens bounds the tokens of a call, so that Charge does not overflow.
+	// maxTokens limits the tokens of a call, so that Charge cannot overflow.
 	maxTokens = 1 << 32
 )
 
-// CheckBooking refuses an amount that cannot be the price of a booking.
 func CheckBooking(p money.Amount) error {
 	if p <= 0 || p > MaxBooking || p%cent != 0 {
 		return problem.Invalid("the price of a booking", "whole cents, 0.01 to 1000", p.String())
@@ -33,30 +31,32 @@ func CheckBooking(p money.Amount) error {
 	return nil
 }
 
-// Price is one version of a vacant's price. Versions are kept for ever: rows name them.
+// Price is one version of a vacant's price. Versions are never deleted, because rows refer to them.
 type Price struct {
-	Version uint64       `json:"version"` // from 1
-	Flat    money.Amount `json:"flat"`    // for a call
-	// In and Out are for a million tokens that the vacant's agent reports, or that are estimated
-	// for an answer that ends early. Most bounds the charge of a call that pays for tokens; it is
-	// held until the answer.
+	Version uint64       `json:"version"` // starts at 1
+	Flat    money.Amount `json:"flat"`    // price per call
+	// In and Out are prices of a million tokens. The vacant's agent reports the tokens, or they are
+	// estimated if an answer ends early. Most is the maximum charge for a call if tokens have a
+	// price. It is held until the answer is complete.
 	In   money.Amount `json:"in,omitempty"`
 	Out  money.Amount `json:"out,omitempty"`
 	Most money.Amount `json:"most,omitempty"`
-	// Free calls of a UTC day: for each caller that signs, for each address, and
-	// altogether. Zero means no bound. They are for callers that no account pays for.
+	// Free limits the free calls per UTC day for each signing caller, FreeAddress for each address,
+	// and FreeAll for all callers together. They apply only to callers without an account. If Free
+	// is zero, signers have no free calls. If FreeAddress is zero, guests have no free calls, and
+	// calls of signers are not counted per address. If FreeAll is zero, there is no common limit.
 	Free        int64 `json:"free,omitempty"`
 	FreeAddress int64 `json:"free_address,omitempty"`
 	FreeAll     int64 `json:"free_all,omitempty"`
-	// Fee is the host's share in basis points, as it was when the version was made.
+	// Fee is the host's share in basis points when this version was created.
 	Fee int64     `json:"fee,omitempty"`
 	Set time.Time `json:"set"`
 }
 
-// BoundFree bounds the free calls of a price that has some for each caller that signs: an
-// address has three times as many, and all together have a hundred times as many. Keys of
-// callers cost nothing, so without these bounds one sender has any number of them. address
-// and all say whether those bounds were stated.
+// BoundFree derives FreeAddress and FreeAll from Free unless the caller has set them, as address
+// and all say: an address gets three times as many free calls, and all callers together a hundred
+// times as many. A caller can create keys at no cost, so without these limits one sender would have
+// unlimited free calls.
 func (p *Price) BoundFree(address, all bool) {
 	if !address {
 		p.FreeAddress = min(3*p.Free, MaxFree)
@@ -66,16 +66,15 @@ func (p *Price) BoundFree(address, all bool) {
 	}
 }
 
-// IsFree reports whether calls cost nothing.
 func (p *Price) IsFree() bool { return p == nil || p.Hold() == 0 }
 
-// AdmitsGuests reports whether a caller without an identity and without an account may call.
+// AdmitsGuests reports whether guests, who have neither an identity nor an account, may call.
+// AdmitsSigners reports the same for callers with an identity but without an account.
 func (p *Price) AdmitsGuests() bool { return p.IsFree() || p.FreeAddress > 0 }
 
-// AdmitsSigners reports whether a caller with an identity and without an account may call.
 func (p *Price) AdmitsSigners() bool { return p.IsFree() || p.Free > 0 }
 
-// Hold is the most that a call can cost. It is debited when the call is accepted.
+// Hold returns the maximum charge for a call. It is reserved when the call is accepted.
 func (p *Price) Hold() money.Amount {
 	if p.ByTokens() {
 		return p.Most
@@ -83,29 +82,26 @@ func (p *Price) Hold() money.Amount {
 	return p.Flat
 }
 
-// ByTokens reports whether tokens have a price.
 func (p *Price) ByTokens() bool { return p != nil && (p.In > 0 || p.Out > 0) }
 
-// Charge returns the price of a call whose agent used so many tokens, rounded
-// up to a micro-dollar, and never above Hold.
+// Charge returns the price of a call that used the given tokens. It is rounded up to a micro-dollar
+// and never exceeds Hold.
 func (p *Price) Charge(in, out uint64) money.Amount {
 	tokens := p.In*money.Amount(min(in, maxTokens)) + p.Out*money.Amount(min(out, maxTokens))
 	return min(p.Flat+(tokens+million-1)/million, p.Hold())
 }
 
-// HostFee is the host's part of a charge, rounded down.
 func (p *Price) HostFee(charge money.Amount) money.Amount {
+	// The share is rounded down.
 	whole, rest := charge/MaxFee, charge%MaxFee
 	return whole*money.Amount(p.Fee) + rest*money.Amount(p.Fee)/MaxFee
 }
 
-// SameTerms reports whether p and q differ at most in version and time.
 func (p Price) SameTerms(q Price) bool {
 	p.Version, q.Version, p.Set, q.Set = 0, 0, time.Time{}, time.Time{}
 	return p == q
 }
 
-// Check returns an error that names the wrong field.
 func (p *Price) Check() error {
 	for _, one := range []struct {
 		field string
@@ -140,7 +136,6 @@ func (p *Price) Check() error {
 	return nil
 }
 
-// String is the price in words, such as "$0.002 a call".
 func (p *Price) String() string {
 	if p.IsFree() {
 		return "free"

@@ -102,7 +102,8 @@ func TestAPriceIsWrittenInWords(t *testing.T) {
 	}
 }
 
-// Free calls for each caller are bounded by address and altogether, unless that is stated.
+// BoundFree limits free calls per address and for all callers together, unless these limits were
+// set.
 func TestFreeCallsAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		p            price.Price
