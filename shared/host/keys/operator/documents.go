@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KeyDocs has the hash of the operator's key.
+// KeyDocs contains the document with the hash of the operator key.
 var KeyDocs = store.Kind[stored]{
 	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator", Verify: store.Unread},
 	Codec: store.JSON[stored](1),
@@ -20,12 +20,11 @@ var KeyDocs = store.Kind[stored]{
 	},
 }
 
-// Key is the key of the document with the hash.
 func Key() store.Key { return KeyDocs.Key() }
 
-// stored is the document. A key has 256 random bits, so its plain hash reveals
-// nothing.
+// stored is the form of the document. A key has 256 random bits, so a hash without a salt reveals
+// nothing about it.
 type stored struct {
-	Hash identity.Hash `json:"sha256"` // of the key's text
+	Hash identity.Hash `json:"sha256"` // hash of the key in its text form
 	Made time.Time     `json:"made"`
 }

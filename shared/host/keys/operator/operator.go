@@ -1,9 +1,8 @@
-// Package operator manages the operator's key of a host: created at deployment,
-// shown once, stored as a hash.
+// Package operator manages the operator key of a host. The key is created at deployment, shown
+// once, and stored only as a hash. Errors never contain it.
 //
-// The invariants: the key itself is never stored and appears in no error. A key
-// is valid from the commit of its hash, and the previous key is invalid from
-// then on, on every instance.
+// A new key becomes valid when its hash is committed. From then on the previous key is invalid on
+// every instance.
 package operator
 
 import (
@@ -19,26 +18,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Prefix begins every key, so that a leaked key can be found by a search.
+// Prefix starts every key, so that a search can find leaked keys.
 const Prefix = "vop_"
 
-// size of a key in random bytes.
+// size is the number of random bytes in a key.
 const size = 32
 
-// keySize is the length of a key in its text form.
 const keySize = len(Prefix) + 43
 
-// Keys creates and checks the operator's key in a store. It is safe for
-// concurrent use if Rand is.
+// Keys creates and checks operator keys. It is safe for concurrent use if Rand is.
 type Keys struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
 }
 
-// Rotate creates a new key, which replaces the previous one, and returns it.
-// After an error no key is returned; if it is Unavailable the previous key may
-// or may not be valid, and Rotate must be repeated.
+// Rotate creates a new key, which replaces the previous key. If it returns an error, the previous
+// key may or may not be valid, so the caller must call Rotate again.
 func (k Keys) Rotate(ctx context.Context) (string, error) {
 	secret := make([]byte, size)
 	defer clear(secret)
@@ -46,7 +42,7 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an operator key")
 	}
 	key := Prefix + base64.RawURLEncoding.EncodeToString(secret)
-	// Of two concurrent rotations the later one counts.
+	// Of two concurrent rotations, the later one determines the key.
 	err := store.Updater{Store: k.Store, Rand: k.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, Key())
 		KeyDocs.Put(tx, store.Doc{Key: d.Key}, stored{sha256.Sum256([]byte(key)), k.Now().UTC()})
@@ -58,10 +54,9 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	return key, nil
 }
 
-// Check verifies an operator key; the error is of kind Unauthorized if it is
-// wrong. A malformed key costs no read. Otherwise the store is read
-// consistently each time, so a rotation takes effect at once; an unreadable
-// store is Unavailable. The comparison takes constant time.
+// Check returns an error of kind Unauthorized unless key is the operator key. It reads the store
+// for every well-formed key, so a rotation takes effect at once. If the store is unavailable, the
+// error is Unavailable. The comparison takes constant time.
 func (k Keys) Check(ctx context.Context, key string) error {
 	if !wellFormed(key) {
 		return refused()
@@ -71,7 +66,7 @@ func (k Keys) Check(ctx context.Context, key string) error {
 		return problem.Wrap(problem.Unavailable, err, "the operator key cannot be checked now")
 	}
 	if d.Version == 0 {
-		return refused() // no key was created yet
+		return refused() // no key was created
 	}
 	want, err := KeyDocs.Parse(d)
 	if err != nil {

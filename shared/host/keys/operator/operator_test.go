@@ -106,8 +106,8 @@ func TestADamagedDocumentIsNoRefusalEither(t *testing.T) {
 	}
 }
 
-// A rotation whose commit is lost, unacknowledged, late or doubled, at any
-// call, returns a key that is valid, or none.
+// The commit of a rotation is lost, unacknowledged, late or repeated. Rotate returns either a valid
+// key or an error.
 func TestARotationBrokenOffGivesNoKeyThatDoesNotCount(t *testing.T) {
 	for at := range 2 {
 		for _, fate := range storetest.FatesOf("Commit") {
@@ -180,8 +180,8 @@ func TestWithoutRandomnessNoKeyIsMade(t *testing.T) {
 	}
 }
 
-// Whatever the document contains and whatever is presented as a key: the answer
-// has one of three kinds, and only a minted key is admitted.
+// For any document and any presented key, the error has one of three kinds, and only the created
+// key is accepted.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"format":1,"sha256":"`+strings.Repeat("00", 32)+`"}`), "vop_"+strings.Repeat("A", 43))
 	f.Add([]byte(`{}`), "")
