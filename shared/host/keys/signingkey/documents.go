@@ -2,7 +2,7 @@ package signingkey
 
 import "github.com/vacancy-host/vacancy/shared/store"
 
-// KeyDocs is the one document with the keys.
+// KeyDocs contains the document with all signing keys.
 var KeyDocs = store.Kind[stored]{
 	Shape: store.Shape{Name: "set of signing keys", Partition: "signkey", Sort: "keys", Verify: store.Joined},
 	Codec: store.JSON[stored](1),

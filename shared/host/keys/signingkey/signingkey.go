@@ -1,10 +1,10 @@
-// Package signingkey keeps the key that signs receipts and bookings, and the certificate by
-// which the host's identity vouches for it (PROTOCOL §19.8). The handlers that the public
-// reaches open this key, so none of them opens or uses the host's identity.
+// Package signingkey manages the keys that sign receipts and bookings, and their certificates, with
+// which the host's identity vouches for them (PROTOCOL §19.8). Public handlers use these keys, so
+// they never need the host's identity.
 //
-// The invariants: only a process with the host's identity makes a key. One document holds the
-// keys, so one write decides which they are. For a given time every process chooses the same
-// key, so a statement that is signed twice has the same bytes.
+// Only a process with the host's identity creates keys. One document contains all keys, so a single
+// write changes them. All processes choose the same key for a given time, so a statement that is
+// signed twice has the same bytes.
 package signingkey
 
 import (
@@ -23,22 +23,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Key is the key of the document.
 func Key() store.Key { return KeyDocs.Key() }
 
 const (
-	// Lifetime is the time for which a certificate is valid. It bounds the damage by a
-	// stolen key. The next key is made when half of it is left.
+	// Lifetime is the validity of a certificate. It limits the damage by a stolen key. The next key
+	// is created halfway through.
 	Lifetime = 30 * 24 * time.Hour
-	// ahead is the time between the making of a key and its first use. It is longer than
-	// cacheTime, so that every process knows the key by then.
+	// ahead is the time between the creation of a key and its first use. It is longer than
+	// cacheTime, so that all processes know the key when it is first used.
 	ahead = 24 * time.Hour
-	// cacheTime is the time for which a process keeps the document and an
-	// opened key.
+	// cacheTime is the time for which a process caches the document and an opened key.
 	cacheTime = 10 * time.Minute
 )
 
-// stored is the document. The newest key is the last.
+// stored is the form of the document. The newest key is the last.
 type stored struct {
 	Keys []sealedKey `json:"keys"`
 }
@@ -48,7 +46,7 @@ type sealedKey struct {
 	Seed        []byte                  `json:"seed"`
 }
 
-// at returns the key that signs statements of time t: the newest key that is certified for t.
+// at returns the newest key whose certificate covers t.
 func (s *stored) at(t time.Time) (sealedKey, bool) {
 	for _, k := range slices.Backward(s.Keys) {
 		if k.Certificate.Covers(t) {
@@ -58,12 +56,12 @@ func (s *stored) at(t time.Time) (sealedKey, bool) {
 	return sealedKey{}, false
 }
 
-// maxKeys is the number of keys up to which drop keeps ended ones. Two are in use, the current
-// key and the next; a host whose clock was fast may have made more.
+// maxKeys limits the keys in the document. Two keys are in use, the current and the next, but a
+// host whose clock was fast may have created more.
 const maxKeys = 4
 
-// drop makes room for a key: it forgets the oldest keys whose time ended so long ago that no
-// statement of that time is signed again.
+// drop removes old keys until a new key fits into maxKeys. It keeps each key until ahead has passed
+// since its end, because statements of its time may be signed again until then.
 func (s *stored) drop(now time.Time) {
 	kept := s.Keys[:0:0]
 	for i, k := range s.Keys {
@@ -76,14 +74,12 @@ func (s *stored) drop(now time.Time) {
 	s.Keys = kept
 }
 
-// due reports whether it is time to make the next key.
 func (s *stored) due(now time.Time) bool {
 	_, current := s.at(now)
 	_, next := s.at(now.Add(Lifetime / 2))
 	return !current || !next
 }
 
-// begin returns when the time of the next key begins.
 func (s *stored) begin(now time.Time) time.Time {
 	if k, ok := s.at(now); ok {
 		_, until, _ := k.Certificate.Times()
@@ -92,8 +88,9 @@ func (s *stored) begin(now time.Time) time.Time {
 		}
 		return until
 	}
-	// Bookings that waited for a key have a time before now, so the new key begins earlier. It
-	// does not begin before an earlier key ended: that key may have signed for such a time.
+	// A booking that waited for a key may have an earlier time, so the first key is valid from
+	// before now. It does not start before the end of an earlier key, which may have signed
+	// statements of that time.
 	from := now.Add(-ahead)
 	for _, k := range s.Keys {
 		if _, until, err := k.Certificate.Times(); err == nil && until.After(from) && !until.After(now) {
@@ -103,43 +100,39 @@ func (s *stored) begin(now time.Time) time.Time {
 	return from
 }
 
-// Config configures Keys. Vault, Now, Rand and Store are required.
+// Config configures Keys. Identity may be nil, and the other fields are required.
 type Config struct {
 	Store store.Store
 	Vault custody.Vault
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Identity returns the host's own identity. With nil, this process may not sign
-	// with it, and makes no key.
+	// Identity returns the host's own identity. If it is nil, this process does not create keys.
 	Identity func(context.Context) (identity.Signer, error)
 }
 
-// Keys are the keys of a host. It is safe for concurrent use.
+// Keys provides the signing keys of a host. It is safe for concurrent use. The fmt package prints
+// only its type, so no key is printed.
 type Keys struct {
 	config  Config
 	signers *sealed.Signers
 
 	mu    sync.Mutex
 	known stored
-	read  time.Time // when known was read
+	read  time.Time // time of the read that returned known
 }
 
-// New returns the keys of a host. It does no I/O.
 func New(c Config) *Keys {
 	return &Keys{config: c, signers: sealed.SigningKey.NewSigners(c.Vault, c.Now, cacheTime)}
 }
 
-// Format prints only the type, for every verb.
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "signingkey.Keys") }
 
-// Sweep wipes keys that have been in memory for long.
 func (k *Keys) Sweep() { k.signers.Sweep() }
 
-// Close wipes all keys from memory.
 func (k *Keys) Close() { k.signers.Close() }
 
-// Signer returns the key that signs statements of time at. The error is of kind Unavailable if
-// the host has no such key yet.
+// Signer returns the key that signs statements of time at. If the host has no such key, the error
+// is Unavailable.
 func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, error) {
 	s, err := k.load(ctx, at)
 	if err != nil {
@@ -152,7 +145,7 @@ func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, er
 		}
 		if err == nil {
 			s = next
-		} // else the key that there is signs on, and the next request tries again
+		} // on an error, the current key continues to sign, and the next call tries again
 	}
 	one, ok := s.at(at)
 	if !ok {
@@ -165,8 +158,6 @@ func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, er
 	return certificate.Signer{Signer: signer, Certificate: one.Certificate}, err
 }
 
-// load returns the keys in memory if they are fresh and have one for time at; otherwise it
-// reads them.
 func (k *Keys) load(ctx context.Context, at time.Time) (stored, error) {
 	k.mu.Lock()
 	s, read := k.known, k.read
@@ -189,8 +180,8 @@ func (k *Keys) keep(s stored, read time.Time) {
 	k.known, k.read = s, read
 }
 
-// Renew makes the first key, or the next one if that is due. A process with the host's
-// identity calls it at intervals. Of several that make one at once, one stores it.
+// Renew creates the next key if it is due. A process with the host's identity calls it at
+// intervals. If several processes call it concurrently, only one stores its key.
 func (k *Keys) Renew(ctx context.Context) error {
 	_, err := k.renew(ctx)
 	return err
@@ -207,7 +198,8 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 		if s, d, err = KeyDocs.Get(ctx, tx, Key()); err != nil {
 			return err
 		}
-		// Documents that come from another host have keys that vouch for nothing here.
+		// If the documents were copied from another host, their certificates are not valid on this
+		// host.
 		s.Keys = slices.DeleteFunc(s.Keys, func(one sealedKey) bool { return one.Certificate.Host != host.ID() })
 		if !s.due(now) {
 			return nil
@@ -228,7 +220,6 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 	return s, nil
 }
 
-// create makes a key whose time begins at from.
 func (k *Keys) create(ctx context.Context, host identity.Signer, from time.Time) (one sealedKey, err error) {
 	key, err := identity.NewKey(k.config.Rand)
 	if err != nil {
@@ -242,8 +233,8 @@ func (k *Keys) create(ctx context.Context, host identity.Signer, from time.Time)
 	return one, err
 }
 
-// CheckCertificates verifies the document's certificates by a host's id. The zero ID means that
-// the id is not known; all certificates must be of one host then. The error is of kind Damaged.
+// CheckCertificates verifies the certificates in d for a host. If host is the zero ID, all
+// certificates must have the same host. The error is of kind Damaged.
 func CheckCertificates(d store.Doc, host identity.ID) error {
 	s, err := KeyDocs.Parse(d)
 	if err != nil {
@@ -264,8 +255,6 @@ func CheckCertificates(d store.Doc, host identity.ID) error {
 	return nil
 }
 
-// CheckKeys verifies that each key of the document opens under v, and is the certified one. The
-// error is of kind Damaged if not.
 func CheckKeys(ctx context.Context, d store.Doc, v custody.Vault) error {
 	s, err := KeyDocs.Parse(d)
 	for _, one := range s.Keys {

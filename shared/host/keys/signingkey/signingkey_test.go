@@ -57,12 +57,12 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// reader is an instance without the host's identity.
+// reader returns an instance without the host's identity.
 func (w *world) reader() *signingkey.Keys {
 	return signingkey.New(signingkey.Config{Store: w.store, Vault: w.vault, Now: w.clock, Rand: rand.Reader})
 }
 
-// maker is an instance with the host's identity.
+// maker returns an instance with the host's identity.
 func (w *world) maker(s store.Store) *signingkey.Keys {
 	return signingkey.New(signingkey.Config{Store: s, Vault: w.vault, Now: w.clock, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return w.host, nil }})
@@ -75,7 +75,8 @@ func (w *world) renew() {
 	}
 }
 
-// signer returns the key for a time, which signs, and whose certificate covers it.
+// signer returns the key for a time and checks that it signs and that its certificate covers the
+// time.
 func (w *world) signer(k *signingkey.Keys, at time.Time) certificate.Certificate {
 	w.Helper()
 	s, err := k.Signer(w.Context(), at)
@@ -92,7 +93,7 @@ func (w *world) signer(k *signingkey.Keys, at time.Time) certificate.Certificate
 	return s.Certificate
 }
 
-// Before the host has a key, an instance without the identity makes none and is unavailable.
+// Before the host has a key, an instance without the identity creates none and returns Unavailable.
 // The first key signs at once, also for bookings that waited for it.
 func TestOnlyTheHostsIdentityMakesAKey(t *testing.T) {
 	w := newWorld(t)
@@ -115,8 +116,8 @@ func TestOnlyTheHostsIdentityMakesAKey(t *testing.T) {
 	}
 }
 
-// Over a year: each instance has the same key for a time, however old its cache is, and also
-// when something of that time is signed again later.
+// Over a year, all instances use the same key for a given time, regardless of the age of their
+// caches, and also when a statement is signed again later.
 func TestAllInstancesHaveOneKeyForATime(t *testing.T) {
 	w := newWorld(t)
 	w.renew()
@@ -153,7 +154,7 @@ func TestAllInstancesHaveOneKeyForATime(t *testing.T) {
 	}
 }
 
-// A maker that did not run for long makes a key whose time begins where the last one's ends.
+// After a long pause, an instance creates a key whose validity starts at the end of the last key.
 func TestAKeyThatComesLateLeavesNoGapAndNoOverlap(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -185,7 +186,7 @@ func TestAKeyThatComesLateLeavesNoGapAndNoOverlap(t *testing.T) {
 	}
 }
 
-// A process with the identity makes keys as it signs, whatever its clock does.
+// A process with the identity creates keys when it signs, whatever its clock shows.
 func TestAHostOfOneProcessNeedsNoJob(t *testing.T) {
 	w := newWorld(t)
 	k := w.maker(w.store)
@@ -196,7 +197,7 @@ func TestAHostOfOneProcessNeedsNoJob(t *testing.T) {
 	}
 }
 
-// Of makers that run at once, one stores its key, and all have that one.
+// Of concurrent creators, one stores its key, and all use this key.
 func TestMakersAtOnceMakeOneKey(t *testing.T) {
 	w := newWorld(t)
 	const makers = 16
@@ -219,8 +220,8 @@ func TestMakersAtOnceMakeOneKey(t *testing.T) {
 	}
 }
 
-// Each store call of a renewal fails in each way. No instance ever has another key for a time
-// than before, and the next renewal completes.
+// Each store call of a renewal fails in each way. An instance never changes the key for a time, and
+// the next renewal completes.
 func TestARenewalBrokenOffAnywhere(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		for at, op := range []string{"Doc", "Commit"} {
@@ -270,7 +271,7 @@ func TestARenewalBrokenOffAnywhere(t *testing.T) {
 	}
 }
 
-// A document of another host, as after a restored table, is replaced.
+// A document of another host, for example from a restored table, is replaced.
 func TestKeysOfAnotherHostAreReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.renew()
@@ -338,7 +339,8 @@ func TestKeysPrintNoSecret(t *testing.T) {
 	}
 }
 
-// A maker whose clock was once far ahead made a key of the time to come. The key of now stays.
+// If the clock was far ahead once, a key with a future validity exists. The current key stays in
+// use.
 func TestAClockThatWasAheadLosesNoKey(t *testing.T) {
 	for _, days := range []int{1, 20, 31, 40, 90} {
 		w := newWorld(t)
@@ -359,7 +361,7 @@ func TestAClockThatWasAheadLosesNoKey(t *testing.T) {
 	}
 }
 
-// A process that cannot renew signs with the key that there is, as long as it lasts.
+// A process that cannot renew uses the current key until it expires.
 func TestAKeySignsOnIfItsRenewalFails(t *testing.T) {
 	w := newWorld(t)
 	w.renew()
