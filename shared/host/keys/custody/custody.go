@@ -1,10 +1,9 @@
-// Package custody is the port for small secrets: the seeds of hosted vacants,
-// the host's own identity, the text keys. custody/local seals under a key file,
-// custody/sealed signs with sealed seeds, and custodytest is the contract of
-// every vault.
+// Package custody defines the vault for small secrets: the seeds of hosted vacants, the host's
+// identity, and text keys. Package custody/local seals secrets under a key file, custody/kms under
+// a KMS key. Package custody/sealed signs with sealed seeds, and custodytest tests every vault.
 //
-// The invariant: no secret appears in an error, in a log line or in fmt's
-// output for any type here.
+// No secret appears in an error, in a log line or in the output of fmt for any type of these
+// packages.
 package custody
 
 import (
@@ -12,26 +11,24 @@ import (
 	"errors"
 )
 
-// Vault seals secrets of at most MaxSecret bytes for storage. It is safe for
-// concurrent use.
+// Vault seals secrets of at most MaxSecret bytes for storage. It is safe for concurrent use.
 //
-// Every box is bound to a context, such as "vacant:<id>": a box moved to
-// another place in the store, where it is opened under another context, does
-// not open. Open refuses a box that is damaged, bound elsewhere or sealed by
-// another vault with a problem of kind Damaged; an unreachable vault returns
-// Unavailable. Two boxes of one secret differ.
+// Every box is bound to a context, for example "vacant:<id>". If a box is moved to another place in
+// the store, where it is opened under another context, it does not open. Open returns an error of
+// kind Damaged if the box is damaged, was bound to another context or was sealed by another vault,
+// and Unavailable if the vault cannot be reached. Two boxes of the same secret differ.
 //
-// A vault does not keep the secrets passed to it; the caller wipes what Open
-// returns.
+// A vault does not retain the secrets that are passed to it. The caller must wipe the result of
+// Open.
 type Vault interface {
 	Seal(ctx context.Context, bound string, secret []byte) ([]byte, error)
 	Open(ctx context.Context, bound string, box []byte) ([]byte, error)
 }
 
-// ErrWithheld is in the error chain of Open by a vault that opens only certain
-// boxes. It says nothing about the box, which another vault may open.
+// ErrWithheld is in the error chain of Open if the vault may not open boxes of this kind. The box
+// may be intact, and another vault may open it.
 var ErrWithheld = errors.New("this vault does not open secrets of that kind")
 
-// MaxSecret is the largest secret in bytes that every vault accepts: what KMS
-// encrypts at once.
+// MaxSecret is the maximum size in bytes of a secret that every vault accepts. It is the limit of
+// KMS for one encryption.
 const MaxSecret = 4096

@@ -1,7 +1,5 @@
-// Package custodytest is the contract suite of custody.Vault. Every vault runs
-// it in its tests.
-//
-// Invariant: it requires only what the port's documentation promises.
+// Package custodytest tests implementations of custody.Vault. Its only requirements are the
+// promises in the documentation of Vault.
 package custodytest
 
 import (
@@ -15,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Run runs the contract. Each call of fresh returns a vault with its own key.
+// Run runs all tests. Each call of fresh must return a vault with its own key.
 func Run(t *testing.T, fresh func(t *testing.T) custody.Vault) {
 	t.Run("what was sealed opens, whatever its size", func(t *testing.T) { roundTrip(t, fresh(t)) })
 	t.Run("two boxes of one secret differ", func(t *testing.T) { boxesDiffer(t, fresh(t)) })
@@ -141,8 +139,8 @@ func concurrent(t *testing.T, v custody.Vault) {
 	wg.Wait()
 }
 
-// silent compares two vaults with different keys: equal output reveals no key.
-// Addresses may differ, so the output may not contain addresses either.
+// silent compares the output of two vaults with different keys. If it is the same, it does not
+// contain a key. Memory addresses would differ, so the output must not contain them either.
 func silent(t *testing.T, a, b custody.Vault) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		if x, y := fmt.Sprintf(verb, a), fmt.Sprintf(verb, b); x != y {

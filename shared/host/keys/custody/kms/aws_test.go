@@ -29,7 +29,7 @@ func server(t *testing.T) *awskms.Client {
 	return clientAt(url)
 }
 
-// made makes a key that is deleted with the test.
+// made creates a key that is deleted with the test.
 func made(t *testing.T, c *awskms.Client, spec types.KeySpec, use types.KeyUsageType) string {
 	t.Helper()
 	out, err := c.CreateKey(t.Context(), &awskms.CreateKeyInput{KeySpec: spec, KeyUsage: use})

@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Short tries with short waits, as in store/dynamo: a caller is waiting and
-// will come again.
+// As in store/dynamo, there are few tries with short waits, because a caller is waiting and can try
+// again.
 const (
 	perTry       = 3 * time.Second
 	maxTries     = 3
@@ -35,19 +35,18 @@ func settings(o *kms.Options) {
 	})
 }
 
-// foreign reports whether KMS refused a box after using its key on it: another
-// context, other bytes, another key. Any other error says nothing about the
-// box. (AWS answers AccessDenied to some boxes of foreign keys; they count as
-// unchecked.)
+// foreign reports whether KMS rejected a box after it tried the key: the box has another context or
+// another key, or it is damaged. Other errors say nothing about the box. (For some boxes of other
+// keys, AWS returns AccessDenied. Such a box is reported as withheld.)
 func foreign(err error) bool {
 	var invalid *types.InvalidCiphertextException
 	var incorrect *types.IncorrectKeyException
 	return errors.As(err, &invalid) || errors.As(err, &incorrect)
 }
 
-// reasons are causes that an operator can remove, by error code. Others
-// (throttling, timeouts, internal failures) pass.
 func reason(code string) string {
+	// Only causes that an operator can remove are described. Other failures, such as throttling and
+	// timeouts, are temporary.
 	switch code {
 	case "DisabledException":
 		return "its key is disabled"
@@ -66,12 +65,10 @@ func reason(code string) string {
 	return "the key service does not answer as it should"
 }
 
-// denied is the error code for a key that may not be used with a context. A key
-// policy may let an operator open text keys but no seeds: for fsck that means
-// withheld, which says nothing about the box.
+// denied is the error code for missing permissions. A key policy may let an operator open text keys
+// but not seeds. Package fsck then reports the box as withheld and not as damaged.
 const denied = "AccessDeniedException"
 
-// unavailable is an error of the service, not of the data.
 func unavailable(err error, what string) error {
 	var api smithy.APIError
 	code := ""
@@ -84,5 +81,4 @@ func unavailable(err error, what string) error {
 	return problem.Wrap(problem.Unavailable, err, "%s: %s", what, reason(code))
 }
 
-// count adds a request to the call's usage.
 func count(ctx context.Context) { obs.UsageOf(ctx).AskedKMS() }

@@ -19,11 +19,10 @@ import (
 // maxMessage is the largest message in bytes that KMS signs raw.
 const maxMessage = 4096
 
-// NewSigner returns a function that returns the identity.Signer of an Ed25519
-// key (spec ECC_NIST_EDWARDS25519): its id, ARN or alias. The public key is
-// fetched once, on first use, because the key behind an id never changes. The
-// error is Unavailable if it cannot be fetched, Damaged if the key cannot be a
-// host's identity.
+// NewSigner returns a function that returns the identity.Signer of an Ed25519 key in KMS (spec
+// ECC_NIST_EDWARDS25519). keyID is an id, ARN or alias. The public key is fetched once, on first
+// use, because it never changes. The function returns Unavailable if the public key cannot be
+// fetched, and Damaged if it is not suitable for a host's identity.
 func NewSigner(client *kms.Client, keyID string) func(context.Context) (identity.Signer, error) {
 	var known atomic.Pointer[signer]
 	return func(ctx context.Context) (identity.Signer, error) {
@@ -55,9 +54,9 @@ func publicKey(ctx context.Context, client *kms.Client, key string) (id identity
 	return parsePublicKey(out.PublicKey)
 }
 
-// parsePublicKey parses a DER SubjectPublicKeyInfo. A key that is not a strict
-// id would make signatures that nobody accepts, or that everybody can make.
 func parsePublicKey(der []byte) (id identity.ID, err error) {
+	// The id must pass Check, because signatures of other keys could be invalid for all verifiers
+	// or forgeable.
 	parsed, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
 		return id, problem.Wrap(problem.Damaged, err, "the host's identity key: expected an Ed25519 public key in DER, got %d other bytes", len(der))
@@ -80,12 +79,10 @@ type signer struct {
 	id     identity.ID
 }
 
-// ID is the id signed for.
 func (s *signer) ID() identity.ID { return s.id }
 
-// Sign signs msg of 1 to 4,096 bytes. It verifies the signature before it
-// returns it: one made with another key, or damaged, must not be used under
-// this id.
+// Sign signs msg, which must have 1 to 4,096 bytes. It verifies the signature, because a signature
+// that is damaged or was made with another key must not be used under this id.
 func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	switch {
 	case len(msg) == 0:
@@ -107,5 +104,4 @@ func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	return out.Signature, nil
 }
 
-// Format prints the id's short form for every verb.
 func (s *signer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "kms key of "+s.id.Short()) }

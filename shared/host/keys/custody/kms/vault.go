@@ -1,10 +1,9 @@
-// Package kms keeps small secrets under a key of AWS KMS, and signs with an
-// Ed25519 key that never leaves it.
+// Package kms seals small secrets under a key of AWS KMS, and signs with an Ed25519 key that never
+// leaves KMS.
 //
-// The invariants: a box opens only under the key and context it was sealed for,
-// and only a failure of that is called damage. If KMS is away, throttles or
-// denies access the error is Unavailable, because the box may be intact. No
-// secret and no key id appears in an error's text or in what fmt prints.
+// A box opens only under its key and its context, and only a mismatch is reported as damage. If KMS
+// is unreachable, throttles or denies access, the error is Unavailable, because the box may be
+// intact. No secret and no key id appears in the message of an error or in the output of fmt.
 package kms
 
 import (
@@ -20,37 +19,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The first byte of a box; KMS's ciphertext follows. KMS encrypts no empty
-// text, so an empty secret is a zero byte under a context that says so, and
-// neither can replace the other.
+// A box starts with one of these bytes, and the ciphertext of KMS follows. KMS does not encrypt
+// empty plaintexts, so an empty secret is stored as a zero byte under a context with emptySuffix.
+// Therefore a box of one format cannot be used as the other.
 const (
 	formatSecret = 1
 	formatEmpty  = 2
 )
 
-// The encryption context of a box. It is authenticated and readable in
-// CloudTrail: which vacant's seed was opened, and when. It has this one key,
-// and the key policy allows no other.
+// contextKey is the only key in the encryption context of a box. KMS authenticates the context and
+// records it in CloudTrail, which shows when the seed of a vacant was opened. The key policy allows
+// only this key.
 const contextKey = "vacancy"
 
-// emptySuffix marks the context of an empty secret. No other context ends so.
+// emptySuffix ends the context of an empty secret. The vault refuses other contexts with this
+// suffix.
 const emptySuffix = "#empty"
 
-// maxBox is the largest ciphertext in bytes that KMS accepts.
 const maxBox = 6144
 
-// Vault is a custody.Vault over Encrypt and Decrypt with a symmetric key. The
-// SDK's copies of a secret are not wiped; Open returns the only copy made here.
+// Vault is a custody.Vault that uses a symmetric key of KMS. Copies of a secret inside the SDK are
+// not wiped.
 type Vault struct {
 	client *kms.Client
 	key    string
 }
 
-// New returns the vault under a symmetric key: its id, ARN or alias. With an
-// ARN, boxes of another key are certainly refused.
+// New returns a vault for a symmetric key. keyID is an id, ARN or alias. Only an ARN guarantees
+// that boxes of other keys are refused.
 func New(client *kms.Client, keyID string) *Vault { return &Vault{client: client, key: keyID} }
 
-// Seal seals secret for the non-empty context bound.
 func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, error) {
 	switch {
 	case len(secret) > custody.MaxSecret:
@@ -73,7 +71,6 @@ func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, 
 	return append([]byte{format}, out.CiphertextBlob...), nil
 }
 
-// Open opens a box that was sealed for the context bound.
 func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
 	switch {
 	case !bindable(bound):
@@ -84,8 +81,8 @@ func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, err
 		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected format %d or %d, got %d", bound, formatSecret, formatEmpty, box[0])
 	}
 	count(ctx)
-	// Name the key although the box names it too: a box that somebody sealed
-	// under their own key must not be accepted.
+	// The box also names its key, but it could name a key of an attacker, so the request must name
+	// the expected key.
 	out, err := v.client.Decrypt(ctx, &kms.DecryptInput{KeyId: &v.key, CiphertextBlob: box[1:], EncryptionContext: contextOf(box[0], bound)})
 	switch {
 	case foreign(err):
@@ -109,13 +106,12 @@ func contextOf(format byte, bound string) map[string]string {
 
 func bindable(bound string) bool { return bound != "" && !strings.HasSuffix(bound, emptySuffix) }
 
-// Format prints only the type's name for every verb.
 func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "kms.Vault") }
 
 var _ custody.Vault = (*Vault)(nil)
 
-// NewClient makes a client with retries and timeouts that suit a call: all
-// requests to KMS may be repeated. opts are applied last.
+// NewClient creates a client with retries and timeouts that suit a call. All requests to KMS may be
+// repeated. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*kms.Options)) *kms.Client {
 	return kms.NewFromConfig(cfg, append([]func(*kms.Options){settings}, opts...)...)
 }

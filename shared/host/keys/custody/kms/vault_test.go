@@ -93,8 +93,8 @@ func TestMalformedBoxIsDamagedWithoutACallToKMS(t *testing.T) {
 	}
 }
 
-// An error about the box means damage. An error of the service, of its key or
-// of the caller does not: the box may be whole.
+// Only an error about the box means damage. After an error of the service, of its key or of the
+// caller, the box may be intact.
 func TestOnlyWhatIsWrongWithABoxIsDamage(t *testing.T) {
 	for fault, want := range map[string]struct {
 		kind  problem.Kind

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// load reads the key file. Mode and size are taken from the open file, so the
-// file cannot be exchanged between check and read.
 func load(path string) ([]byte, error) {
+	// The mode and size are taken from the open file, so that the file cannot be replaced between
+	// the check and the read.
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "key file %s cannot be read", path)
@@ -41,9 +41,9 @@ func load(path string) ([]byte, error) {
 	return key, nil
 }
 
-// install creates a key at path unless the file exists. The key is written and
-// synced under another name and then linked: a crash leaves either no key file
-// or a complete one, and a link, unlike a rename, never replaces a file.
+// install creates a key file at path unless one exists. It writes and syncs the key under another
+// name and then links it. After a crash the key file is either missing or complete, and a link,
+// unlike a rename, never replaces an existing file.
 func install(path string, rand io.Reader) error {
 	failed := func(err error) error {
 		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be made", path)
@@ -66,8 +66,7 @@ func install(path string, rand io.Reader) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return failed(err)
 	}
-	// The key file's name must survive a crash before anything is sealed under
-	// the key.
+	// The directory entry must survive a crash before secrets are sealed under the key.
 	if err := durable.Dir(dir); err != nil {
 		return failed(err)
 	}

@@ -1,9 +1,8 @@
-// Package local is the vault of a host on one machine: secrets are sealed with
-// XChaCha20-Poly1305 under a random key in a file that only its owner can read.
+// Package local is the vault of a host on one machine. It seals secrets with XChaCha20-Poly1305
+// under a random key in a file that only its owner can read.
 //
-// The invariants: a key file is complete or absent, created once and never
-// overwritten, because everything sealed under it would be lost. The key is
-// never printed.
+// A key file is either missing or complete. It is created once and never overwritten, because all
+// secrets sealed under the key would be lost. The key is never printed.
 package local
 
 import (
@@ -20,19 +19,19 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// format is the first byte of a box. It is authenticated with the context, so a
-// later format cannot be passed off as this one.
+// format is the first byte of a box. It is authenticated with the context, so a box of another
+// format is not accepted as this format.
 const format = 1
 
-// Vault is a custody.Vault under a key file.
+// Vault is a custody.Vault whose key is in a file. The fmt package prints only its type, because %d
+// would otherwise print the cipher with its key.
 type Vault struct {
 	aead cipher.AEAD
 	rand io.Reader
 }
 
-// FromHex makes the vault of a 32-byte key in 64 hex digits, for hosts without
-// a key file. The error never contains the key.
 func FromHex(key string, rand io.Reader) (*Vault, error) {
+	// The error must not contain the key.
 	b, err := hex.DecodeString(key)
 	if err != nil || len(b) != chacha20poly1305.KeySize {
 		return nil, &problem.Error{Kind: problem.Usage, Field: "sealing key", Want: "64 hex digits", Got: fmt.Sprintf("%d characters", len(key))}
@@ -40,17 +39,17 @@ func FromHex(key string, rand io.Reader) (*Vault, error) {
 	return newVault(b, rand)
 }
 
-// Open opens the vault whose key file is at path, and creates the file with
-// mode 0600 if it is missing. Processes that open it concurrently get the same
-// key. It refuses a file that group or others can access (except on Windows,
-// which has no such modes). rand must be safe for concurrent use.
+// Open opens the vault whose key file is at path. If the file is missing, Open creates it with mode
+// 0600. Processes that open the vault concurrently get the same key. Open refuses a file that its
+// group or others can access, except on Windows, which has no such modes. rand must be safe for
+// concurrent use.
 func Open(path string, rand io.Reader) (*Vault, error) {
 	key, err := load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := install(path, rand); err != nil {
 			return nil, err
 		}
-		key, err = load(path) // it may be the key of a process that was faster
+		key, err = load(path) // another process may have installed its key first
 	}
 	if err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func Open(path string, rand io.Reader) (*Vault, error) {
 	return newVault(key, rand)
 }
 
-// newVault makes the vault of a key and wipes key.
+// newVault returns the vault of a key and wipes key.
 func newVault(key []byte, rand io.Reader) (*Vault, error) {
 	defer clear(key)
 	aead, err := chacha20poly1305.NewX(key)
@@ -68,9 +67,9 @@ func newVault(key []byte, rand io.Reader) (*Vault, error) {
 	return &Vault{aead: aead, rand: rand}, nil
 }
 
-// Seal seals secret for the context bound: format, random nonce, ciphertext.
-// Nonces of 24 random bytes do not repeat.
 func (v *Vault) Seal(_ context.Context, bound string, secret []byte) ([]byte, error) {
+	// A box is the format, a random nonce and the ciphertext. Nonces of 24 random bytes do not
+	// repeat in practice.
 	if len(secret) > custody.MaxSecret {
 		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
 	}
@@ -83,7 +82,6 @@ func (v *Vault) Seal(_ context.Context, bound string, secret []byte) ([]byte, er
 	return v.aead.Seal(box, box[1:], secret, aad(bound)), nil
 }
 
-// Open opens a box that was sealed for the context bound.
 func (v *Vault) Open(_ context.Context, bound string, box []byte) ([]byte, error) {
 	head := 1 + v.aead.NonceSize()
 	if len(box) < head+v.aead.Overhead() {
@@ -101,6 +99,4 @@ func (v *Vault) Open(_ context.Context, bound string, box []byte) ([]byte, error
 
 func aad(bound string) []byte { return append([]byte{format}, bound...) }
 
-// Format prints only the type's name for every verb: without it %d would print
-// the cipher with its key.
 func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "local.Vault") }

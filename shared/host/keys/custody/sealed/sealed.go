@@ -1,8 +1,8 @@
-// Package sealed signs by seeds that are sealed in the store: hosted vacants' seeds, and the
-// host's own. A seed is opened once, kept in memory for a limited time, and wiped.
+// Package sealed signs with seeds that are sealed in the store: the seeds of hosted vacants and of
+// the host itself. A seed is opened once, kept in memory for a limited time, and then wiped.
 //
-// The invariants: a key signs only for its own id. An expired key signs nothing
-// more, and is wiped after its last signature in progress.
+// A key signs only for its own id. An expired key makes no new signatures, and it is wiped when its
+// last signature is complete.
 package sealed
 
 import (
@@ -17,23 +17,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// most bounds the keys that are open at the same time; opening another closes
-// the one that expires first. It bounds the damage by a memory dump on a large
-// host.
+// most limits the open keys. When another key is opened, the key that expires first is dropped. The
+// limit reduces the damage by a memory dump on a large host.
 const most = 1024
 
-// Kind tells whose seed a box has. The box's context begins with it, so that a role can be
-// allowed to open only seeds of one kind.
+// Kind is the kind of a seed's owner. The context of a box starts with the kind, so that a role can
+// be restricted to seeds of one kind.
 type Kind string
 
-// The kinds.
 const (
 	Vacant     Kind = "vacant"
-	Host       Kind = "host"    // the host's identity
-	SigningKey Kind = "signkey" // signs receipts and bookings for the host
+	Host       Kind = "host"    // identity of the host
+	SigningKey Kind = "signkey" // key that signs receipts and bookings for the host
 )
 
-// Seal seals k's seed so that only a Signer of the kind and of k's id can open it.
+// Seal seals the seed of k. Only Signers of the same kind can open it, and only for the id of k.
 func (kind Kind) Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error) {
 	seed := k.Seed()
 	defer clear(seed)
@@ -54,17 +52,17 @@ func (kind Kind) Open(ctx context.Context, v custody.Vault, id identity.ID, box 
 		return nil, problem.New(problem.Damaged, "sealed seed of %s %s: expected %d bytes, got %d", kind, id.Short(), identity.Size, len(seed))
 	}
 	if k.ID() != id {
-		// The vault authenticates the box, not its content: with another's
-		// seed, signatures would be another's.
+		// The vault authenticates the box but not its content. A key with another seed would sign
+		// for another id.
 		k.Wipe()
 		return nil, problem.New(problem.Damaged, "sealed seed of %s %s belongs to another id", kind, id.Short())
 	}
 	return k, nil
 }
 
-// Signers opens sealed seeds of a kind and keeps the keys for a fixed time after opening,
-// so that a vault's refusal takes effect within it. It is safe for concurrent
-// use. Expired keys are wiped when any Signer is used, or by Sweep.
+// Signers opens sealed seeds of one kind. It keeps each key for a fixed time after the opening, so
+// that a refusal by the vault takes effect within this time. Expired keys are wiped when Signers is
+// used, or by Sweep. It is safe for concurrent use.
 type Signers struct {
 	vault custody.Vault
 	kind  Kind
@@ -73,19 +71,18 @@ type Signers struct {
 
 	mu      sync.Mutex
 	keys    map[identity.ID]*opened
-	opening map[identity.ID]chan struct{} // closed when that opening ends
-	due     time.Time                     // no key expires earlier
+	opening map[identity.ID]chan struct{} // channels that are closed at the end of an opening
+	due     time.Time                     // no key expires before this time
 }
 
-// opened is a key in memory. Signers.mu guards all but the key itself.
+// opened is a key in memory. Signers.mu guards all fields except the key.
 type opened struct {
 	key   *identity.Key
 	until time.Time
 	users int  // signatures in progress
-	gone  bool // expired while in use: the last user wipes it
+	gone  bool // whether the key was dropped while in use; the last user wipes it
 }
 
-// NewSigners returns Signers that keep an opened key for ttl.
 func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
 	return &Signers{
 		vault: v, kind: kind, now: now, ttl: ttl,
@@ -94,8 +91,6 @@ func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Dura
 	}
 }
 
-// Signer opens the seed that was sealed for id, unless its key is in memory,
-// and returns the signer.
 func (s *Signers) Signer(ctx context.Context, id identity.ID, box []byte) (identity.Signer, error) {
 	k := s.Key(id, box)
 	if err := k.Ready(ctx); err != nil {
@@ -104,14 +99,14 @@ func (s *Signers) Signer(ctx context.Context, id identity.ID, box []byte) (ident
 	return k, nil
 }
 
-// Key returns the signer of the seed that was sealed for id without opening it
-// before Ready or Sign: strangers can make a host look up any key. It keeps
-// box, which must not be changed.
+// Key returns a signer for id without opening the seed, which Ready or Sign opens later. Strangers
+// can make a host look up any key, so a lookup must not use the vault. The signer retains box,
+// which must not be changed.
 func (s *Signers) Key(id identity.ID, box []byte) *Key {
 	return &Key{signers: s, id: id, box: box}
 }
 
-// Forget wipes id's key, for a seed that was destroyed.
+// Forget wipes the key of id. It must be called when the seed was destroyed.
 func (s *Signers) Forget(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,15 +115,15 @@ func (s *Signers) Forget(id identity.ID) {
 	}
 }
 
-// Sweep wipes expired keys. A host calls it at intervals, so that an idle host
-// keeps no key.
+// Sweep wipes expired keys. A host calls it at intervals, so that an idle host has no key in
+// memory.
 func (s *Signers) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire(s.now())
 }
 
-// Close wipes every key. Signers still work by opening seeds again.
+// Close wipes all keys. The Signers remain usable and open seeds again.
 func (s *Signers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,9 +132,8 @@ func (s *Signers) Close() {
 	}
 }
 
-// acquire returns id's key with one more user, and opens it if needed. Only one
-// opening per id is in progress at a time, because KMS charges for each.
 func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*opened, error) {
+	// A key has at most one opening in progress, because KMS charges for each request.
 	for {
 		s.mu.Lock()
 		s.expire(s.now())
@@ -157,14 +151,14 @@ func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*ope
 		}
 		s.mu.Unlock()
 		select {
-		case <-wait: // opened, or failed because of its caller: look again
+		case <-wait: // the key is open, or its opening failed: try again
 		case <-ctx.Done():
 			return nil, problem.Wrap(problem.Unavailable, ctx.Err(), "the key of %s %s was not opened in time", s.kind, id.Short())
 		}
 	}
 }
 
-// open is acquire's slow path. The caller has added done to s.opening.
+// open opens a key for acquire, which has already added done to s.opening.
 func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*opened, error) {
 	defer func() {
 		s.mu.Lock()
@@ -198,9 +192,8 @@ func (s *Signers) release(o *opened) {
 	}
 }
 
-// expire drops expired keys. It scans only when one may be due, because it runs
-// for every signature.
 func (s *Signers) expire(now time.Time) {
+	// This runs for every signature, so it scans the keys only if at least one may have expired.
 	if len(s.keys) == 0 || now.Before(s.due) {
 		return
 	}
@@ -214,7 +207,6 @@ func (s *Signers) expire(now time.Time) {
 	}
 }
 
-// drop removes id's key, and wipes it unless a signature is in progress.
 func (s *Signers) drop(id identity.ID) {
 	o := s.keys[id]
 	delete(s.keys, id)
@@ -224,7 +216,6 @@ func (s *Signers) drop(id identity.ID) {
 	}
 }
 
-// first is the id whose key expires first.
 func (s *Signers) first() identity.ID {
 	var first identity.ID
 	var at time.Time
@@ -236,21 +227,18 @@ func (s *Signers) first() identity.ID {
 	return first
 }
 
-// Format prints only the type for every verb.
 func (s *Signers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed.Signers") }
 
-// Key is the identity.Signer of a sealed seed. It holds no key itself, so it
-// stays valid when the opened key expires.
+// Key is an identity.Signer for a sealed seed. It has no key itself, so it remains usable after the
+// opened key has expired.
 type Key struct {
 	signers *Signers
 	id      identity.ID
 	box     []byte
 }
 
-// ID is the id signed for.
 func (k *Key) ID() identity.ID { return k.id }
 
-// Ready opens the seed, unless the key is in memory.
 func (k *Key) Ready(ctx context.Context) error {
 	o, err := k.signers.acquire(ctx, k.id, k.box)
 	if err == nil {
@@ -259,7 +247,6 @@ func (k *Key) Ready(ctx context.Context) error {
 	return err
 }
 
-// Sign signs msg.
 func (k *Key) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	o, err := k.signers.acquire(ctx, k.id, k.box)
 	if err != nil {
@@ -269,5 +256,4 @@ func (k *Key) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	return o.key.Sign(ctx, msg)
 }
 
-// Format prints the id's short form for every verb.
 func (k *Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed key of "+k.id.Short()) }

@@ -29,7 +29,7 @@ func (c *clock) pass(d time.Duration)             { c.ns.Add(int64(d)) }
 func newClock() *clock                            { c := &clock{}; c.pass(time.Hour); return c }
 func (c *clock) signers(v custody.Vault) *Signers { return Vacant.NewSigners(v, c.now, ttl) }
 
-// counting counts the openings of a vault, and can delay or fail them.
+// counting counts the openings of a vault and can delay or fail them.
 type counting struct {
 	custody.Vault
 	opens atomic.Int64
@@ -422,7 +422,8 @@ func BenchmarkSignWithAKeyInMemory(b *testing.B) {
 	}
 }
 
-// The kind is part of the context: a role that opens seeds of vacants opens no other seed.
+// The kind is part of the context, so a role that may open seeds of vacants cannot open other
+// seeds.
 func TestASeedOpensAsItsOwnKindOnly(t *testing.T) {
 	v := newVault(t)
 	kinds := []Kind{Vacant, Host, SigningKey}
