@@ -1,10 +1,9 @@
-// Package secrets stores secrets that are sent to servers: agents' secrets, such as the API
-// keys of model providers, and secrets of other kinds. Each kind has its own partitions and
-// its own context of sealing.
+// Package secrets stores secrets that are sent to servers, for example agents' API keys for model
+// providers. Each kind of secrets has its own partitions and its own sealing contexts.
 //
-// The invariants: only Use returns a value, within the secret's own tenant, and for requests
-// only to the hosts that the secret is bound to. A value is sealed at rest for its tenant and
-// name. A replaced or deleted value is not used for longer than Fresh.
+// Only Use returns a value. It does so only for the secret's own tenant, and for requests only to
+// hosts that the secret is bound to. A value is sealed for its tenant and its name. After a value
+// was replaced or deleted, Use may return it for at most Fresh.
 package secrets
 
 import (
@@ -29,32 +28,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Limits.
 const (
 	MaxValue = 2 << 10 // bytes
 	MaxHosts = 16
 	maxName  = 64  // bytes
 	maxHost  = 255 // bytes
-	// Fresh is the time for which Use may return a cached value.
+	// Fresh is the maximum time for which Use returns a cached value.
 	Fresh = 10 * time.Second
 )
 
-// Kind is a kind of secrets.
+// Kind describes a kind of secrets.
 type Kind struct {
-	// Name names one of them: "secret".
+	// Name is the name of one document of this kind, for example "secret".
 	Name string
-	// Word begins their partitions, "WORD#TENANT", and the contexts that they are sealed
-	// for, "WORD:TENANT:NAME".
+	// Word starts the partitions, which are WORD#TENANT, and the sealing contexts, which are
+	// WORD:TENANT:NAME.
 	Word string
-	// Host returns the host that a new secret of a name is bound to by default, or
-	// "".
+	// Host returns the default host of a new secret with a given name, or "".
 	Host func(name string) string
-	// Check checks a new value. The error does not contain the value. With nil, every
-	// text that fits into a header is allowed.
+	// Check returns an error for an invalid value. The error must not contain the value. If Check
+	// is nil, all values that fit into a header are allowed.
 	Check func(name string, value []byte) error
 }
 
-// Secrets reads and writes the secrets of a host. It is safe for concurrent use.
+// Secrets reads and writes the secrets of a host. It is safe for concurrent use. The fmt package
+// prints only its type, so no value is printed.
 type Secrets struct {
 	kind  Kind
 	docs  store.Kind[document]
@@ -64,8 +62,7 @@ type Secrets struct {
 	cache *lru.Cache[store.Key, opened]
 }
 
-// New returns the secrets of a kind in s. v seals the values. rand must be safe for
-// concurrent use.
+// New returns the secrets of a kind in s. v seals the values. rand must be safe for concurrent use.
 func New(kind Kind, s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *Secrets {
 	const size = 64
 	cache, err := lru.New[store.Key, opened](size)
@@ -75,26 +72,25 @@ func New(kind Kind, s store.Store, v custody.Vault, now func() time.Time, rand i
 	return &Secrets{kind, kind.Docs(), v, now, store.Updater{Store: s, Rand: rand}, cache}
 }
 
-// Format prints the type's name for every verb, never a value.
 func (s *Secrets) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "secrets.Secrets") }
 
-// Info is a secret without its value.
+// Info describes a secret without its value.
 type Info struct {
 	Name    string    `json:"name"`
-	Hosts   []string  `json:"hosts"`   // HOST or HOST:PORT; the value is sent to no other
-	Version int       `json:"version"` // from 1; a deletion is a version too
-	Time    time.Time `json:"time"`    // of this version
+	Hosts   []string  `json:"hosts"`   // HOST or HOST:PORT; the value is sent to no other host
+	Version int       `json:"version"` // starts at 1; a deletion is also a version
+	Time    time.Time `json:"time"`    // time of this version
 }
 
-// document is the stored form. A deletion leaves a tombstone: if the document were
-// removed, a late retry of an earlier Put could create it again.
+// document is the stored form. A deletion writes a tombstone instead of removing the document,
+// because a late retry of an earlier Put could otherwise create the secret again.
 type document struct {
 	Info
 	Box     []byte `json:"box"`
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
-// opened is a cached value with the box that it was in.
+// opened is a cached value together with its sealed box.
 type opened struct {
 	hosts   []string
 	box     []byte
@@ -102,7 +98,6 @@ type opened struct {
 	expires time.Time
 }
 
-// Docs is the kind of the documents of k's secrets: the tenant and the name.
 func (k Kind) Docs() store.Kind[document] {
 	return store.Kind[document]{
 		Shape: store.Shape{Name: k.Name, Partition: k.Word + "#*", Sort: "*", Of: store.OfTenant, Verify: store.Unread},
@@ -118,13 +113,11 @@ func (k Kind) Docs() store.Kind[document] {
 
 func (s *Secrets) keyOf(tenant, name string) store.Key { return s.docs.Key(tenant, name) }
 
-// bound is the context that the vault seals a value for.
 func (s *Secrets) bound(tenant, name string) string { return s.kind.Word + ":" + tenant + ":" + name }
 
-// Set writes the next version of a tenant's secret; tenant "" means no tenant. If hosts
-// is nil, the secret stays bound to its hosts. A new secret without hosts is bound to the
-// default host of its name. The error names the field tenant, secret,
-// hosts or value.
+// Set writes the next version of a tenant's secret. An empty tenant means the host itself. If hosts
+// is nil, the secret keeps its hosts, and a new secret is bound to the default host of its name. An
+// error names the field tenant, secret, hosts or value.
 func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, value []byte) (Info, error) {
 	info := Info{Name: name}
 	err := check(tenant, name)
@@ -149,7 +142,7 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		if err != nil {
 			return err
 		}
-		if before.absent() && name[0] == '-' { // a command would take it for a flag
+		if before.absent() && name[0] == '-' { // a command would parse the name as a flag
 			return problem.Invalid("secret", "a name that does not begin with -, for example openai", fmt.Sprintf("%.80q", name))
 		}
 		next := document{Info: info, Box: box}
@@ -169,14 +162,12 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 	return info, store.Problem(err)
 }
 
-// put adds the version after another to tx.
 func (s *Secrets) put(tx *store.Tx, key store.Key, after int, next document) Info {
 	next.Version, next.Time = after+1, s.now().UTC().Truncate(time.Second)
 	s.docs.Put(tx, store.Doc{Key: key}, next)
 	return next.Info
 }
 
-// List returns the secrets of a tenant, ordered by name.
 func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error) {
 	if err := tenant.Check(owner); err != nil {
 		return nil, err
@@ -192,7 +183,6 @@ func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error
 	return all, nil
 }
 
-// Delete deletes a secret. The error is NotFound if there is none.
 func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 	if err := check(tenant, name); err != nil {
 		return err
@@ -211,8 +201,8 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 	return store.Problem(err)
 }
 
-// Check checks that a secret may be sent to URLs. The error is NotFound if there is no
-// such secret, and Forbidden if the secret is not bound to the host of a URL.
+// Check returns an error unless the secret may be sent to all urls. The error is NotFound if the
+// secret does not exist, and Forbidden if it is not bound to the host of a URL.
 func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string) error {
 	one, err := s.read(ctx, tenant, name)
 	if err != nil {
@@ -221,8 +211,8 @@ func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string
 	return permitted(name, one.Hosts, urls)
 }
 
-// Use returns the value of a secret for requests to URLs. A value that is never sent needs
-// no URL. The errors are the errors of Check.
+// Use returns the value of a secret for requests to urls. No URL is needed for a value that is
+// never sent. Use returns the same errors as Check.
 func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) (string, error) {
 	key := s.keyOf(tenant, name)
 	o, ok := s.cache.Get(key)
@@ -240,9 +230,8 @@ func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) 
 	return o.value, nil
 }
 
-// permitted checks that a secret bound to hosts may be sent to URLs. Plain HTTP is permitted on this
-// machine only.
 func permitted(name string, hosts, urls []string) error {
+	// Plain HTTP is permitted only to this machine.
 	for _, target := range urls {
 		u, err := url.Parse(target)
 		if err != nil {
@@ -259,10 +248,10 @@ func permitted(name string, hosts, urls []string) error {
 	return nil
 }
 
-// open reads a secret. It asks the vault only if the box is another than before, because
-// every request to a key service costs money and time.
 func (s *Secrets) open(ctx context.Context, tenant, name string, before opened) (o opened, err error) {
-	o.expires = s.now().Add(Fresh) // counted from before the read
+	// The vault is called only if the box has changed, because each request to a key service costs
+	// money and time.
+	o.expires = s.now().Add(Fresh) // starts before the read, so that a slow read does not extend it
 	one, err := s.read(ctx, tenant, name)
 	if err != nil {
 		return o, err
@@ -281,7 +270,6 @@ func (s *Secrets) open(ctx context.Context, tenant, name string, before opened) 
 	return o, nil
 }
 
-// Info returns a secret without its value. The error is NotFound if there is none.
 func (s *Secrets) Info(ctx context.Context, tenant, name string) (Info, error) {
 	one, err := s.read(ctx, tenant, name)
 	return one.Info, err
@@ -295,7 +283,6 @@ func (s *Secrets) read(ctx context.Context, tenant, name string) (document, erro
 	return one, store.Problem(err)
 }
 
-// absent reports whether there is no secret.
 func (d *document) absent() bool { return d.Version == 0 || d.Deleted }
 
 func missing(tenant, name string) error {
@@ -313,7 +300,6 @@ func check(owner, name string) error {
 	return CheckName(name)
 }
 
-// CheckName checks the name of a secret. The error names the field secret.
 func CheckName(name string) error {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	if name == "" || len(name) > maxName || strings.Trim(name, letters) != "" {
@@ -322,8 +308,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// checkValue checks that a value fits into an HTTP header. The error does not contain
-// the value.
+// checkValue checks that value fits into an HTTP header. The error must not contain value.
 func checkValue(value []byte) error {
 	switch {
 	case len(value) == 0 || len(value) > MaxValue:
@@ -334,7 +319,6 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-// normalHosts returns hosts in normal form, sorted.
 func normalHosts(hosts []string) (all []string, err error) {
 	if len(hosts) > MaxHosts {
 		return nil, problem.Invalid("hosts", fmt.Sprintf("at most %d", MaxHosts), strconv.Itoa(len(hosts)))
@@ -350,9 +334,8 @@ func normalHosts(hosts []string) (all []string, err error) {
 	return slices.Compact(all), nil
 }
 
-// hostPort is the host of a URL in normal form. The port is left out if it is the
-// scheme's default.
 func hostPort(u *url.URL) string {
+	// The port is omitted if it is the default of the scheme.
 	name, port := outbound.NormalHost(u.Hostname()), u.Port()
 	if port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
 		return net.JoinHostPort(name, port)

@@ -28,14 +28,14 @@ const (
 	api    = "https://api.example.com/v1/chat"
 )
 
-// bench is a host's secrets, at a time that tests move.
+// bench is the secrets of a host with a clock that tests set.
 type bench struct {
 	*secrets.Secrets
 	store *flaky
 	time  time.Time
 }
 
-// flaky is a store that fails while it is told to.
+// flaky is a store that fails on demand.
 type flaky struct {
 	store.Store
 	err error
@@ -207,7 +207,7 @@ func TestTheVaultOpensEachVersionOnce(t *testing.T) {
 			t.Errorf("%d boxes were opened for %d versions", c.opened, i+1)
 		}
 	}
-	// Other hosts of the same value count at once.
+	// A changed list of hosts for the same value takes effect at once.
 	b.set(t, "", "key", "two", "other.example.com")
 	if _, err := b.Use(t.Context(), "", "key", api); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Use() where it was bound before = %v, want forbidden", err)
@@ -236,7 +236,7 @@ func TestALateRetryDoesNotRestoreADeletedSecret(t *testing.T) {
 	}
 }
 
-// The store must confirm that a secret still exists after Fresh.
+// After Fresh, the store must confirm that a secret still exists.
 func TestUseFailsIfTheStoreCannotBeRead(t *testing.T) {
 	b := newBench(t)
 	b.set(t, "", "key", canary, "api.example.com")
@@ -344,7 +344,7 @@ func TestASecretIsSealedAndNeverShown(t *testing.T) {
 	if err := json.Unmarshal(d.Data, &sealed); err != nil || len(sealed.Box) == 0 {
 		t.Errorf("the document is %s, %v", d.Data, err)
 	}
-	// Once it is deleted, it is neither in the store nor in the next backup.
+	// After its deletion, the secret is neither in the store nor in the next backup.
 	if err := b.Delete(t.Context(), "acme", "key"); err != nil {
 		t.Fatal(err)
 	}
@@ -368,8 +368,8 @@ func TestSecretsAreListedByPages(t *testing.T) {
 	}
 }
 
-// Set is one commit: after a failure the secret has the old value or the new one, and
-// Set may be repeated.
+// Set makes one commit. After a failure the secret has either the old or the new value, and Set may
+// be repeated.
 func TestAFailedSetLeavesTheOldOrTheNewValue(t *testing.T) {
 	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Twice} {
 		for _, op := range []string{"Doc", "Commit"} {
