@@ -18,10 +18,10 @@ import (
 
 const (
 	keySize = 32
-	lastDay = 2932896 // 9999-12-31, the last date that sorts as text
+	lastDay = 2932896 // 9999-12-31, the last date with a four-digit year
 )
 
-// errAbsent: the day has no document. Readers get ErrGone.
+// errAbsent is returned if the day has no document. For readers it is an ErrGone.
 var errAbsent = fmt.Errorf("%w: it was never made", ErrGone)
 
 func dayOf(t time.Time) (uint32, error) {
@@ -37,19 +37,16 @@ func startOf(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0).UT
 
 func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
 
-// bound is the context that the vault binds a day's key to: a box copied to
-// another day's document does not open.
+// bound returns the vault context of a day's key. A box that is copied to another day's document
+// does not open.
 func bound(day uint32) string { return partition + ":" + sortOf(day) }
 
-// IsBound reports whether a box's context is a text key's.
 func IsBound(to string) bool {
 	day, ok := strings.CutPrefix(to, partition+":")
 	t, err := time.Parse(time.DateOnly, day)
 	return ok && err == nil && t.Format(time.DateOnly) == day
 }
 
-// load reads the key of a day: errAbsent if it has no document, ErrGone if
-// that is a tombstone.
 func (k *Keys) load(ctx context.Context, day uint32) (*dayKey, error) {
 	sealed, d, err := KeyDocs.Get(ctx, k.store, Key(day))
 	switch {
@@ -68,9 +65,9 @@ func (k *Keys) load(ctx context.Context, day uint32) (*dayKey, error) {
 	return newDayKey(key)
 }
 
-// create creates the key of a day. A text is sealed only under a key whose
-// document is known to be stored: if the outcome of the Put is unknown, the
-// next caller reads it.
+// create creates the key of a day. A text may be sealed only under a key that is certainly stored.
+// If the outcome of the commit is unknown, create returns an error, and the next caller reads the
+// document.
 func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
 	key := make([]byte, keySize)
 	defer clear(key)
@@ -96,9 +93,8 @@ func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
 	return newDayKey(key)
 }
 
-// bury replaces a key by a tombstone. It reports whether it did: false if another host
-// is doing it.
 func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
+	// A conflict means that another host is destroying the key.
 	writeID, err := k.random(nil)
 	if err != nil {
 		return false, err
@@ -117,7 +113,6 @@ func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
 	return true, nil
 }
 
-// random fills key and returns a WriteID.
 func (k *Keys) random(key []byte) (a store.WriteID, err error) {
 	_, err = io.ReadFull(k.rand, key)
 	if err == nil {
@@ -129,13 +124,13 @@ func (k *Keys) random(key []byte) (a store.WriteID, err error) {
 	return a, nil
 }
 
-// dayKey is the key of a day, and the key for MAC that is derived from it.
+// dayKey is the key of a day together with the MAC key that is derived from it.
 type dayKey struct {
 	cipher.AEAD
 	mac []byte
 }
 
-// macLabel derives the key for MAC, so that a MAC tells nothing of texts.
+// macLabel separates the MAC key from the key of texts, so that a MAC reveals nothing about texts.
 const macLabel = "vacancy:day-mac:v1"
 
 func newDayKey(key []byte) (*dayKey, error) {

@@ -6,11 +6,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// partition has the keys, sorted by the day, YYYY-MM-DD. It also begins what the vault
-// binds their boxes to.
+// partition contains the keys, sorted by day in the form YYYY-MM-DD. It is also the prefix of the
+// vault contexts.
 const partition = "textkey"
 
-// KeyDocs are the keys of days, and the tombstones of those that are destroyed.
+// KeyDocs contains the keys of the days. A destroyed key leaves a tombstone.
 var KeyDocs = store.Kind[sealedKey]{
 	Shape: store.Shape{Name: "text key", Partition: partition, Sort: "*", Verify: store.Joined},
 	Codec: store.Codec[sealedKey]{
@@ -29,7 +29,7 @@ var KeyDocs = store.Kind[sealedKey]{
 	},
 }
 
-// A document is the format, one of the states, and the vault's box of a live key.
+// A document consists of the format, a state, and the sealed box if the key is live.
 const (
 	format    = 1
 	live      = 1
@@ -41,5 +41,4 @@ type sealedKey struct {
 	box       []byte
 }
 
-// Key is the key of a day's document.
 func Key(day uint32) store.Key { return KeyDocs.Key(sortOf(day)) }

@@ -11,29 +11,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ErrNoKey: a row names a day that never had a key; destroyed keys leave their
-// document. It is of kind problem.Damaged.
+// ErrNoKey is returned if a row names a day that never had a key. A day with a destroyed key still
+// has a document. The error is of kind problem.Damaged.
 var ErrNoKey error = problem.New(problem.Damaged, "there never was a text key of that day")
 
-// ErrKey: the document of a day's key is damaged or does not open. It says
-// nothing about the day's texts.
+// ErrKey is returned if the document of a day's key is damaged or does not open. The texts of the
+// day may be intact.
 var ErrKey = errors.New("the text key of that day is damaged")
 
-// Reader opens texts and never changes keys, for fsck and transcripts. It reads
-// keys from the view that the rows are read from. It is for one goroutine.
+// Reader opens texts for fsck and transcripts and never changes keys. It reads keys from the same
+// view as the rows. It must not be used concurrently.
 type Reader struct {
 	docs store.Reader
 	keys *Keys
-	days map[uint32]error // errors of days' documents
+	days map[uint32]error // error of each day's document; nil if it is readable
 }
 
-// NewReader returns a Reader of the keys in d, sealed by v.
 func NewReader(d store.Reader, v custody.Vault, now func() time.Time, retention time.Duration) *Reader {
 	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), days: map[uint32]error{}}
 }
 
-// Open is Keys.Open, but distinguishes a key that never existed (ErrNoKey) from
-// a destroyed one, and a damaged key (ErrKey) from a damaged text.
+// Open is like Keys.Open, but it returns ErrNoKey for a key that never existed and ErrKey for a
+// damaged key.
 func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	if s.Day > lastDay || len(s.Box) < Overhead {
 		return nil, ErrDamaged
@@ -62,7 +61,7 @@ func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error)
 	return plain, err
 }
 
-// mostDays bounds a reader's memory: damaged rows name random days.
+// mostDays limits a reader's memory, because damaged rows may name arbitrary days.
 const mostDays = 4096
 
 func (r *Reader) note(day uint32, verdict error) {
@@ -72,7 +71,7 @@ func (r *Reader) note(day uint32, verdict error) {
 	r.days[day] = verdict
 }
 
-// readOnly is the store of a Reader's Keys, which only read documents.
+// readOnly is the store of a Reader's Keys. It only reads documents.
 type readOnly struct {
 	store.Store
 	docs store.Reader

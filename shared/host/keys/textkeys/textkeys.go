@@ -1,10 +1,9 @@
-// Package textkeys seals texts of requests and answers under the host's key of
-// the UTC day, and destroys the key after its retention: then nobody can read
-// the texts, although their rows are never deleted (shared/README §6).
+// Package textkeys seals the texts of requests and answers under a key of the UTC day and destroys
+// the key after its retention. From then on the texts cannot be read, although their rows are never
+// deleted (shared/README §6).
 //
-// The invariants: a day has one key even if several hosts create it
-// concurrently. No text is sealed under a key that is not durable. A day whose
-// key was destroyed never gets another.
+// A day has one key, even if several hosts create it concurrently. Texts are sealed only under a
+// key that is durably stored. A day whose key was destroyed never gets another key.
 package textkeys
 
 import (
@@ -22,37 +21,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// MinRetention is the minimum retention of texts, from the end of their day
-// (PROTOCOL §21).
+// MinRetention is the minimum retention of texts after the end of their day (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
-// mostCached bounds the keys in memory. A host with a longer retention in days
-// reads older keys repeatedly.
+// mostCached limits the keys in memory. With a longer retention in days, a host reads older keys
+// repeatedly.
 const mostCached = 64
 
-// ErrGone: the key of that day was destroyed, or never existed. The text is
-// unreadable; its row is not damaged.
+// ErrGone is returned if the key of the day was destroyed or never existed. The text cannot be
+// read, but its row is not damaged.
 var ErrGone = errors.New("the key of that day is destroyed")
 
-// ErrDamaged: the text does not open under its key and bound bytes. It is of
-// kind problem.Damaged.
+// ErrDamaged is returned if the text does not open under its key and its additional data. The error
+// is of kind problem.Damaged.
 var ErrDamaged error = problem.New(problem.Damaged, "a sealed text does not open")
 
-// Sealed is a sealed text as stored in a row.
+// Sealed is a sealed text in its stored form.
 type Sealed struct {
-	Day uint32 // of the key: days since 1970-01-01 UTC
-	Box []byte // nonce, ciphertext and tag of AES-256-GCM
+	Day uint32 // day of the key, in days since 1970-01-01 UTC
+	Box []byte // nonce, ciphertext and tag (AES-256-GCM)
 }
 
-// Overhead is the size of Box less the size of the text, in bytes.
+// Overhead is the difference in bytes between the size of Box and the size of its text.
 const Overhead = nonceSize + 16
 
 const nonceSize = 12
 
-// Keys manages the keys of the days. It is safe for concurrent use.
+// Keys manages the keys of the days. It is safe for concurrent use. The fmt package prints only its
+// type.
 //
-// A key in memory cannot be wiped, because the cipher does not expose its
-// expansion. It is dropped when it expires and not used from then on.
+// A key in memory cannot be wiped, because the cipher does not give access to its expanded key. It
+// is dropped when it expires and is not used after that.
 type Keys struct {
 	store     store.Store
 	vault     custody.Vault
@@ -62,14 +61,13 @@ type Keys struct {
 
 	mu        sync.RWMutex
 	keys      map[uint32]*dayKey
-	nextAhead time.Time // when Ahead may try again
+	nextAhead time.Time // earliest time of the next attempt by Ahead
 
-	turn chan struct{} // holds a token unless a key is being read or created
+	turn chan struct{} // semaphore of one, held while a key is read or created
 }
 
-// New returns the keys in s, sealed by v. They are destroyed when retention, at
-// least MinRetention, has passed since the end of their day. rand must be safe
-// for concurrent use: crypto/rand.Reader outside tests.
+// New returns the keys in s. v seals them. A key is destroyed when retention, but at least
+// MinRetention, has passed since the end of its day. rand must be safe for concurrent use.
 func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, retention time.Duration) *Keys {
 	return &Keys{
 		store: s, vault: v, now: now, rand: rand,
@@ -79,17 +77,16 @@ func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, r
 	}
 }
 
-// Warm loads today's key, and creates it if there is none. Afterwards Warm is
-// almost free. If the store is unreachable the error is store.ErrUnavailable.
+// Warm loads today's key and creates it if it does not exist. If the store cannot be reached, the
+// error is store.ErrUnavailable.
 func (k *Keys) Warm(ctx context.Context) error {
 	_, _, err := k.today(ctx)
 	return err
 }
 
-// Seal seals plain under today's key, bound to aad: it opens with the same aad
-// only. It needs the store only when the day is new to this process.
-//
-// A nonce is 12 random bytes, so a host may seal some 2^32 texts a day.
+// Seal seals plain under today's key and binds it to aad, which Open needs too. It reads the store
+// only if this process has not cached the key of the day. A nonce has 12 random bytes, so a host
+// should seal at most about 2^32 texts per day.
 func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
 	day, aead, err := k.today(ctx)
 	if err != nil {
@@ -102,8 +99,8 @@ func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
 	return Sealed{Day: day, Box: aead.Seal(box, box, plain, aad)}, nil
 }
 
-// MAC returns the HMAC-SHA256 of data under today's key. Once that key is destroyed,
-// nobody can check the MAC against guessed data.
+// MAC returns the HMAC-SHA256 of data under a key that is derived from today's key. When today's
+// key is destroyed, guessed data can no longer be checked against the MAC.
 func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err error) {
 	_, key, err := k.today(ctx)
 	if err != nil {
@@ -115,9 +112,9 @@ func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err
 	return sum, nil
 }
 
-// Open opens a text that was sealed with the same aad. The error is ErrGone if
-// the key of its day was destroyed, ErrDamaged if the text does not open,
-// store.ErrUnavailable if the key cannot be read.
+// Open opens a text that was sealed with the same aad. The error is ErrGone if the key was
+// destroyed or never existed, ErrDamaged if the text does not open, and store.ErrUnavailable if the
+// key cannot be read.
 func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	if s.Day > lastDay || len(s.Box) < Overhead {
 		return nil, ErrDamaged
@@ -133,23 +130,23 @@ func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	return plain, nil
 }
 
-// LeapError is the refusal of a Sweep by a clock that is more than a day after the
-// newest key: either the clock is wrong, or the host had no call since. The next
-// call makes a key, and then a Sweep goes on.
-type LeapError struct{ Newest, Today string } // days
+// LeapError is returned by Sweep if the newest key is older than yesterday. Either the clock is
+// wrong, or the host had no calls since that day. The next call creates a key, and Sweep works
+// again.
+type LeapError struct{ Newest, Today string } // dates in the form YYYY-MM-DD
 
 func (e *LeapError) Error() string {
 	return "the clock shows " + e.Today + ", and the newest text key is of " + e.Newest + ": no key is destroyed before a call is taken, because the clock may be wrong"
 }
 
-// Sweep destroys the keys whose retention has passed and returns their number.
-// Their documents stay as tombstones. The newest key is never destroyed: by a clock
-// that is ahead the error is a *LeapError. Several hosts may sweep at once; a failed
-// sweep can be repeated.
+// Sweep destroys the keys whose retention has passed and returns their number. Their documents
+// remain as tombstones. The newest key is never destroyed. If it is older than yesterday, Sweep
+// destroys no key and returns a *LeapError, because the clock may be wrong. Several hosts may sweep
+// concurrently, and a failed sweep can be repeated.
 func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	at := k.now()
 	k.forget(at)
-	first, err := dayOf(at.Add(-k.retention)) // the first day that is kept
+	first, err := dayOf(at.Add(-k.retention)) // first day whose key is not destroyed
 	if err != nil {
 		return 0, err
 	}
@@ -182,14 +179,12 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	return destroyed, nil
 }
 
-// eachLive calls fn for the documents of keys that are not destroyed, by day, until
-// it returns false.
 func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 	for d, err := range store.All(ctx, k.store, KeyDocs.All()) {
 		if err != nil {
 			return fmt.Errorf("text keys: %w", err)
 		}
-		// A damaged one stops neither the sweep of the others nor what asks for their end.
+		// A damaged document is skipped, so that it does not prevent the sweep of other keys.
 		if one, err := KeyDocs.Parse(d); err == nil && !one.destroyed && !fn(d) {
 			return nil
 		}
@@ -197,16 +192,16 @@ func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 	return nil
 }
 
-// aheadTime is the time before midnight at which the next day's key is made. A store
-// that takes no writes at midnight then stops no call.
+// aheadTime is the time before midnight from which the next day's key is created. If the store
+// accepts no writes at midnight, calls still have a key.
 const aheadTime = 6 * time.Hour
 
-// aheadRetry is the least time between two tries to make the next day's key.
+// aheadRetry is the minimum time between two attempts of Ahead.
 const aheadRetry = time.Minute
 
-// Ahead makes the key of the next day, if that begins within aheadTime. A host calls
-// it from time to time, or after each call: it is almost free once the key is in
-// memory, and within aheadRetry of the last try.
+// Ahead creates the key of the next day if that day starts within aheadTime. A host calls it at
+// intervals or after each call. It accesses the store at most once per aheadRetry, and not at all
+// once the key is in memory.
 func (k *Keys) Ahead(ctx context.Context) error {
 	at := k.now()
 	day, err := dayOf(at)
@@ -217,7 +212,6 @@ func (k *Keys) Ahead(ctx context.Context) error {
 	return err
 }
 
-// mayTry reports whether Ahead should load the key of day at a time.
 func (k *Keys) mayTry(day uint32, at time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -228,9 +222,8 @@ func (k *Keys) mayTry(day uint32, at time.Time) bool {
 	return true
 }
 
-// NextEnd returns when the oldest key that is left will be destroyed; zero if there
-// is none.
 func (k *Keys) NextEnd(ctx context.Context) (end time.Time, err error) {
+	// The first key is the oldest, so its end is the next. If no key is live, end stays zero.
 	err = k.eachLive(ctx, func(d store.Doc) bool {
 		day, err := time.Parse(time.DateOnly, d.Key.Sort)
 		if err == nil {
@@ -241,7 +234,6 @@ func (k *Keys) NextEnd(ctx context.Context) (end time.Time, err error) {
 	return end, err
 }
 
-// today returns the day and its key.
 func (k *Keys) today(ctx context.Context) (uint32, *dayKey, error) {
 	at := k.now()
 	day, err := dayOf(at)
@@ -250,18 +242,16 @@ func (k *Keys) today(ctx context.Context) (uint32, *dayKey, error) {
 	}
 	aead, err := k.key(ctx, day, at, true)
 	if errors.Is(err, ErrGone) {
-		// To make another would bring back a day whose texts are promised gone.
+		// Another key would revive a day whose texts were promised to be unreadable.
 		return 0, nil, problem.Wrap(problem.Unavailable, err, "the text key of today, %s, is destroyed: a clock is wrong, here or on another host", sortOf(day))
 	}
 	return day, aead, err
 }
 
-// key returns the key of a day at a time, from memory or from its document,
-// which it may create if there is none.
 func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool) (*dayKey, error) {
 	if k.expired(day, at) {
-		// By the clock, not by what the sweeper got to: a key in memory would
-		// otherwise outlive the document.
+		// A key expires by the clock and not by the progress of the sweeper. Otherwise a cached key
+		// could be used after its document was destroyed.
 		k.forget(at)
 		return nil, ErrGone
 	}
@@ -302,22 +292,21 @@ func (k *Keys) remember(day uint32, aead *dayKey) {
 		for d := range k.keys {
 			oldest = min(oldest, d)
 		}
-		delete(k.keys, oldest) // nothing, if the new one is the oldest
+		delete(k.keys, oldest) // no effect if the new key is the oldest
 	}
 	if len(k.keys) < mostCached {
 		k.keys[day] = aead
 	}
 }
 
-// Forget drops all keys from memory. A store that came back from a backup may lack some of
-// them, and a text sealed under a missing key could never be opened.
+// Forget drops all keys from memory. It must be called after a store was restored from a backup,
+// which may lack some keys. A text sealed under a missing key could never be opened.
 func (k *Keys) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.keys)
 }
 
-// forget drops the keys whose time is over.
 func (k *Keys) forget(at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -328,10 +317,8 @@ func (k *Keys) forget(at time.Time) {
 	}
 }
 
-// expired reports whether at is the retention after the end of day, or later.
 func (k *Keys) expired(day uint32, at time.Time) bool {
 	return !at.Before(startOf(day + 1).Add(k.retention))
 }
 
-// Format shows only what k is, whatever the verb.
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "texts.Keys") }

@@ -213,7 +213,7 @@ func TestOnceWarmNothingIsReadOrMade(t *testing.T) {
 func TestHostsThatMakeAKeyAtOnceEndWithOne(t *testing.T) {
 	w := newWorld(t)
 	const hosts = 8
-	// All have seen that there is no key before any makes one.
+	// All hosts have seen that the key is missing before one of them creates it.
 	var seen sync.WaitGroup
 	seen.Add(hosts)
 	w.store.onCommit = func(apply func() error) error {
@@ -764,8 +764,8 @@ func (w *fixture) warm(k *Keys) {
 	}
 }
 
-// A clock that is ahead destroys neither today's key nor yesterday's, whose
-// texts are still promised.
+// A clock that is fast destroys neither today's key nor yesterday's, whose texts are still
+// promised.
 func TestAClockThatIsAheadDestroysNoKey(t *testing.T) {
 	w := newWorld(t)
 	k, c := w.host()
@@ -785,7 +785,7 @@ func TestAClockThatIsAheadDestroysNoKey(t *testing.T) {
 	cc.set(c.now())
 	w.opens(cold, yesterday, "yesterday")
 	w.opens(cold, today, "today")
-	// Once there is a key of the later day, the older ones go.
+	// After a key of the later day was created, the older keys are destroyed.
 	c.set(noon.Add(5 * 24 * hour))
 	w.warm(k)
 	if n, err := k.Sweep(t.Context()); n != 2 || err != nil {
@@ -798,7 +798,7 @@ func TestAClockThatIsAheadDestroysNoKey(t *testing.T) {
 	}
 }
 
-// The key of the next day is there before it begins.
+// The key of the next day exists before the day starts.
 func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 	w := newWorld(t)
 	k, c := w.host()
@@ -820,8 +820,8 @@ func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 			t.Errorf("Ahead() at %v = %v, %d keys made, want %d", tt.at, err, commits()-before, tt.want)
 		}
 	}
-	// Another process loads it too. While the store takes no writes, it tries
-	// once a minute.
+	// Another process loads the key too. While the store accepts no writes, the process tries once
+	// a minute.
 	other, oc := w.host()
 	w.store.onCommit = func(func() error) error { return store.ErrUnavailable }
 	oc.set(midnight.Add(18 * hour))
@@ -834,14 +834,13 @@ func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 			t.Errorf("try %d: the store was read %d times, want %d", i+1, got, want)
 		}
 	}
-	// A store that takes no writes at midnight stops no call.
+	// A store that accepts no writes at midnight does not block calls.
 	w.store.onCommit = func(func() error) error { return store.ErrUnavailable }
 	c.set(midnight)
 	w.warm(k)
 }
 
-// The key of MACs differs from the key of texts: it is derived under a label of
-// its own.
+// The MAC key differs from the key of texts, because it is derived under its own label.
 func TestTheKeyOfMACsIsDerivedUnderItsLabel(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, keySize)
 	day, err := newDayKey(key)
