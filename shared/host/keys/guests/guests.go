@@ -1,10 +1,9 @@
-// Package guests makes the keys of callers that have none. The host signs for such a
-// caller with a key of its own, so that its calls have rows and chains like all others.
+// Package guests derives keys for callers that have none. The host signs for such a caller with a
+// derived key, so that the calls have rows and chains like all others.
 //
-// The invariants: a guest's key follows from a secret of the host, the vacant and the
-// context of the conversation, so every instance has it and none stores it. Nobody but
-// the host can make a context that Own accepts, so nobody can guess a way into a
-// conversation of others.
+// A guest's key is derived from a secret of the host, together with the vacant's id and the context
+// id of the conversation, so every instance can compute it and none stores it. Only the host can
+// create a context id that Own accepts, so guests cannot join conversations of others by guessing.
 package guests
 
 import (
@@ -25,30 +24,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// bound is the context that the secret is sealed for.
+// bound is the vault context of the secret.
 const bound = "guest:secret"
 
 const secretSize = 32
 
-// Keys derives the keys of guests. It is safe for concurrent use.
+// Keys derives the keys of guests. It is safe for concurrent use. The fmt package prints only its
+// type, so the secret is not printed.
 type Keys struct {
 	updater store.Updater
 	vault   custody.Vault
 	rand    io.Reader
 
 	mu     sync.Mutex
-	secret []byte // nil until it is read
+	secret []byte // nil until it was read
 }
 
-// New returns the guests of a host.
 func New(u store.Updater, v custody.Vault, rand io.Reader) *Keys {
 	return &Keys{updater: u, vault: v, rand: rand}
 }
 
-// Format prints no secret.
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "guests.Keys") }
 
-// Key returns the key of the guest in a context of a vacant.
 func (k *Keys) Key(ctx context.Context, vacant identity.ID, conversation string) (*identity.Key, error) {
 	secret, err := k.open(ctx)
 	if err != nil {
@@ -61,8 +58,7 @@ func (k *Keys) Key(ctx context.Context, vacant identity.ID, conversation string)
 	return identity.KeyFromSeed(seed)
 }
 
-// The parts of a context id of the host's making: prefix, then random bytes and their
-// tag.
+// A context id created by the host has contextPrefix, followed by random bytes and their tag.
 const (
 	contextPrefix = "ctx-"
 	randomSize    = 16
@@ -82,7 +78,7 @@ func (k *Keys) NewContext(ctx context.Context, vacant identity.ID) (string, erro
 	return contextPrefix + base64.RawURLEncoding.EncodeToString(append(b[:], tag(secret, vacant, b[:])...)), nil
 }
 
-// Own reports whether NewContext made a context id for a vacant.
+// Own reports whether NewContext created a context id for a vacant.
 func (k *Keys) Own(ctx context.Context, vacant identity.ID, conversation string) (bool, error) {
 	text, ok := strings.CutPrefix(conversation, contextPrefix)
 	if !ok {
@@ -107,7 +103,6 @@ func tag(secret []byte, vacant identity.ID, random []byte) []byte {
 	return m.Sum(nil)[:tagSize]
 }
 
-// open returns the secret, and makes it the first time.
 func (k *Keys) open(ctx context.Context) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,8 +129,8 @@ func (k *Keys) open(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
-// create stores a new secret, unless another instance is quicker. It returns the box of
-// the one that is stored.
+// create stores a new secret unless another instance has stored one. It returns the box of the
+// stored secret.
 func (k *Keys) create(ctx context.Context) (box []byte, err error) {
 	secret := make([]byte, secretSize)
 	if _, err := io.ReadFull(k.rand, secret); err != nil {
