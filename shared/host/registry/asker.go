@@ -6,18 +6,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// asker is the reader of registrations. Its parent is read at most once.
+// asker is the reader of a request. It looks up the reader's parent at most once.
 type asker struct {
 	registry *Registry
-	id       *identity.ID // the id that the reader proved; nil if anonymous
+	id       *identity.ID // id that the reader has proved, or nil for an anonymous reader
 	known    bool
 	parent   *identity.ID
 }
 
 func (r *Registry) askerOf(caller *identity.ID) *asker { return &asker{registry: r, id: caller} }
 
-// may reports whether the asker may see g: if g is public, if the asker is g
-// itself or its parent, or if g is a closed child and the asker its sibling.
+// may reports whether the asker may see g. Everybody may see a vacant that is not hidden. The
+// vacant itself and its proven parent may always see it, and the siblings of a closed child may see
+// the child.
 func (a *asker) may(ctx context.Context, g *Registration) (bool, error) {
 	if g.ReadableBy(a.id) {
 		return true, nil

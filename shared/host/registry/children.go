@@ -12,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// place is m's sort key in the index: graduated children first, then the
-// latest.
 func (m *ManifestDocument) place(at time.Time) store.Key {
+	// The index lists graduated children first, and then the latest manifest first.
 	rank := 1
 	if m.Graduated {
 		rank = 0
@@ -22,11 +21,9 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 	return ManifestDocs.Listed(fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(at.UnixMicro(), 0)), m.Manifest.ParentID.String())
 }
 
-// ChildrenIndex returns up to n children of parent (1 to store.MaxPage) by
-// their own manifests: graduated children first, the latest first. It reads two
-// pages and at most n manifests, and what opened the graduated ones, whatever the
-// number of children. The sparse
-// index may lag behind; if it lists fewer than n children, children found by
+// ChildrenIndex returns up to n children of parent (1 to store.MaxPage) whose own manifests name
+// parent, graduated children first and then the latest. Its cost does not depend on the number of
+// children. If the index, which may lag behind, has fewer than n children, children found by their
 // edges follow.
 func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
 	listed := ManifestDocs.Indexed(parent.String())

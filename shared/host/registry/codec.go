@@ -19,15 +19,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// storedRegistration is the stored form of a registration. The id is in the key. Default
-// values are omitted: every KiB is paid for at each publication, and again in
-// the index.
+// storedRegistration is the stored form of a registration. The id is in the key. Default values are
+// omitted, because each publication pays for every KiB twice: in the document and in the index.
 type storedRegistration struct {
-	Card           json.RawMessage      `json:"card,omitempty"` // a signed card's blob is canonical JSON, kept byte for byte
+	Card           json.RawMessage      `json:"card,omitempty"` // canonical JSON of the signed card, byte for byte
 	CardHash       identity.Hash        `json:"hash,omitzero"`
 	Visibility     lifecycle.Visibility `json:"visibility,omitempty"`
 	State          lifecycle.State      `json:"state,omitempty"`
-	Since          int64                `json:"since,omitempty"` // Unix microseconds, as all times in stored documents
+	Since          int64                `json:"since,omitempty"` // Unix microseconds, as for all times in stored documents
 	Revoked        bool                 `json:"revoked,omitempty"`
 	Hosted         bool                 `json:"hosted,omitempty"`
 	Name           string               `json:"name,omitempty"`
@@ -51,9 +50,9 @@ type storedRegistration struct {
 	Changed        int64                `json:"changed,omitempty"`
 }
 
-// put is the write of g, over the version that was read, with its new position
-// in the feed. A registration that awaits its first event is not in the feed.
 func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
+	// The write replaces the version that was read and moves g in the feed. A registration without
+	// an event is not in the feed.
 	data, err := RegistrationDocs.Encode(*g)
 	p := store.Put{Key: RegistrationKey(g.ID), If: g.DocVersion, WriteID: writeID, Data: data}
 	if g.Joined > 0 {
@@ -88,9 +87,8 @@ func encodeRegistration(g Registration) ([]byte, error) {
 	return registrations.Encode(s)
 }
 
-// decodeRegistration reads a registration. Joined is 0 if the vacant has no event yet.
-// The card's signature is not verified.
 func decodeRegistration(d store.Doc) (Registration, error) {
+	// The card's signature was verified when it was stored and is not verified again.
 	refused := func(why string) (Registration, error) { return Registration{}, errors.New(why) }
 	id, err := vacantOf(d.Key)
 	if err != nil {
@@ -113,8 +111,8 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	if g.Joined == 0 {
 		return g, nil
 	}
-	// A card's id is the last member of its canonical form: a cheap proof that
-	// the document is not another vacant's.
+	// A card's id is the last member of its canonical form, so this is a cheap check that the card
+	// belongs to this vacant.
 	if !strings.HasSuffix(string(g.Card), `"vacant_id":"`+id.String()+`"}`) {
 		return refused("it has the card of another")
 	}
@@ -148,7 +146,6 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	return g, nil
 }
 
-// fillDefaults sets the members that the stored form omits.
 func (g *Registration) fillDefaults(revoked bool) {
 	if revoked {
 		g.Status = StatusRevoked
@@ -163,9 +160,9 @@ func (g *Registration) fillDefaults(revoked bool) {
 	}
 }
 
-// capability returns the capability text of a card's canonical blob. It is the
-// first member, so the rest is not read.
 func capability(blob []byte) string {
+	// The capability text is the first member of a card's canonical form, so the rest need not be
+	// parsed.
 	rest, ok := bytes.CutPrefix(blob, []byte(`{"capability_text":`))
 	if !ok {
 		return ""
@@ -177,23 +174,19 @@ func capability(blob []byte) string {
 	return text
 }
 
-// ManifestDocument is the document of a child's manifest. Only the gate sets
-// Graduated, which counts only if the document at OpenedKey says so too.
+// ManifestDocument is the document of a child's manifest. Only the gate sets Graduated, which is
+// valid only together with the document at OpenedKey.
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
-	// Replaced is the manifest that this one replaced, or nil: an open one, or
-	// for a graduated child the closed one. Before is the open manifest that
-	// Replaced had replaced. Both are kept because the child signed them and
-	// their edges remain.
+	// Replaced is the manifest before this one, or nil. For a graduated child it is the closed
+	// manifest, otherwise an open one. Before is the open manifest that Replaced had replaced. Both
+	// are kept because the child has signed them and their edges remain.
 	Replaced, Before *composite.Manifest
 }
 
-// Closed reports whether the child is closed and has not graduated.
 func (m *ManifestDocument) Closed() bool { return m.Manifest.ClosedByDefault && !m.Graduated }
 
-// Parents returns all parents that have an edge to the child, the current
-// parent first.
 func (m *ManifestDocument) Parents() []identity.ID {
 	parents := []identity.ID{m.Manifest.ParentID}
 	for _, old := range []*composite.Manifest{m.Replaced, m.Before} {
@@ -204,8 +197,7 @@ func (m *ManifestDocument) Parents() []identity.ID {
 	return parents
 }
 
-// Born returns the manifest that the child had before it graduated, or else the
-// current one.
+// Born returns the closed manifest of a graduated child, and otherwise the current manifest.
 func (m *ManifestDocument) Born() *composite.Manifest {
 	if m.Graduated && m.Replaced != nil && m.Replaced.ClosedByDefault {
 		return m.Replaced
@@ -213,13 +205,13 @@ func (m *ManifestDocument) Born() *composite.Manifest {
 	return &m.Manifest
 }
 
-// opening is the document at an OpenedKey.
+// opening is the form of the document at OpenedKey.
 type opening struct {
-	Manifest identity.Hash `json:"manifest"` // that the gate opened the child by
+	Manifest identity.Hash `json:"manifest"` // hash of the manifest with which the gate opened the child
 }
 
-// CheckOpened checks that the gate opened a graduated child, by the document at
-// its OpenedKey. The error is of kind Damaged.
+// CheckOpened checks that d, the document at OpenedKey, proves the graduation of the child. The
+// error is of kind Damaged.
 func (m *ManifestDocument) CheckOpened(d store.Doc) error {
 	child := m.Manifest.ChildID
 	if d.Version == 0 {
@@ -283,9 +275,9 @@ func replacedBy(child identity.ID, blob []byte) (*composite.Manifest, error) {
 	return &m, err
 }
 
-// checkOrder checks the order of the manifests: a closed one replaces an open
-// one, and graduation opens the closed one.
 func (m *ManifestDocument) checkOrder() error {
+	// A closed manifest replaces an open one, and graduation replaces a closed manifest by an open
+	// one.
 	wrong := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
 	if m.Graduated && m.Manifest.ClosedByDefault {
 		return wrong("a closed one does not belong to a graduated child")
@@ -303,7 +295,6 @@ func (m *ManifestDocument) checkOrder() error {
 	return nil
 }
 
-// signedBy reads a manifest of child with both signatures.
 func signedBy(child identity.ID, blob []byte) (composite.Manifest, error) {
 	m, err := composite.Parse(blob)
 	if err == nil {
@@ -315,12 +306,12 @@ func signedBy(child identity.ID, blob []byte) (composite.Manifest, error) {
 	return m, err
 }
 
-// Revoked is a revocation. Its id is in the key.
+// Revoked is a revocation. Its key contains the id.
 type Revoked struct {
 	ID       identity.ID   `json:"-"`
 	Reason   string        `json:"reason"`
-	Time     int64         `json:"ts"` // Unix milliseconds, by its actor's clock
+	Time     int64         `json:"ts"` // Unix milliseconds on the actor's clock
 	Seq      uint64        `json:"seq"`
 	ActorSeq int64         `json:"actor_seq"`
-	Hash     identity.Hash `json:"hash"` // of the event
+	Hash     identity.Hash `json:"hash"` // hash of the event
 }

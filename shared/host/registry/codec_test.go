@@ -24,8 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// kept is a store with one registration that has every member, its revoked
-// twin, and a manifest.
+// kept returns a store with a registration that has every member, its revoked twin, and a manifest.
 func kept(t testing.TB) (inner *memory.Store, id identity.ID) {
 	t.Helper()
 	inner, k := memory.New(), key(1)
@@ -196,8 +195,8 @@ func TestADamagedRowIsRefused(t *testing.T) {
 	}
 }
 
-// The chain of all events and the actors' chains contain the same events. Where
-// they differ, neither is shown.
+// The chain of all events and the actors' chains contain the same events. An event that differs
+// between them is not returned.
 func TestAnEventThatItsActorTellsOtherwiseIsDamage(t *testing.T) {
 	inner, other := memory.New(), memory.New()
 	r, q := open(inner, newClock()), open(other, newClock())
@@ -246,7 +245,7 @@ func TestAProberTakesEveryAnswerBelow500(t *testing.T) {
 			t.Errorf("Probe() of status %d = %v, want there: %t", tt.status, err, tt.there)
 		}
 	}
-	// A host that dials only public addresses does not dial this one.
+	// A host that dials only public addresses does not dial this endpoint.
 	inside := registry.Prober(outbound.New(outbound.Options{}))
 	if err := inside(t.Context(), server.URL); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Probe() of loopback = %v, want forbidden", err)

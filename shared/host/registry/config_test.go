@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a host writes beside the registry goes into a store.Tx. A function in the
-// configuration would be a second way.
+// Additional writes of a host belong into the store.Tx. A function in the configuration would be a
+// second way.
 func TestTheRegistryCallsNobodyBack(t *testing.T) {
 	var functions []string
 	for i := range reflect.TypeFor[Config]().NumField() {

@@ -16,27 +16,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// remembered is the number of an actor's latest events that an idempotency key
-// is compared with.
+// remembered is the number of an actor's latest events whose idempotency keys are checked.
 const remembered = 100
 
-// decision is the effect of an event, before the event gets its position in the
-// chain.
+// decision is the effect of an event before it has a position in the chain of all events.
 type decision struct {
 	event  event.Event
-	replay *Logged      // the stored event that this one repeats
-	reg    Registration // after the event; after a replay, the stored one
-	keep   bool         // write reg
+	replay *Logged      // stored event that this event repeats, or nil
+	reg    Registration // state after the event, or the stored state for a replay
+	keep   bool         // whether reg must be written
 }
 
-// actor is the stored state of an actor.
 type actor struct {
 	id     identity.ID
 	reg    Registration
-	events []Logged // the latest events, newest first
+	events []Logged // latest events, newest first
 }
 
-// tip is the actor's last event; the zero Logged if there is none.
 func (a *actor) tip() Logged {
 	if len(a.events) == 0 {
 		return Logged{}
@@ -46,17 +42,17 @@ func (a *actor) tip() Logged {
 
 func (a *actor) registered() bool { return a.reg.Joined > 0 }
 
-// revoked reports whether the key is revoked. Nothing follows a revocation, so
-// this also holds for a key that was never registered.
+// revoked reports whether the key is revoked. A revocation is always the last event, so the check
+// also works for a key that was never registered.
 func (a *actor) revoked() bool {
 	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
-// actor reads the stored state of id. Events and registration change in one
-// transaction but are read in two steps. If they do not match, another
-// publication came between, and both are read again.
 func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
-	var before [2]int64 // the mismatch of the previous try
+	// Events and registration are written in one transaction but read in two steps, so a concurrent
+	// publication can make them differ. They are read again until they match. If the same
+	// difference occurs twice, the data is damaged.
+	var before [2]int64 // difference found by the previous try
 	for try := 1; ; try++ {
 		a := actor{id: id}
 		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, remembered, store.Descending)
@@ -86,8 +82,8 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 	}
 }
 
-// registration reads the registration of id. Joined is 0 before the first event of
-// id, and DocVersion is 0 without a stored registration.
+// registration reads the registration of id. Joined is 0 if id has no event yet, and DocVersion is
+// 0 if no registration is stored.
 func (r *Registry) registration(ctx context.Context, id identity.ID) (Registration, error) {
 	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
 	if err == nil && d.Version == 0 {
@@ -96,9 +92,8 @@ func (r *Registry) registration(ctx context.Context, id identity.ID) (Registrati
 	return g, err
 }
 
-// findReplay returns the stored event that e repeats, or nil. A key belongs to
-// its first use: another payload under the same key is refused, and so is
-// another event at a taken position.
+// findReplay returns the stored event that e repeats, or nil. If the idempotency key of e was used
+// with another payload, the error is of kind Idempotency.
 func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*Logged, error) {
 	same := func(l *Logged) (*Logged, error) {
 		if l.Type == e.Type && bytes.Equal(l.Payload, e.Payload) {
@@ -121,8 +116,6 @@ func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*L
 	return nil, nil
 }
 
-// eventAt returns the event of a with a sequence number, or nil if there is no such
-// event yet.
 func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*Logged, error) {
 	back := a.tip().ActorSeq - seq
 	switch {
@@ -142,8 +135,6 @@ func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*Logged, e
 	return &l, err
 }
 
-// admit makes the checks that all events share: replay, revocation, sequence,
-// time.
 func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *Logged, err error) {
 	if a, err = r.actor(ctx, e.Actor); err != nil {
 		return a, nil, err
@@ -168,13 +159,13 @@ func revoked(id identity.ID) error {
 	return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
 }
 
-// publisher tells who publishes: host for the host itself, on behalf of a
-// vacant that it runs; gate for a child whose graduation is in the same commit.
+// publisher describes the sender of a publication. host means that the host publishes for a vacant
+// that it runs, and gate that the child's graduation is in the same commit.
 type publisher struct{ host, gate bool }
 
-// publish decides on p. It checks in this order: schema, card, signature of the
-// event, replay, status, sequence, time, parent, equivocation, closed child,
-// endpoint, state, listing.
+// publish checks p and returns its effect. The order of the checks is: schema, card, event
+// signature, replay, revocation, sequence, time, parent, equivocation, closed child, endpoint,
+// state, listing.
 func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
@@ -234,9 +225,8 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	return &decision{event: e, reg: g, keep: true}, nil
 }
 
-// checkParent checks a claimed parent: it never changes, and no vacant is its
-// own parent.
 func checkParent(a *actor, parent *identity.ID) error {
+	// A parent never changes, and a vacant cannot be its own parent.
 	existing := a.reg.Parent
 	switch {
 	case parent == nil, existing != nil && *parent == *existing:
@@ -255,9 +245,9 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", was, parent)
 }
 
-// openIfGraduated ends the closing of a child that has graduated, and refuses to
-// show a closed child that has not. Otherwise
-// the child, which has its own key, could publish itself and bypass the gate.
+// openIfGraduated clears Closed for a child that has graduated. For other closed children it allows
+// only the visibility NONE. Otherwise a child, which has its own key, could publish itself and
+// bypass the gate.
 func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil
@@ -279,7 +269,6 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	return nil
 }
 
-// applyClaims copies the signed card and the unsigned claims of p into g.
 func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 	now := r.now()
 	if g.Joined == 0 || g.State != p.State {
@@ -303,7 +292,6 @@ func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 	g.change(now)
 }
 
-// receipt is the receipt of an event that was stored before.
 func (l *Logged) receipt(g *Registration) (Receipt, error) {
 	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, Unreached: g.awaitsProbe()}
 	if l.Type != event.Register {
@@ -317,5 +305,4 @@ func (l *Logged) receipt(g *Registration) (Receipt, error) {
 	return out, nil
 }
 
-// clip shortens foreign text for an error.
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

@@ -11,13 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxEndpoint is the longest endpoint in bytes.
 const MaxEndpoint = 2 << 10
 
-// setEndpoint checks the endpoint of a card and sets in g whether it is hosted here.
-// An endpoint elsewhere must use HTTPS, and its vacant is listed once Reach has
-// found that it answers: the publisher chooses the server, which may hang. A card
-// without an endpoint can be registered, but its vacant cannot be called.
+// setEndpoint checks the endpoint of a card and sets whether g is hosted. An endpoint on another
+// host must use HTTPS, and its vacant is listed only after Reach has probed it, because the
+// publisher chooses the server, which may hang. A card without an endpoint is valid, but its vacant
+// cannot be called.
 func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Card) error {
 	if g.Joined == 0 || endpointOf(g.Card) != c.Endpoint {
 		g.reached = false
@@ -54,10 +53,8 @@ func endpointOf(blob []byte) string {
 	return c.Endpoint
 }
 
-// checkEndpoint requires an HTTPS URL, or one of a neighbour. A name is resolved
-// and its address checked when it is dialled, because it may have another by
-// then.
 func (r *Registry) checkEndpoint(endpoint string) error {
+	// A host name is not resolved here, because outbound checks its address when it dials.
 	const field = "endpoint"
 	if len(endpoint) > MaxEndpoint {
 		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxEndpoint), strconv.Itoa(len(endpoint)))

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// follow reads the feed from since on, in pages of n.
+// follow reads the feed from since in pages of n.
 func follow(t *testing.T, r *registry.Registry, since string, n int) []registry.Registration {
 	t.Helper()
 	var all []registry.Registration

@@ -110,8 +110,7 @@ func wantWhole(t testing.TB, s store.Store) {
 
 func text(s string) *string { return &s }
 
-// asKept compares registrations by their exported fields, and listings by all
-// fields.
+// asKept compares the exported fields of registrations and all fields of listings.
 var asKept = cmp.Options{
 	cmpopts.IgnoreUnexported(registry.Registration{}),
 	cmp.Comparer(func(a, b *listing.Listing) bool {
@@ -125,8 +124,7 @@ type walkable interface {
 	store.Walker
 }
 
-// everything lists what inner contains, by name: the rows, and the documents in
-// the feed.
+// everything returns the contents of inner by name: the rows and the documents of the feed.
 func everything(t testing.TB, home walkable) map[string]string {
 	t.Helper()
 	all := map[string]string{}

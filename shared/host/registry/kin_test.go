@@ -22,8 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// graduate writes what only the gate writes, for a parent and child of low
-// numbers.
+// graduate makes the writes of the gate for a parent and a child with low numbers.
 func graduate(t *testing.T, inner store.Store, child identity.ID) {
 	t.Helper()
 	keys := map[identity.ID]*identity.Key{}
@@ -82,7 +81,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 			if got := mustPublish(t, r, child, draft{Seq: seq + 1}); got.Visibility != lifecycle.Public {
 				t.Errorf("graduated, Publish() = %s, want PUBLIC", got.Visibility)
 			}
-			// The manifest sent again closes nothing.
+			// Sending the manifest again does not close the child.
 			must(t, registrytest.AddManifest(t.Context(), r, m))
 			if g := get(t, r, child.ID()); !g.Listed() || g.Closed || !g.ParentProven {
 				t.Errorf("in the end: %+v", g)
@@ -92,8 +91,8 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 	}
 }
 
-// Whoever may write manifests but not what the gate writes opens no child: the
-// outbound policy of a closed child, for example, is read from its manifest.
+// A role that may write manifests but not the documents of the gate cannot open a child. For
+// example, the outbound policy of a closed child depends on its manifest.
 func TestAFlagAloneOpensNoChild(t *testing.T) {
 	for name, data := range map[string]string{
 		"nothing of the gate's": "", "another manifest": `{"format":1,"manifest":"` + strings.Repeat("0", 64) + `"}`, "no JSON": "{", "another format": `{"format":9}`,
@@ -199,8 +198,7 @@ func TestAManifestThatBothHaveNotSignedIsRefused(t *testing.T) {
 	}
 }
 
-// A child makes a parent of its own sign an open manifest, and is quicker than
-// the parent that closed it.
+// A child signs an open manifest with a parent that it controls, before the parent that closed it.
 func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	inner, c := memory.New(), newClock()
 	r := open(inner, c)
@@ -451,8 +449,8 @@ func (c *counting) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return c.Store.Doc(ctx, k)
 }
 
-// Hidden vacants are read too: a shown vacant in each generation with a crowd
-// of hidden ones would be read whole.
+// Hidden vacants are read too. Without a limit, a visible vacant among many hidden ones in each
+// generation would make the host read all of them.
 func TestLineageLooksAtSoManyWhoeverIsShown(t *testing.T) {
 	home := &counting{Store: memory.New()}
 	r := open(home, newClock())

@@ -72,7 +72,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			t.Errorf("%s = %v, want revoked", name, err)
 		}
 	}
-	// What is stored stays, when it is sent again.
+	// Sending the event again does not change the stored registration.
 	if again, err := r.Publish(t.Context(), publication(t, k, draft{Key: "one"})); again.Seq != 1 || !again.Replayed || err != nil {
 		t.Errorf("Publish() of the first event again = %+v, %v, want its receipt", again, err)
 	}
@@ -106,7 +106,7 @@ func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 		if diff := cmp.Diff(want, list); diff != "" || next != "" || err != nil {
 			t.Errorf("%s: Revocations() = %q, %v (-want +got):\n%s", name, next, err, diff)
 		}
-		// The key was never registered, and never will be.
+		// The key was never registered and cannot be registered.
 		if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 2})); !problem.Is(err, problem.Revoked) {
 			t.Errorf("%s: Publish() = %v, want revoked", name, err)
 		}
@@ -211,7 +211,7 @@ func TestVacantHibernatingForThirtyDaysIsStale(t *testing.T) {
 			t.Errorf("EffectiveState() after %v = %s, want %s", tt.after, got, tt.want)
 		}
 	}
-	// Sending it again does not wake the vacant.
+	// Sending the event again does not wake the vacant.
 	c.Pass(20 * time.Hour)
 	mustPublish(t, r, k, draft{Seq: 2, State: lifecycle.Hibernating, At: c.Now()})
 	if g := get(t, r, k.ID()); !g.Since.Equal(start) {
@@ -294,7 +294,7 @@ func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
 	if _, err := r.SetListing(t.Context(), k.ID(), set); err != nil {
 		t.Errorf("SetListing() again = %v", err)
 	}
-	// An earlier recorded one cannot be restored.
+	// A recorded earlier listing cannot be restored.
 	if _, err := r.PutListing(t.Context(), two); !problem.Is(err, problem.Conflict) {
 		t.Errorf("PutListing() of the old one = %v, want a conflict", err)
 	}

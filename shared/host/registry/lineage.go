@@ -10,35 +10,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Direction is the direction of a lineage; its value is the wire's term.
+// Direction is the direction of a lineage in the protocol's words.
 type Direction string
 
-// The directions.
 const (
 	Ancestors   Direction = "ancestors"
 	Descendants Direction = "descendants"
 )
 
-// Limits of a lineage.
 const (
 	MaxDepth   = 32
-	MaxLineage = 250 // ids that are read, visible or not
-	// maxRead bounds the bytes of registrations that are read; the last batch
-	// may exceed it.
+	MaxLineage = 250 // limit of the ids that are read, whether visible or not
+	// maxRead limits the bytes of registrations that are read. The last batch may exceed it.
 	maxRead = 256 << 10
 )
 
-// looks is the remaining read budget of a lineage. Anybody may ask for a
-// lineage and, with enough keys, make one of any size; every read costs the
-// host.
+// looks is the remaining read budget of a lineage. The budget is necessary because strangers may
+// request lineages and can create families of any size with enough keys.
 type looks struct{ ids, bytes int }
 
-// Lineage returns the ancestors or descendants of id along proven edges,
-// nearest first, each once. Claimed parents are not included, because anybody
-// can claim one. Vacants hidden from the caller are left out, with everything
-// behind them. At most depth steps (1 to MaxDepth) and MaxLineage ids are
-// followed, fewer if cards are large. The errors are Schema, and the errors of
-// View for id itself.
+// Lineage returns the ancestors or descendants of id, nearest first and each once. It follows only
+// proven edges, because everybody can claim a parent. It omits vacants that caller may not see and
+// all vacants that are reachable only through them. It follows at most depth steps (1 to MaxDepth)
+// and MaxLineage ids, and fewer if cards are large. The error is Schema or an error of View for id.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
 		return nil, schema("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
@@ -78,8 +72,8 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 			return nil, err
 		}
 		if d == Descendants {
-			// An edge may remain from a manifest that a closed one replaced. Removed ids do not count
-			// as seen, because their true edge may be further down.
+			// The edge of a replaced manifest may remain, so the child's own registration decides.
+			// A removed id is not marked as seen, because its valid edge may be further down.
 			above := make(map[identity.ID]bool, len(level))
 			for i := range level {
 				above[level[i].ID] = true
@@ -107,8 +101,6 @@ func (g *Registration) parents() []identity.ID {
 	return []identity.ID{*g.Parent}
 }
 
-// readable returns the registrations of ids that the asker may see, within the
-// budget.
 func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *asker, left *looks) ([]Registration, error) {
 	var out []Registration
 	for some := range slices.Chunk(ids, atOnce) {
@@ -138,8 +130,6 @@ func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *asker, l
 	return out, nil
 }
 
-// children lists up to most children that g has an edge to. The edges are not
-// verified here.
 func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]identity.ID, error) {
 	var ids []identity.ID
 	for cursor := ""; len(ids) < most; {
@@ -155,9 +145,9 @@ func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]i
 	return ids, nil
 }
 
-// Children returns a page of up to n ids (1 to store.MaxPage) to which parent
-// has an edge, and the cursor of the next page, "" after the last. An edge may
-// be outdated: the child's own manifest is authoritative.
+// Children returns a page of up to n ids (1 to store.MaxPage) to which parent has an edge, and the
+// cursor of the next page, or "" after the last page. An edge may be outdated, because only the
+// child's manifest is authoritative.
 func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]identity.ID, string, error) {
 	docs, next, err := r.Store.Docs(ctx, KinDocs.All(parent.String()), n, cursor)
 	if err != nil {
@@ -172,7 +162,6 @@ func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor stri
 	return ids, next, nil
 }
 
-// IsChild reports whether child's manifest names parent.
 func (r *Registry) IsChild(ctx context.Context, parent, child identity.ID) (bool, error) {
 	m, ok, err := r.Manifest(ctx, child)
 	return ok && m.Manifest.ParentID == parent, err

@@ -15,11 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// PutListing stores a signed listing if it is newer than the stored signed one.
-// The same listing again changes nothing.
+// PutListing stores a signed listing. Its version must be higher than the versions of all earlier
+// signed listings, and otherwise the error is Conflict. The same listing may be sent again.
 func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registration, error) {
-	// Before anything is read: a forged one is refused alike for a closed child and
-	// for nobody.
+	// The check precedes all reads, so that a forged listing gets the same error for a closed child
+	// and for an unknown id.
 	if err := checkSignedListing(&l); err != nil {
 		return Registration{}, err
 	}
@@ -32,9 +32,8 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 	})
 }
 
-// SetListing stores a listing by the operator of this host, marked as such. A
-// signed listing replaces it only if it is newer than earlier signed ones. The
-// operator cannot set version or signature.
+// SetListing stores a listing that the host's operator has set. Its version and signature are
+// ignored. A signed listing replaces it only if it is newer than all earlier signed listings.
 func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Listing) (Registration, error) {
 	return r.edit(ctx, id, func(g *Registration) (bool, error) {
 		l.VacantID, l.Version, l.Signature = id, max(g.listingVersion, 1), nil
@@ -50,9 +49,8 @@ func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Lis
 	})
 }
 
-// applyListing makes the signed listing l g's listing. An older version is refused, or
-// anybody who recorded it could restore it.
 func (g *Registration) applyListing(l listing.Listing) error {
+	// An older version is refused, because everybody who recorded it could otherwise restore it.
 	if l.VacantID != g.ID {
 		return problem.New(problem.Malformed, "listing: expected the listing of %s, got the listing of %s", g.ID, l.VacantID)
 	}
@@ -87,7 +85,6 @@ func checkListing(l *listing.Listing) error {
 	return nil
 }
 
-// SetReputation stores the reputation that reviews amount to.
 func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputation.State) (Registration, error) {
 	if err := s.Check(); err != nil {
 		return Registration{}, err
@@ -101,13 +98,13 @@ func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputati
 	})
 }
 
-// edit changes the parts of a registration that the host itself vouches for.
-// Nothing is written if fn reports no change. fn runs again after a conflict.
+// edit changes facts in a registration for which the host itself vouches. If fn returns false, edit
+// makes no write. fn is called again after a conflict.
 func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
 	var g Registration
 	written := false
 	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		written = false // an earlier try may have set it
+		written = false // a previous try may have set it
 		g, err = r.registration(ctx, id)
 		switch {
 		case err != nil:
@@ -136,24 +133,22 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 	return g, nil
 }
 
-// change records when g changed. Its position in the feed never moves back,
-// even if the clock does.
 func (g *Registration) change(now time.Time) {
+	// A vacant's position in the feed never moves back, even if the clock does.
 	if now.After(g.Changed) {
 		g.Changed = now
 	}
 	g.ChangeKey = ChangeKeyAt(g.Changed)
 }
 
-// AddManifest adds to tx the writes that store a manifest, which parent and
-// child must have signed, and reports whether there are any: the same manifest
-// again changes nothing. A manifest may come before or after the child's first
-// publication. A closed child that is listed is hidden in the same commit.
+// AddManifest adds the writes for a manifest that parent and child have signed. It reports false
+// without writes if the manifest is stored already. A manifest may come before or after the child's
+// first publication. If it closes a listed child, the child is hidden in the same commit.
 //
-// A closed manifest replaces an open one of any parent; otherwise a child could
-// escape by first signing an open manifest with a parent of its own making.
-// Every other manifest of the same child is refused with Conflict: a closed
-// manifest opens by graduation only, and a graduated child stays open.
+// A closed manifest replaces an open one of any parent. Otherwise a child could escape by first
+// signing an open manifest with a parent that it controls. All other manifests of the same child
+// are refused with Conflict: only graduation opens a closed manifest, and a graduated child stays
+// open.
 func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) (added bool, err error) {
 	if err := m.Check(); err != nil {
 		return false, err
@@ -196,24 +191,24 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	if g.Joined > 0 {
 		g.change(r.now())
 	}
-	// The registration is written even if it did not exist, so that a
-	// concurrent first publication conflicts with this manifest.
+	// The registration is written even if it did not exist, so that a concurrent first publication
+	// conflicts with this manifest.
 	writes, err := r.writes(ctx, &g, tx.ID)
 	if err != nil {
 		return false, err
 	}
 	tx.Add(writes...)
 	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: doc.place(r.now())}, doc)
-	// The edge of the replaced manifest stays, because nothing here is deleted.
-	// It does not count: the registration names another parent.
+	// Edges are never deleted. The edge of the replaced manifest has no effect, because the
+	// registration names another parent.
 	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
 		KinDocs.Put(tx, store.Doc{Key: KinKey(m.ParentID, m.ChildID)}, struct{}{})
 	}
 	return true, nil
 }
 
-// AddGuard adds a write to tx that changes nothing in the registration of id,
-// and conflicts if a manifest of id or a publication comes before it.
+// AddGuard adds a write to tx that does not change the registration of id but conflicts with a
+// concurrent manifest or publication of id.
 func (r *Registry) AddGuard(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	g, err := r.registration(ctx, id)
 	if err != nil {
@@ -224,8 +219,8 @@ func (r *Registry) AddGuard(ctx context.Context, tx *store.Tx, id identity.ID) e
 	return err
 }
 
-// Manifest returns the document of child's manifest, strongly consistent; false
-// if there is none.
+// Manifest returns the document of child's manifest with a strongly consistent read. It returns
+// false if there is no manifest.
 func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
 	m, d, err := ManifestDocs.Get(ctx, r.Store, ManifestKey(child))
 	if err == nil {
@@ -237,7 +232,6 @@ func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDoc
 	return m, true, nil
 }
 
-// checkOpened reads the document that the gate wrote for a graduated child.
 func (r *Registry) checkOpened(ctx context.Context, m *ManifestDocument) error {
 	if !m.Graduated {
 		return nil
@@ -253,9 +247,9 @@ func same(a, b *composite.Manifest) bool {
 	return a.Schema == b.Schema && bytes.Equal(a.SigningBytes(), b.SigningBytes())
 }
 
-// checkReplace refuses to replace the stored manifest by m, unless m closes the child
-// for the first time.
 func (d *ManifestDocument) checkReplace(m *composite.Manifest) error {
+	// Only a closed manifest may replace another one, and only while the child is open and has not
+	// graduated.
 	refused := func(what string) error {
 		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s already", m.ChildID.Short(), what)
 	}

@@ -8,13 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxName is the longest name of a hosted vacant in bytes.
+// MaxName limits the name of a hosted vacant in bytes.
 const MaxName = 64
 
 const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
-// CheckName checks the name of a hosted vacant, which is also a part of its
-// address: 1 to 64 of A-Z a-z 0-9 . _ -, not only dots, and not an id.
 func CheckName(name string) error {
 	_, err := identity.ParseID(name)
 	switch {
@@ -28,21 +26,20 @@ func CheckName(name string) error {
 	return nil
 }
 
-// reserved are names that no vacant gets: what follows /v/ in addresses without a
-// vacant, and words that commands take instead of a name.
+// reserved contains names that a vacant cannot have, because they follow /v/ in other addresses or
+// because commands accept them in place of a name.
 var reserved = []string{"a2a", "acp", "agp", "all", "aws", "card", "health", "local", "mcp", "none", "self"}
 
-// NameTaken is the refusal of a name that is in use or reserved. Its text is the same
-// for both, and tells nothing of the vacant that has the name: names are addresses of
-// the host, /v/NAME, so a hidden vacant of another tenant cannot share its name, and
-// whoever guesses the name finds it unavailable. That is all that the refusal tells.
+// NameTaken returns the error for a name that is in use or reserved. The message is the same for
+// both and does not describe the vacant that has the name. Names are addresses of the host,
+// /v/NAME, so a hidden vacant's name is unavailable to other tenants, and they can learn no more
+// than this.
 func NameTaken(name string) error {
 	return &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name " + name + " is in use or reserved on this host; choose another"}
 }
 
-// CheckNewName is CheckName for a name that a vacant is to get. It also refuses
-// reserved words, what could be taken for a short id, and what a command would take
-// for a flag.
+// CheckNewName checks a name that a vacant is about to get. In addition to CheckName, it refuses
+// reserved words, names that look like a short id, and names that a command would parse as a flag.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err

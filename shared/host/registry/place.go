@@ -10,8 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 )
 
-// add adds the writes of d to tx, at the next position in the chain of all
-// events, and returns the receipt. A replay adds nothing.
 func (r *Registry) add(ctx context.Context, tx *store.Tx, d *decision) (Receipt, error) {
 	if d.replay != nil {
 		return d.replay.receipt(&d.reg)
@@ -21,7 +19,6 @@ func (r *Registry) add(ctx context.Context, tx *store.Tx, d *decision) (Receipt,
 	return receipt, err
 }
 
-// place assigns d the next position in the chain of all events.
 func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision) ([]store.Write, Receipt, error) {
 	tip, err := r.Store.Tip(ctx, EventStream())
 	if err != nil {
@@ -77,9 +74,9 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaitsProbe()}, nil
 }
 
-// commit places d and commits it in this process's turn. It retries only if the
-// position in the chain of all events was taken; after other conflicts the
-// caller must decide again. A replay commits nothing.
+// commit writes d when it is this process's turn. It retries only if another writer took the
+// position in the chain of all events. After other conflicts the caller must make the decision
+// again.
 func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	if d.replay != nil {
 		return d.replay.receipt(&d.reg)
@@ -108,8 +105,7 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 		if !errors.As(err, &taken) || taken.Stream != EventStream() {
 			return Receipt{}, err
 		}
-		// Other writers may have taken the actor's position too: check before
-		// trying the next.
+		// Another writer may also have taken the actor's position, so check it before the next try.
 		if tip, tipErr := r.Store.Tip(ctx, ActorStream(d.event.Actor)); tipErr != nil || tip.Position >= uint64(d.event.ActorSeq) {
 			return Receipt{}, errors.Join(err, tipErr)
 		}
@@ -119,10 +115,9 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	}
 }
 
-// Turn waits until it is the caller's turn, in this process, to append to the
-// chain of all events, and returns the function that ends the turn. Writers of
-// one process would otherwise take the next position from each other; writers
-// of several processes meet in the store and back off.
+// Turn waits until the caller may append to the chain of all events in this process, and returns a
+// function that ends the turn. Turns prevent conflicts between the writers of one process. Writers
+// of different processes conflict in the store and back off.
 func (r *Registry) Turn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-r.turn:
@@ -136,8 +131,8 @@ func busy(cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "many publish at once; send the same again")
 }
 
-// Problem gives an error of the store a kind. A conflict that outlasted all
-// retries is Unavailable: the request can be sent again.
+// Problem converts an error of the store into a problem. A conflict that remains after all retries
+// is Unavailable, because the request can be sent again.
 func Problem(err error) error {
 	if store.IsConflict(err) {
 		return busy(err)
@@ -145,7 +140,6 @@ func Problem(err error) error {
 	return store.Problem(err)
 }
 
-// updater changes the store with optimistic concurrency.
 func (r *Registry) updater() store.Updater {
 	return store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}
 }

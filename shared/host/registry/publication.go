@@ -25,34 +25,33 @@ const (
 	MaxClaim       = 128
 )
 
-// The window of an event's time. The actor dates its events and nobody else
-// can, so times far from now are refused.
+// An event's time must be within this window around the host's time. The host cannot correct the
+// time, because the actor signs it.
 const (
 	MaxAhead = 5 * time.Minute
 	MaxAge   = 24 * time.Hour
 )
 
-// Publication is the request to register a vacant: its card and a register
-// event, both signed by its key, and unsigned claims.
+// Publication is a request to register a vacant. It contains the card and a register event, both
+// signed with the vacant's key, and unsigned claims.
 type Publication struct {
-	Card       []byte // the serialised card as it was sent
+	Card       []byte // serialised card, as it was sent
 	State      lifecycle.State
-	Visibility lifecycle.Visibility // as requested; the event signs the effective visibility
-	// Claims, not signed. nil leaves a claim unchanged, except Declared: nil
-	// means the card's capability text.
+	Visibility lifecycle.Visibility // requested visibility; the event signs the effective visibility
+	// BaseModel and the fields after it are claims without a signature. A nil claim keeps the
+	// stored one, but a nil Declared is replaced by the card's capability text.
 	BaseModel, Family, Owner, Version *string
 	Declared                          []string
 	Parent                            *identity.ID
-	// Name is the name of a vacant that this host runs. Only PublishHosted and
-	// Graduate of such a vacant keep it.
+	// Name is the name of a vacant that this host runs. It is stored only by PublishHosted and by
+	// Graduate for such a vacant.
 	Name string
-	// The signed event.
+	// Time, ActorSeq, Key and Signature are members of the signed event.
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64
 	Key       string
 	Signature []byte
-	// Listing is an optional signed listing; nil leaves the stored one
-	// unchanged.
+	// Listing is a signed listing. If it is nil, the stored listing is kept.
 	Listing *listing.Listing
 	// MayFollow reports whether the vacant may use a slug that another vacant gave up. If it is
 	// nil, the vacant may not.
@@ -65,12 +64,12 @@ type Receipt struct {
 	Visibility lifecycle.Visibility
 	Seq        uint64
 	CardHash   identity.Hash
-	Replayed   bool // the event was stored before; this is its receipt
-	Unreached  bool // it is listed once its endpoint answers
+	Replayed   bool // whether the event was stored earlier; the receipt is then its original receipt
+	Unreached  bool // whether the vacant will be listed only after its endpoint answers
 }
 
-// EquivocationError is in the error chain of a refused second card of one
-// version. It names both cards.
+// EquivocationError is in the error chain if a second card with the same version is refused. It
+// contains the hashes of both cards.
 type EquivocationError struct {
 	Known, Sent identity.Hash
 	problem     *problem.Error
@@ -78,15 +77,12 @@ type EquivocationError struct {
 
 func (e *EquivocationError) Error() string { return e.problem.Error() }
 
-// Members are both card hashes, for the body of the error.
 func (e *EquivocationError) Members() any {
 	return map[string]string{"card_hash_known": e.Known.String(), "card_hash_sent": e.Sent.String()}
 }
 
-// Unwrap is the problem, of kind Equivocation.
 func (e *EquivocationError) Unwrap() error { return e.problem }
 
-// checkSchema checks p's members, without parsing the card.
 func (p *Publication) checkSchema() error {
 	if _, err := lifecycle.ParseState(string(p.State)); err != nil {
 		return schema("runtime_state", "LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED", fmt.Sprintf("%.40q", string(p.State)))
@@ -115,7 +111,7 @@ func (p *Publication) checkSchema() error {
 		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredOf); err != nil {
 			return err
 		}
-		// Count escaped bytes, as stored: a control character takes six.
+		// Count bytes in escaped form, which is stored: a control character takes six bytes.
 		all += len(canon.AppendString(nil, text))
 	}
 	if all > MaxDeclaredAll {
@@ -132,7 +128,6 @@ func checkVisibility(v lifecycle.Visibility) error {
 	return schema("visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(v)))
 }
 
-// checkSigned checks the ranges of an event's members.
 func checkSigned(ms, actorSeq int64, key string) error {
 	switch {
 	case ms < 0:
@@ -157,10 +152,9 @@ func schema(field, want, got string) error {
 	return &problem.Error{Kind: problem.Schema, Field: field, Want: want, Got: got}
 }
 
-// readCard reads and verifies the card. A card whose text has the separator of
-// the signed fields is refused, although it verifies: another card, with the
-// same hash and signature, would read differently (PROTOCOL §23 D2).
 func (p *Publication) readCard() (card.Card, error) {
+	// A card whose texts contain the separator of signed fields is refused, because another card
+	// with other texts would have the same hash and signature (PROTOCOL §23 D2).
 	c, err := card.Parse(p.Card)
 	if err != nil {
 		known := problem.Of(err)

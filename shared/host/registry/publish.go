@@ -11,17 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Publish registers a publication in one transaction. Sending the same again
-// returns the first receipt and changes nothing. It waits for its position
-// until ctx's deadline.
+// Publish stores a publication in one transaction. If the same publication is sent again, Publish
+// returns the original receipt and changes nothing. It waits for its turn until ctx's deadline.
 //
-// The refusals, in order: Schema for a malformed member; Malformed or TooLarge
-// for a card that does not parse or verify; BadSignature for the event;
-// Idempotency for a key used for something else; Revoked; Sequence; Clock;
-// Malformed for a changed parent; Equivocation, with an *EquivocationError in
-// the chain; Forbidden for a closed child; Malformed for an endpoint; Conflict
-// for the state of a vacant that this host runs; Malformed for a listing.
-// Unavailable does not refuse: the same publication may be sent again.
+// The refusals, in order: Schema for a malformed member; Malformed or TooLarge for a card that does
+// not parse or verify; BadSignature for the event; Idempotency for a key that was used for another
+// event; Revoked; Sequence; Clock; Malformed for a changed parent; Equivocation, with an
+// *EquivocationError in the chain; Forbidden for a closed child; Malformed for an endpoint;
+// Conflict for the state of a vacant that this host runs; Malformed for a listing; Malformed or
+// Conflict for its slug. Unavailable is not a refusal, and the same publication may be sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var receipt Receipt
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
@@ -34,10 +32,9 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 	return receipt, Problem(err)
 }
 
-// PublishHosted adds to tx a publication of a vacant that this host runs: unlike
-// Publish, it may change the vacant's state. A publication that is stored
-// already adds nothing, and its receipt says Replayed. The caller holds the Turn
-// until tx is committed.
+// PublishHosted adds to tx a publication of a vacant that this host runs. Unlike Publish, it may
+// change the vacant's state. If the publication is already stored, it adds nothing and returns a
+// receipt with Replayed. The caller must hold the Turn until tx is committed.
 func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
 	d, err := r.publish(ctx, &p, publisher{host: true})
 	if err != nil {
@@ -46,12 +43,11 @@ func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publicatio
 	return r.add(ctx, tx, d)
 }
 
-// Graduate adds to tx the publication of a closed child that passed the gate:
-// next, signed by both parties, replaces the closed manifest in the same commit
-// as the public card. byHost means that the child runs on this host. The
-// refusals are NotFound for a child without a manifest, Graduated for an open
-// one, and Malformed if next changes anything that graduation does not. The
-// caller holds the Turn until tx is committed.
+// Graduate adds to tx the publication of a closed child that has passed the gate. The manifest
+// next, signed by parent and child, replaces the closed manifest in the same commit. byHost means
+// that this host runs the child. The error is NotFound for a child without a manifest, Graduated
+// for an open child, and Malformed if next has changes beyond the graduation. The caller must hold
+// the Turn until tx is committed.
 func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, byHost bool) (Receipt, error) {
 	known, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
 	if err == nil && d.Version == 0 {
@@ -85,13 +81,10 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 	return r.add(ctx, tx, decided)
 }
 
-// UnknownChild is the refusal of a child whose manifest is not stored here, in
-// the reference's wording.
 func UnknownChild(child identity.ID) error {
 	return problem.New(problem.NotFound, "unknown child %s", child.Short())
 }
 
-// NextActorSeq returns the count that id's next event must have.
 func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
 	tip, err := r.Store.Tip(ctx, ActorStream(id))
 	if err != nil {
@@ -103,8 +96,8 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 	return int64(tip.Position) + 1, nil
 }
 
-// SetName adds to tx the name of id, which this host runs, in its registration.
-// It adds nothing if id is not registered or has that name already.
+// SetName adds the name of id to tx. It adds no writes unless id is registered, runs on this host
+// and has another name.
 func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, name string) error {
 	g, err := r.registration(ctx, id)
 	if err != nil || g.Joined == 0 || !g.Hosted || g.Name == name {
@@ -117,8 +110,6 @@ func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, na
 	return err
 }
 
-// SetState adds to tx the new state of id in its registration. It adds nothing
-// if id is not registered or is in that state already.
 func (r *Registry) SetState(ctx context.Context, tx *store.Tx, id identity.ID, state lifecycle.State) error {
 	g, err := r.registration(ctx, id)
 	if err != nil || g.Joined == 0 || g.State == state {

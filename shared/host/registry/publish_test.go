@@ -77,8 +77,7 @@ func TestLocalVacantIsHidden(t *testing.T) {
 	}
 }
 
-// refusal is a refused publication, in a registry where key(1) has published
-// once.
+// refusal is a refused publication in a registry where key(1) has published once.
 type refusal struct {
 	name string
 	p    func(*testing.T) registry.Publication
@@ -172,8 +171,8 @@ func replaced(known func(*testing.T) identity.Hash, endpoint string) func(*testi
 	}
 }
 
-// twofold is a publication of a card whose text contains the separator of the
-// signed fields, so the signature fits another card, too.
+// twofold returns a publication whose card contains the separator of the signed fields, so that its
+// signature also verifies for another card.
 func twofold(t *testing.T) registry.Publication {
 	t.Helper()
 	k := key(1)
@@ -216,12 +215,12 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 	if err != nil || two.Known != first.CardHash || two.Sent != c.Hash() {
 		t.Errorf("known %s, sent %s, want %s and %s", two.Known, two.Sent, first.CardHash, c.Hash())
 	}
-	// Only the actor may say that one card replaces the other.
+	// Only the actor may declare that one card replaces the other.
 	got := mustPublish(t, r, k, draft{Seq: 2, Text: "another", Key: event.ReplacesKey(first.CardHash)})
 	if got.CardHash != c.Hash() || got.Seq != 2 {
 		t.Errorf("Publish() with a replaces key = %+v, want the new card at 2", got)
 	}
-	// And back again, with its own idempotency key.
+	// The actor may return to the first card with a new idempotency key.
 	back := mustPublish(t, r, k, draft{Seq: 3, Key: event.ReplacesKeyAt(c.Hash(), 3)})
 	if back.CardHash != first.CardHash || back.Replayed {
 		t.Errorf("Publish() of the first card again = %+v, want it at 3", back)
@@ -230,8 +229,8 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 	mustPublish(t, r, k, draft{Seq: 4, Visibility: lifecycle.Restricted})
 }
 
-// In the reference a recorded publication restores the old card, and its holder
-// may change what is not signed.
+// In the reference, replaying a recorded publication restores the old card, and the sender may
+// change the unsigned members.
 func TestAPublishSentAgainChangesNothing(t *testing.T) {
 	inner, c, k, parent := memory.New(), newClock(), key(1), key(9).ID()
 	r := open(inner, c)
@@ -278,7 +277,7 @@ func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
 			t.Errorf("Publish() of event %d again = %+v, %v, want its receipt", n, got, err)
 		}
 	}
-	// The last hundred keys are compared.
+	// The latest hundred keys are compared.
 	same := of(4)
 	same.Seq = 104
 	if got, err := r.Publish(t.Context(), publication(t, k, same)); got.Seq != 4 || err != nil {

@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// ReachAtOnce is the number of endpoints that one Reach probes at the same
-	// time, so that many hanging servers take as long as one.
+	// ReachAtOnce is the number of endpoints that one Reach probes concurrently, so that many
+	// hanging servers take no longer than one.
 	ReachAtOnce = 64
 	probeTime   = 3 * time.Second
-	probeReply  = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server
+	probeReply  = 1 << 10 // bytes; the publisher chooses the server, and the content does not matter
 )
 
-// pauses are the times between the probes of an endpoint that does not answer.
-// After the last, its vacant stays unlisted until it publishes again.
+// pauses are the times between probes of an endpoint that does not answer. After the last probe,
+// the vacant stays unlisted until it publishes again.
 var pauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
 
-// Probe checks that an endpoint answers: nil for any HTTP status below 500.
+// Probe sends a request to an endpoint. It returns nil if the endpoint answers with an HTTP status
+// below 500.
 type Probe func(ctx context.Context, endpoint string) error
 
-// Prober is a Probe through c.
 func Prober(c *outbound.Client) Probe {
 	return func(ctx context.Context, endpoint string) error {
 		reply, err := c.Do(ctx, outbound.Itself(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
 		if problem.Is(err, problem.TooLarge) {
-			return nil // a long reply is a reply
+			return nil // the size of the reply does not matter
 		}
 		if err != nil {
 			return err
@@ -48,33 +48,35 @@ func Prober(c *outbound.Client) Probe {
 	}
 }
 
-// wait is an endpoint that waits for a probe. The vacant and the publication are in the key.
+// wait is an endpoint that waits for a probe. The key contains the vacant's id and the
+// publication's seq.
 type wait struct {
 	id    identity.ID
-	seq   uint64 // of the publication
-	Tries int    `json:"tries"` // so far
+	seq   uint64 // seq of the publication
+	Tries int    `json:"tries"` // number of probes so far
 }
 
-// Waiting receives after a publication whose endpoint waits for Reach.
+// Waiting returns a channel that receives a value after a publication whose endpoint must be
+// probed.
 func (r *Registry) Waiting() <-chan struct{} { return r.waiting }
 
 func (r *Registry) wake() {
 	select {
 	case r.waiting <- struct{}{}:
-	default: // it is awake already
+	default: // a value is already waiting
 	}
 }
 
-// Reached counts what a Reach did.
+// Reached is the result of Reach.
 type Reached struct {
-	Listed int  // vacants whose endpoint answers
+	Listed int  // vacants that were listed because their endpoints answer
 	Silent int  // endpoints that do not answer
-	More   bool // more endpoints are due
+	More   bool // whether more endpoints are due
 }
 
-// Reach probes up to ReachAtOnce endpoints that are due, and lists the vacants
-// whose endpoints answer. Silent endpoints are probed again after a while. The
-// next Reach completes a Reach that was killed.
+// Reach probes up to ReachAtOnce due endpoints and lists the vacants whose endpoints answer. It
+// schedules another probe for the others. If a Reach is interrupted, the next one completes its
+// work.
 func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
 	now := r.now()
 	until := UnreachedDocs.All()
@@ -105,8 +107,8 @@ func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
 	return out, Problem(errors.Join(failures...))
 }
 
-// reach probes one endpoint. It reports whether it listed the vacant, and whether
-// it tried: the endpoint of a vacant that was hidden or revoked since is not tried.
+// reach probes one endpoint. It skips a vacant that was hidden or revoked since its publication,
+// and returns false for both results.
 func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed, tried bool, err error) {
 	w, err := UnreachedDocs.Parse(d)
 	if err != nil {
@@ -124,7 +126,7 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 		}
 	}
 	err = r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		listed, tried = false, false // an earlier try may have set them
+		listed, tried = false, false // a previous try may have set them
 		entry, err := tx.Doc(ctx, d.Key)
 		if err != nil || entry.Version == 0 {
 			return err // another process was faster
@@ -136,7 +138,7 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 		tx.Delete(d.Key)
 		switch {
 		case !g.awaitsProbe(), endpointOf(g.Card) != endpoint:
-			return nil // the later publication has its own entry
+			return nil // a later publication has its own entry
 		case answers:
 			g.Unreached, g.reached, listed = false, true, true
 			g.change(r.now())
@@ -152,14 +154,11 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 	return listed, tried, err
 }
 
-// awaitsProbe reports whether g will be listed once its endpoint answers a probe.
 func (g *Registration) awaitsProbe() bool {
 	return g.Unreached && g.Visibility == lifecycle.Public && g.Status == StatusActive
 }
 
-// probeEndpoint reports whether an endpoint answers. A failed probe means that the
-// endpoint does not answer, never a fault of the store. An error means that the
-// caller gave up.
+// probeEndpoint reports whether an endpoint answers. It returns an error only if ctx ends.
 func (r *Registry) probeEndpoint(ctx context.Context, probe Probe, endpoint string) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()

@@ -21,8 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// prober is a Probe that notes what it probed. Endpoints in silent do not
-// answer.
+// prober is a Probe that records the probed endpoints. Endpoints in silent do not answer.
 type prober struct {
 	mu     sync.Mutex
 	probed []string
@@ -45,7 +44,7 @@ func isListed(t *testing.T, r *registry.Registry, id identity.ID, at time.Time) 
 	return g.Listed()
 }
 
-// waiting are the entries of the queue.
+// waiting returns the entries of the queue.
 func waiting(t *testing.T, s store.Store) int {
 	t.Helper()
 	docs, _, err := s.Docs(t.Context(), registry.UnreachedDocs.All(), store.MaxPage, "")
@@ -103,8 +102,8 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 	}
 }
 
-// A silent endpoint is asked five times in seven hours, and again after its
-// vacant has published again.
+// A silent endpoint is probed five times in seven hours, and again after its vacant has published
+// again.
 func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	inner, c := memory.New(), newClock()
 	r, k := open(inner, c), key(1)
@@ -140,8 +139,8 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	}
 }
 
-// A key that is revoked while its endpoint waits is neither probed nor listed, and its
-// registration stays as the revocation left it.
+// A key that is revoked while its endpoint waits is neither probed nor listed, and its registration
+// does not change after the revocation.
 func TestARevokedVacantIsNotReached(t *testing.T) {
 	inner, p := memory.New(), prober{}
 	r, k := open(inner, newClock()), key(1)
@@ -162,8 +161,8 @@ func TestARevokedVacantIsNotReached(t *testing.T) {
 	wantWhole(t, inner)
 }
 
-// What hangs takes no request's time, and what waits behind it is probed by the
-// same run or the next.
+// A hanging endpoint does not delay requests, and the endpoints behind it are probed by the same
+// run or the next.
 func TestEndpointsThatHangHoldUpNobody(t *testing.T) {
 	r := open(memory.New(), newClock())
 	const more = 6
@@ -229,7 +228,7 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 	}
 }
 
-// A run that is killed leaves the queue as it was.
+// A run that is interrupted does not change the queue.
 func TestAProbeThatIsCutShortIsDoneAgain(t *testing.T) {
 	inner := memory.New()
 	r := open(inner, newClock())

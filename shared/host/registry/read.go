@@ -11,13 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// atOnce bounds concurrent reads.
 const atOnce = 16
 
 func notRegistered(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
 
-// Get returns id's registration for any reader, strongly consistent; false if
-// id is not registered.
+// Get returns id's registration without a visibility check, with a strongly consistent read. It
+// returns false if id is not registered.
 func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
 	g, err := r.registration(ctx, id)
 	if err != nil {
@@ -26,9 +25,9 @@ func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool,
 	return g, g.Joined > 0, nil
 }
 
-// GetMany is Get for up to store.MaxPage ids, in their order. Joined is 0 for
-// an id that is not registered, or whose registration is damaged, so that one
-// damaged document does not break a list.
+// GetMany returns the registrations of up to store.MaxPage ids in the same order, without a
+// visibility check. Joined is 0 for an id that is not registered. It is also 0 for a damaged
+// registration, so that one damaged document does not break a list.
 func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registration, error) {
 	out := make([]Registration, len(ids))
 	errs := make([]error, len(ids))
@@ -53,10 +52,9 @@ func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registrati
 	return out, nil
 }
 
-// View returns the registration of id as caller may see it; a nil caller is
-// anonymous. A caller must have proved its id. The error is NotFound, or
-// Forbidden if id is hidden from the caller. A closed child is NotFound for
-// everybody outside its tree.
+// View returns the registration of id if caller, whose id must be proved, may see it. A nil caller
+// is anonymous. The error is NotFound if id is not registered, and Forbidden if it is hidden from
+// caller. A closed child is NotFound for all callers outside its tree.
 func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
 	g, ok, err := r.Get(ctx, id)
 	if err != nil {
@@ -79,9 +77,8 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 	return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller is not owner/parent", id)
 }
 
-// Events returns up to limit (1 to store.MaxPage) of actor's events in order,
-// starting after seq after. There are none if actor is unknown or hidden from
-// the caller.
+// Events returns up to limit (1 to store.MaxPage) of actor's events in order, starting after the
+// seq after. It returns no events if actor is unknown or hidden from caller.
 func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]Logged, error) {
 	g, err := r.registration(ctx, actor)
 	if err != nil {
@@ -107,9 +104,8 @@ func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identi
 	return out, nil
 }
 
-// firstAfter finds the position of actor's first event with a seq above after,
-// by binary search: seqs rise along an actor's events.
 func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint64) (uint64, error) {
+	// Binary search is possible because the seq rises along an actor's events.
 	if after == 0 {
 		return 1, nil
 	}
@@ -117,8 +113,7 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 	if err != nil {
 		return 0, Problem(err)
 	}
-	// An event's seq is at least its position, so the position is at most after
-	// + 1.
+	// An event's seq is at least its position, so the position is at most after + 1.
 	low, high := uint64(1), tip.Position+1
 	if after < math.MaxUint64 {
 		high = min(high, after+1)
@@ -145,7 +140,7 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 	return low, nil
 }
 
-// Event returns the event at seq. The error is NotFound if there is none or its
+// Event returns the event with a seq. The error is NotFound if the event does not exist or its
 // actor is hidden from caller.
 func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (Logged, error) {
 	missing := problem.New(problem.NotFound, "event seq=%d not found", seq)
@@ -188,12 +183,11 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	return l, err
 }
 
-// Changes returns up to n registrations (1 to store.MaxPage) in the order of
-// their last change, starting at position since of the feed ("" for all) or at
-// the cursor of the previous page, and the cursor of the next page, "" after
-// the last. The feed may lag behind, and entries move while a page is read:
-// readers start some time back and compare DocVersion. A damaged registration
-// is returned as hidden, with its id only, so that it does not stop readers.
+// Changes returns up to n registrations (1 to store.MaxPage) in the order of their last change, and
+// the cursor of the next page, or "" after the last page. It starts at the feed position since (""
+// for all) or at cursor. The feed may lag behind, and entries move during a read, so readers should
+// start some time earlier and compare DocVersion. A damaged registration is returned as hidden,
+// with only its id, so that readers can continue.
 func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
 	feed := RegistrationDocs.Indexed()
 	feed.First = since

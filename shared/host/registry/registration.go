@@ -13,83 +13,78 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Status tells whether a key is revoked; its value is the wire's term.
+// Status is the state of a key in the protocol's words.
 type Status string
 
-// The statuses.
 const (
 	StatusActive  Status = "active"
 	StatusRevoked Status = "revoked"
 )
 
-// Sources of a listing.
 const (
-	SourceSigned   = "signed"   // by the vacant
+	SourceSigned   = "signed"   // signed by the vacant
 	SourceOperator = "operator" // set by the host's operator
 )
 
-// Defaults of claims.
 const (
 	DefaultFamily  = "unknown"
 	DefaultVersion = "0.0.1"
 )
 
-// StaleAfter is the time in hibernation after which a vacant counts as STALE.
+// StaleAfter is the duration of hibernation after which a vacant is STALE.
 const StaleAfter = 30 * 24 * time.Hour
 
 // Registration is the registry's document of one vacant.
 //
-// Card, Visibility, Joined, LastSeq and ActorSeq follow from signed events. A
-// proven Parent, Closed, and a Listing of source signed are signed too.
-// Declared, Family, Owner, BaseModel, Version, an unproven Parent, and the
-// State of a vacant that runs elsewhere are claims of the publisher.
+// Card, Visibility, Joined, LastSeq and ActorSeq follow from signed events. A proven Parent,
+// Closed, and a Listing of source signed are also signed. Declared, Family, Owner, BaseModel,
+// Version, an unproven Parent, and the State of a vacant on another host are claims of the
+// publisher.
 type Registration struct {
 	ID       identity.ID
 	Card     []byte // the signed card's canonical blob
 	CardHash identity.Hash
-	// Visibility is the last event's, or Hidden while Closed.
+	// Visibility is the visibility of the last event, or Hidden while Closed is set.
 	Visibility lifecycle.Visibility
-	// the visibility in the last register event
+	// Signed is the visibility in the last register event.
 	Signed lifecycle.Visibility
-	State  lifecycle.State // as published; see EffectiveState
-	Since  time.Time       // when State began
+	State  lifecycle.State // published state; see EffectiveState
+	Since  time.Time       // start of State
 	Status Status
-	Hosted bool // the endpoint is at this host
-	// Unreached: the card is public, and its endpoint elsewhere has not answered
+	Hosted bool // whether the endpoint is on this host
+	// Unreached means that the card is public, and its endpoint on another host has not answered
 	// yet.
 	Unreached bool
-	// Name is the name of a vacant that runs at this host, as the host gave it;
-	// "" for others. It is not signed.
+	// Name is the name that this host gave to a vacant that it runs, or "" for other vacants. It is
+	// not signed.
 	Name     string
-	Declared []string // never empty: defaults to the card's capability text
+	Declared []string // not empty; the default is the card's capability text
 	Family   string
 	Owner    string
-	// BaseModel is "" if it was not claimed.
+	// BaseModel is "" if the publisher did not claim one.
 	BaseModel    string
 	Version      string
 	Parent       *identity.ID
-	ParentProven bool // by a manifest with both signatures
-	// Closed: the manifest is closed, and no graduation is recorded.
+	ParentProven bool // whether a manifest with both signatures proves Parent
+	// Closed means that the manifest is closed and no graduation is recorded.
 	Closed        bool
 	Listing       *listing.Listing
 	ListingSource string
-	Reputation    *reputation.State // nil if nothing was counted
+	Reputation    *reputation.State // nil if no review was counted
 	Joined        uint64            // seq of the first event
 	LastSeq       uint64            // seq of the last event
-	ActorSeq      int64             // the vacant's own count at its last event
+	ActorSeq      int64             // actor's sequence number of the last event
 	Changed       time.Time
 	ChangeKey     string // position in the feed of changes
 	DocVersion    uint64
 
-	reached        bool                                                        // the card's endpoint answered, or is hosted here
-	listingVersion int64                                                       // the highest version of a signed listing
-	wasListed      bool                                                        // as it was read
-	heldSlug       string                                                      // as it was read
+	reached        bool                                                        // whether the card's endpoint has answered or is hosted
+	listingVersion int64                                                       // highest version of a signed listing
+	wasListed      bool                                                        // Listed when the document was read
+	heldSlug       string                                                      // slug when the document was read
 	mayFollow      func(ctx context.Context, former identity.ID) (bool, error) // Publication.MayFollow
 }
 
-// EffectiveState is g's state at a time: a vacant that has hibernated for
-// StaleAfter is STALE.
 func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 	if g.State == lifecycle.Hibernating && now.Sub(g.Since) >= StaleAfter {
 		return lifecycle.Stale
@@ -97,13 +92,12 @@ func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 	return g.State
 }
 
-// Listed reports whether search shows g by default: it is public, awake,
-// reached and not revoked.
+// Listed reports whether searches show g by default: it must be public, active, reached and not
+// revoked.
 func (g *Registration) Listed() bool {
 	return g.Status == StatusActive && !g.Unreached && g.Visibility == lifecycle.Public && g.State == lifecycle.Active
 }
 
-// Venue returns g as a venue: the venue in its listing, or the default.
 func (g *Registration) Venue() listing.Venue {
 	v := listing.DefaultVenue()
 	if g.Listing != nil && g.Listing.Venue != nil {
@@ -113,7 +107,6 @@ func (g *Registration) Venue() listing.Venue {
 	return v
 }
 
-// slug is the slug that g's listing claims; "" if it claims none.
 func (g *Registration) slug() string {
 	if g.Listing == nil || g.Listing.Venue == nil {
 		return ""
@@ -121,30 +114,28 @@ func (g *Registration) slug() string {
 	return g.Listing.Venue.Slug
 }
 
-// HasGivenUp reports whether a slug that g claimed is not in use: g's listing has another, or g
-// never answers again.
+// HasGivenUp reports whether g no longer uses a slug that it claimed: its listing has another slug,
+// its key is revoked, or it is a hosted vacant that is sunk or archived.
 func (g *Registration) HasGivenUp(slug string) bool {
 	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.Closed()
 }
 
-// ReadableBy reports whether caller may see g: everybody if it is not hidden,
-// otherwise only the vacant itself and its proven parent. The caller must have
-// proved its id; nil is anonymous. View also lets siblings see a closed child.
+// ReadableBy reports whether caller, whose id must be proved, may see g. A nil caller is anonymous.
+// A hidden g is visible only to the vacant itself and its proven parent. View additionally lets
+// siblings see a closed child.
 func (g *Registration) ReadableBy(caller *identity.ID) bool {
-	// What was never registered is hidden too: a revocation of a closed child
-	// looks like one of nobody.
+	// An id that was never registered is hidden too, so that the revocation of a closed child looks
+	// like the revocation of an unregistered key.
 	if g.Joined > 0 && g.Visibility != lifecycle.Hidden {
 		return true
 	}
 	return caller != nil && (*caller == g.ID || g.ParentProven && *caller == *g.Parent)
 }
 
-// ChangeKeyAt is the feed position of a change at t.
 func ChangeKeyAt(t time.Time) string { return fmt.Sprintf("%016x", max(t.UnixMicro(), 0)) }
 
-// ChangeKeyBefore is the feed position that lies d before key, "" if that is
-// before all. Readers start there again, because concurrent writes do not
-// become visible in order.
+// ChangeKeyBefore returns the feed position d before key, or "" for the start of the feed. Readers
+// continue from such a position, because concurrent writes do not become visible in order.
 func ChangeKeyBefore(key string, d time.Duration) string {
 	at, err := strconv.ParseInt(key, 16, 64)
 	if err != nil || at <= d.Microseconds() {

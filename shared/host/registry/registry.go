@@ -1,30 +1,34 @@
-// Package registry stores the publications of vacants: cards, visibility, states,
-// parents, and the chain of signed events behind them.
+// Package registry stores the publications of vacants: cards, visibility, states, parents, and the
+// chain of signed events behind them.
 //
-// The invariants: a registration changes only by an event that its vacant signed, in
-// one transaction with that event; by a listing or manifest that it signed; or by a
-// fact that the host itself vouches for (state of a hosted vacant, an operator's
-// listing, counted reviews). An event and its position in the chain never change, and
-// sending an event again changes nothing. A revoked key publishes nothing more. A child
-// with a registered closed manifest is hidden from everybody outside its tree until it
-// graduates, even if other manifests come before or after.
+// A registration changes only by an event that its vacant signed, in one transaction with this
+// event; by a listing or manifest that the vacant signed; or by a fact for which the host vouches
+// (the state of a hosted vacant, an operator's listing, counted reviews). An event and its position
+// in the chain never change, and an event that is sent again has no effect. A revoked key cannot
+// publish. A child with a registered closed manifest is hidden from all callers outside its tree
+// until it graduates, regardless of other manifests.
 //
 // # Layout
 //
-// Stream evt (one per host): the position is the event's seq; a row holds its hash, the
-// previous hash, its actor and the actor's count. Stream act (one per actor): the
-// position is the actor's count; a row holds the whole event, and its append guards the
-// count. Document reg#<id>/card is the registration, listed in the sparse index under
-// "registry" by the time of its last change: the feed of a search index.
-// reg#<id>/manifest proves a parent, with the manifests it replaced, and is listed in
-// the index under "children#<parent>"; opened#<id>/manifest is written beside it by the
-// gate, and no other role can write it; kin#<parent>/<child> is the same edge from the
-// parent's side. Nothing is deleted, so the edge of a replaced manifest stays: an edge
-// counts only if the child's registration names that parent. revoked/<id> is a
-// revocation, and revoked/#all the list of all revocations that calls consult.
-// unreached/<due>#<id> is an endpoint elsewhere that waits for a probe.
-// slug#<slug>/venue is the vacant that claims a slug, venues/count the number of listed
-// venues.
+// Stream evt (one per host) has all events. The position of a row is the event's seq, and the row
+// holds the event's hash, the previous hash, its actor and the actor's sequence number. Stream act
+// (one per actor) has the actor's events. The position is the actor's sequence number, and the row
+// holds the complete event. The append also ensures that the sequence number is used only once.
+//
+// The documents are:
+//
+//   - reg#<id>/card is the registration. The sparse index lists it under "registry" by the time of
+//     its last change, which makes the index the feed of search indexes.
+//   - reg#<id>/manifest proves a parent and contains the replaced manifests. The index lists it
+//     under "children#<parent>".
+//   - opened#<id>/manifest is written by the gate together with the manifest. Only the gate's role
+//     can write it.
+//   - kin#<parent>/<child> is the edge from the parent to the child. It is never deleted, so it is
+//     valid only if the child's registration names this parent.
+//   - revoked/<id> is a revocation, and revoked/#all is the list of all revocations, which is read
+//     for calls.
+//   - unreached/<due>#<id>#<seq> is an endpoint on another host that waits for a probe.
+//   - slug#<slug>/venue is the claim of a slug, and venues/count the number of listed vacants.
 package registry
 
 import (
@@ -37,10 +41,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Endpoints tells which endpoints are at this host; *vacants.Records implements
-// it. Safe for concurrent use.
+// Endpoints knows which endpoints are on this host. *vacants.Records implements it. It must be safe
+// for concurrent use.
 type Endpoints interface {
-	// IsEndpoint reports whether id is hosted here and called at endpoint.
+	// IsEndpoint reports whether this host runs id and serves it at endpoint.
 	IsEndpoint(ctx context.Context, id identity.ID, endpoint string) (bool, error)
 }
 
@@ -49,28 +53,26 @@ type Config struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Elsewhere lets vacants that run elsewhere be listed, which a process that
-	// runs Reach decides. Otherwise they are refused.
+	// Elsewhere allows vacants on other hosts to be listed. It requires that a process runs Reach.
+	// Otherwise public cards with such endpoints are refused.
 	Elsewhere bool
-	// Neighbours lists endpoints on this machine's loopback, also over plain http: for
-	// a host on a developer's own machine.
+	// Neighbours allows endpoints on this machine's loopback, also over plain http. It is for a
+	// host on a developer's own machine.
 	Neighbours bool
-	// Endpoints knows the endpoints at this host. With nil, no vacant is hosted
-	// here.
+	// Endpoints may be nil if this host runs no vacants.
 	Endpoints Endpoints
-	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
+	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// Registry is the registry of one host. It is safe for concurrent use, and any
-// number of them may share a store.
+// Registry is the registry of one host. It is safe for concurrent use, and several registries may
+// share a store.
 type Registry struct {
 	Config
-	turn    chan struct{} // holds one token while it is nobody's turn
-	waiting chan struct{} // holds one token after endpoints were queued
+	turn    chan struct{} // contains a token while no caller has the turn
+	waiting chan struct{} // contains a token after endpoints were queued
 }
 
-// New makes a Registry.
 func New(c Config) *Registry {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
@@ -80,5 +82,4 @@ func New(c Config) *Registry {
 	return r
 }
 
-// now is the time in stored precision.
 func (r *Registry) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }

@@ -7,16 +7,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reading is a registration with its stored bytes. It is shared and must not be
-// changed.
+// Reading is a registration together with its stored bytes. Callers share it and must not change
+// it.
 type Reading struct {
 	Registration Registration
 	Registered   bool
 	data         []byte
 }
 
-// Reread is Get for a caller that has read id before: if the stored version is
-// unchanged it returns last and decodes nothing. last may be nil.
+// Reread is like Get for a caller that read id before. If the stored document is unchanged, it
+// returns last without decoding. last may be nil.
 func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*Reading, error) {
 	d, err := r.Store.Doc(ctx, RegistrationKey(id))
 	if err != nil {

@@ -12,23 +12,21 @@ import (
 
 const typeRevoke = event.Revoke
 
-// Revocation is the request to refuse a key from now on: a revoke event, signed
-// by that key.
+// Revocation is a request to reject a key from now on. It is a revoke event signed with this key.
 type Revocation struct {
 	ID     identity.ID
 	Reason string
-	// The signed event.
+	// Time, ActorSeq, Key and Signature are members of the signed event.
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64
 	Key       string
 	Signature []byte
 }
 
-// Revoke adds the revocation of a key to tx. The vacant need not be registered:
-// the holder of any key may declare it untrusted. A revocation that is stored
-// already adds nothing, and its receipt says Replayed. The refusals are the
-// refusals of Publish that apply. The caller holds the Turn until tx is
-// committed.
+// Revoke adds the revocation of a key to tx. The key need not be registered, so the holder of any
+// key may declare it untrusted. If the revocation is already stored, Revoke adds nothing and
+// returns a receipt with Replayed. It refuses with the same kinds as Publish. The caller must hold
+// the Turn until tx is committed.
 func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
 	d, err := r.revoke(ctx, &v)
 	if err != nil {
@@ -66,10 +64,9 @@ func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error)
 	return &decision{event: e, reg: g, keep: a.registered()}, nil
 }
 
-// event returns the event that v signed: over the payload in UTF-8, or in the
-// ASCII form that the reference signs. The event is stored in the form that was
-// signed.
 func (v *Revocation) event() (event.Event, bool) {
+	// The payload is in UTF-8 or in the ASCII form that the reference signs. The event keeps the
+	// form that was signed.
 	e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
 	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadA(v.ID, v.Reason)} {
 		if e.Payload = payload; e.Verify() {
@@ -79,7 +76,6 @@ func (v *Revocation) event() (event.Event, bool) {
 	return e, false
 }
 
-// revocation is the write of the document that calls read.
 func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
 	reason, err := l.Revoked()
 	if err != nil {
@@ -89,22 +85,20 @@ func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
 	return store.Put{Key: RevokedKey(l.Actor), WriteID: writeID, Data: data}, err
 }
 
-// IsRevoked reports whether id's key is revoked, strongly consistent.
 func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) {
 	d, err := r.Store.Doc(ctx, RevokedKey(id))
 	return d.Version > 0, Problem(err)
 }
 
-// Revocations lists up to n revocations (1 to store.MaxPage) by id, from the
-// cursor of the previous page ("" for the first), and returns the cursor of the
-// next page, "" after the last. It includes hidden vacants, because everybody
-// must learn that a key is revoked. A cursor of another list is Malformed.
+// Revocations returns up to n revocations (1 to store.MaxPage) ordered by id, and the cursor of the
+// next page, or "" after the last page. It includes hidden vacants, because everybody must be able
+// to learn that a key is revoked. If cursor belongs to another list, the error is Malformed.
 func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
 		return nil, "", problem.Invalid("cursor", "the next of an earlier page", clip(cursor))
 	}
 	list := RevokedDocs.All()
-	list.First = "0" // after the list document
+	list.First = "0" // skips the list document
 	docs, next, err := r.Store.Docs(ctx, list, n, cursor)
 	if err != nil {
 		return nil, "", Problem(err)

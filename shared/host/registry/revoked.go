@@ -11,32 +11,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The list of all revocations in one document, so that a call learns about both
-// its keys with one read of one unit: the prefixes of revoked ids, and beyond
-// maxPrefixes a Bloom filter over them. It can only rule out that an id is
-// revoked; otherwise the revocation itself is read.
+// The list of all revocations is one document, so that a call can check both its keys with one
+// small read. It contains the prefixes of revoked ids or, for more than maxPrefixes, a Bloom filter
+// of the prefixes. The list can only rule out that an id is revoked. For all other ids, the
+// revocation itself is read.
 //
-// Anybody may revoke their own keys by the thousand. The filter fails to rule
-// out one id in 1,000 at 1,500 revocations and one in ten at 6,000, and each
-// such id costs a read: making calls dearer costs an attacker in proportion.
+// Everybody may revoke any number of their own keys. The filter fails to rule out one id in 1,000
+// with 1,500 revocations and one in ten with 6,000, and each of these ids costs an additional read.
+// An attacker who wants to make calls more expensive must therefore pay for a proportional number
+// of revocations.
+// An attacker therefore has to pay for a growing number of revocations.
 const (
-	// prefixSize, maxPrefixes and filterSize keep the document below 4 KB, which
-	// is a read unit.
+	// prefixSize, maxPrefixes and filterSize keep the document below 4 KB, which is one read unit.
 	prefixSize  = 8
 	maxPrefixes = 400
 	filterSize  = 3584 // bytes
-	filterBits  = 5    // bits set for each id
+	filterBits  = 5    // bits set per id
 
-	listHeader = 2 // format, and one of:
+	listHeader = 2 // bytes: format, then listFew or listMany
 	listFew    = 0
 	listMany   = 1
 )
 
-// RevokedList is the list of all revocations; nil has none.
+// RevokedList is the list of all revocations. A nil list is empty.
 type RevokedList []byte
 
-// Has reports whether the list fails to rule out that id is revoked. An id that it
-// rules out is accepted everywhere.
+// Has reports whether id may be revoked. If it returns false, id is certainly not revoked.
 func (l RevokedList) Has(id identity.ID) bool {
 	if len(l) < listHeader {
 		return false
@@ -68,8 +68,6 @@ func decodeRevokedList(d store.Doc) (RevokedList, error) {
 	return nil, errors.New("it has neither prefixes of ids nor a filter of them")
 }
 
-// filterOf returns the filter bits of an id, from the prefix that a shorter
-// list stores.
 func filterOf(prefix []byte) (bits [filterBits]uint32) {
 	sum := identity.Sum(prefix)
 	for i := range bits {
@@ -84,8 +82,8 @@ func setFilter(list, prefix []byte) {
 	}
 }
 
-// AnyRevoked reports for each id whether its key is revoked, strongly
-// consistent. If none is, it costs one read.
+// AnyRevoked reports for each id whether its key is revoked, with strongly consistent reads. It
+// costs one read if the list rules out all ids.
 func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	list, _, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 	if err != nil {
@@ -103,7 +101,6 @@ func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, 
 	return out, nil
 }
 
-// with returns l with id added.
 func (l RevokedList) with(id identity.ID) RevokedList {
 	if l == nil {
 		l = RevokedList{format, listFew}

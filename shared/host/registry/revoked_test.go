@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// asked counts the documents that are read.
+// asked counts the document reads.
 type asked struct {
 	store.Store
 	docs int
@@ -49,8 +49,7 @@ func TestCheckingManyRevocationsIsOneRead(t *testing.T) {
 	}
 }
 
-// An id with the same first bytes as a revoked one is looked up itself, and a
-// long list becomes a filter.
+// An id with the same prefix as a revoked id is looked up itself. A long list becomes a filter.
 func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	inner := memory.New()
 	r := open(inner, newClock())
@@ -80,8 +79,8 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	if diff := cmp.Diff([]bool{true, true, true, false}, got); err != nil || diff != "" {
 		t.Errorf("AnyRevoked() = %v (-want +got):\n%s", err, diff)
 	}
-	// The filter still rules out nearly all others, or every call would pay for
-	// a read.
+	// The filter still rules out almost all other ids. Otherwise every call would pay for another
+	// read.
 	list, err := registry.RevokedListDocs.Parse(d)
 	must(t, err)
 	open := 0

@@ -12,18 +12,15 @@ import (
 
 // Stream kinds of a registry.
 const (
-	KindEvents = "evt" // all events: no id, which is the zero id
-	KindActor  = "act" // an actor's events: its id
+	KindEvents = "evt" // all events; the id is zero
+	KindActor  = "act" // events of the actor with this id
 )
 
-// EventStream names the one stream of a host that orders the events of all
-// actors.
 func EventStream() store.Stream { return store.StreamOf(KindEvents, identity.ID{}) }
 
-// ActorStream is the stream of an actor's events.
 func ActorStream(actor identity.ID) store.Stream { return store.StreamOf(KindActor, actor) }
 
-// Leaf is an event as the stream of all events stores it.
+// Leaf is the form of an event in EventStream.
 type Leaf struct {
 	Seq        uint64
 	Hash, Prev identity.Hash
@@ -31,28 +28,23 @@ type Leaf struct {
 	ActorSeq   int64
 }
 
-// Logged is an event and its position in the chain.
+// Logged is an event with its position in the chain of all events.
 type Logged struct {
 	Seq        uint64
 	Prev, Hash identity.Hash
 	event.Event
 }
 
-// rowFormat is the version of the rows' stored form.
 const rowFormat = 1
 
 const leafSize = 1 + 3*identity.Size + 8
 
-// data returns l as a row's bytes: format, hash, prev, actor, the actor's
-// count.
 func (l *Leaf) data() []byte {
 	b := append(make([]byte, 0, leafSize), rowFormat)
 	b = append(append(append(b, l.Hash[:]...), l.Prev[:]...), l.Actor[:]...)
 	return binary.BigEndian.AppendUint64(b, uint64(l.ActorSeq))
 }
 
-// DecodeEventRow reads a row of EventStream. The error is of kind Damaged if it
-// is unreadable.
 func DecodeEventRow(row store.Row) (Leaf, error) {
 	if len(row.Data) != leafSize || row.Data[0] != rowFormat {
 		return Leaf{}, problem.New(problem.Damaged, "event %d: expected %d bytes of format %d, got %d", row.Position, leafSize, rowFormat, len(row.Data))
@@ -69,10 +61,10 @@ func DecodeEventRow(row store.Row) (Leaf, error) {
 	return l, nil
 }
 
-// data returns l as a row's bytes: format, type, seq, prev, time, then
-// signature, key and payload, the first two after their lengths. Actor, count
-// and hash follow from the row's position and these.
 func (l *Logged) data() []byte {
+	// A row contains the format, type, seq, prev and time, the signature and the key, each after
+	// its length, and the payload. The actor, its sequence number and the hash follow from these
+	// and the row's stream and position.
 	b := make([]byte, 0, 128+len(l.Signature)+len(l.Key)+len(l.Payload))
 	code := byte(codeRegister)
 	if l.Type == event.Revoke {
@@ -92,8 +84,8 @@ const (
 	codeRevoke   = 2
 )
 
-// DecodeActorRow reads a row of an actor's stream. The error is of kind Damaged
-// if it is unreadable. The signature is not verified.
+// DecodeActorRow decodes a row of an actor's stream without verifying the signature. If the row is
+// invalid, the error is of kind Damaged.
 func DecodeActorRow(actor identity.ID, row store.Row) (Logged, error) {
 	r := rowReader{rest: row.Data}
 	l := Logged{Event: event.Event{Actor: actor, ActorSeq: int64(row.Position)}}
@@ -122,7 +114,7 @@ func DecodeActorRow(actor identity.ID, row store.Row) (Logged, error) {
 	return l, nil
 }
 
-// rowReader consumes bytes from the front and records if there are too few.
+// rowReader consumes bytes from the front. It sets short if there are not enough.
 type rowReader struct {
 	rest  []byte
 	short bool

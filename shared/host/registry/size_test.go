@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// maxDocument is the size of the largest registration: with it a publication is
-// at most 132 write units, and half as many for each side of the index.
+// maxDocument is the size of the largest registration. It limits a publication to 132 write units,
+// and to half as many for each side of the index.
 const maxDocument = 64 << 10
 
 func TestTheLargestPublicationIsBounded(t *testing.T) {

@@ -27,8 +27,8 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-// A stranger chooses the endpoint, and the probe dials it: no spelling of a
-// private address may be dialled, and none is listed.
+// A stranger chooses the endpoint that the probe dials. A private address in any spelling must not
+// be dialled or listed.
 func TestInternalEndpointsAreRefused(t *testing.T) {
 	known := names{}
 	inside := map[string]string{
@@ -82,8 +82,8 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 	}
 }
 
-// A name may have any address when it is registered: the address at the time of
-// dialling counts.
+// A name may have any address when it is registered. Only the address at the time of dialling
+// matters.
 func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	known := names{"moves.example": {netip.MustParseAddr("2606:4700::1")}}
 	r := open(memory.New(), newClock())
@@ -98,13 +98,13 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	}
 }
 
-// A closed child without permission must not make the host dial an address of
-// its choice, which would tell the address's owner that it exists.
+// A closed child must not make the host dial an address of its choice, which would reveal the
+// child's existence to the owner of the address.
 func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	var probed []string
 	r := open(memory.New(), newClock())
 	child, grown := key(2), key(3)
-	// One that waits is closed before it is probed.
+	// An endpoint that waits belongs to a child that is closed before the probe.
 	must(t, errorOf(r.Publish(t.Context(), publication(t, grown, draft{}))))
 	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), grown, true)))
 	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)))

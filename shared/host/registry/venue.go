@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// writes returns the writes of g, over what was read: its document, and with it the count
-// of venues and the claim of its slug. The error is Conflict if another vacant has the slug.
+// writes returns the writes for g: its document and, if they change, the count of venues and the
+// claim of its slug. The error is Conflict if another vacant has the slug.
 func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID) ([]store.Write, error) {
 	put, err := g.put(id)
 	if err != nil {
@@ -28,9 +28,9 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 	if slug == "" || slug == g.heldSlug {
 		return all, nil
 	}
-	// The claim of a slug that g gives up stays, so that no other tenant can use the slug. The
-	// claim is read before the registration of its vacant, which writes the claim again before it
-	// uses the slug again.
+	// The claim of a slug that g gives up remains, so that other tenants cannot use the slug. The
+	// claim is read before the holder's registration. A holder that returns to its slug writes the
+	// claim again, so this order detects a concurrent return.
 	former, d, err := r.claimOf(ctx, slug)
 	if err == nil {
 		err = r.checkSlug(ctx, g, slug, former)
@@ -41,8 +41,6 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 	return append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(g.ID.String())}), nil
 }
 
-// checkSlug returns an error unless g may claim a slug that former claimed last. If former is the
-// zero id, the slug was never claimed.
 func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, former identity.ID) error {
 	if slug[0] == '-' {
 		return problem.Invalid("slug", "a slug that does not begin with -, for example shop", slug)
@@ -64,8 +62,8 @@ func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, 
 	return err
 }
 
-// claimOf returns the vacant that claimed a slug last, and the claim. The id is zero if none did,
-// or if an earlier program released the slug when it was given up.
+// claimOf returns the vacant that claimed a slug last, and the document of the claim. The id is
+// zero if the slug was never claimed, or if an earlier version of the program released it.
 func (r *Registry) claimOf(ctx context.Context, slug string) (id identity.ID, d store.Doc, err error) {
 	holder, d, err := SlugDocs.Get(ctx, r.Store, SlugKey(slug))
 	if err != nil || holder == "" {
@@ -77,7 +75,8 @@ func (r *Registry) claimOf(ctx context.Context, slug string) (id identity.ID, d 
 	return id, d, err
 }
 
-// VenueOf returns the registration of the vacant that has a slug; ok is false if none has.
+// VenueOf returns the registration of the vacant that has a slug. It returns false if the slug is
+// not in use.
 func (r *Registry) VenueOf(ctx context.Context, slug string) (g Registration, ok bool, err error) {
 	id, _, err := r.claimOf(ctx, slug)
 	if err != nil || id.IsZero() {
@@ -87,13 +86,13 @@ func (r *Registry) VenueOf(ctx context.Context, slug string) (g Registration, ok
 	return g, ok && g.slug() == slug, err
 }
 
-// VenueCount returns the number of listed vacants.
 func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
 	n, _, err := VenueCountDocs.Get(ctx, r.Store, VenueCountKey())
 	return n, Problem(err)
 }
 
-// UpgradeVenueCount stores the number of listed vacants, if an earlier program did not store it.
+// UpgradeVenueCount stores the number of listed vacants if an earlier version of the program did
+// not.
 func UpgradeVenueCount(ctx context.Context, u store.Updater) error {
 	if d, err := u.Store.Doc(ctx, VenueCountKey()); err != nil || d.Version > 0 {
 		return err

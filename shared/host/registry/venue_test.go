@@ -112,7 +112,7 @@ func TestASignedListingTakesNoSlugThatAnotherVacantGaveUp(t *testing.T) {
 	}
 }
 
-// Earlier programs replaced the claim of a slug that was given up with "".
+// Earlier versions of the program replaced the claim of a slug that was given up by "".
 func TestASlugWithoutAKnownVacantIsFree(t *testing.T) {
 	home := memory.New()
 	r := open(home, newClock())
