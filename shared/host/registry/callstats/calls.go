@@ -14,29 +14,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Bounds of a vacant's statistics.
 const (
-	Hours         = 168 // buckets: seven days
+	Hours         = 168 // hourly counts: seven days
 	MaxReferences = 50
 )
 
-// Reference is the position of an answer in a pair's responses. It is not
-// verified; readers check what is there.
+// Reference is the position of an answer in the responses of a pair. It is not verified, so readers
+// must check the row at this position.
 type Reference struct {
 	Caller   identity.ID
 	Position uint64
 }
 
-// Calls is the statistics of a vacant. The zero Calls mean that nothing was
+// Calls contains the statistics of one vacant. The zero Calls means that the vacant was never
 // observed.
 type Calls struct {
 	since  int64         // first hour of the observation, in hours since 1970
 	newest int64         // hour of counts[0]
-	counts [Hours]uint32 // calls from outside the tree, newest hour first
-	refs   []Reference   // newest first, distinct, at most MaxReferences
+	counts [Hours]uint32 // calls from outside the tree per hour, newest hour first
+	refs   []Reference   // positions of the last answers, newest first, distinct, at most MaxReferences
 }
 
-// Read returns id's statistics. An undecodable document is Damaged.
 func Read(ctx context.Context, from store.Reader, id identity.ID) (Calls, error) {
 	c, _, err := read(ctx, from, id)
 	return c, err
@@ -52,13 +50,11 @@ func read(ctx context.Context, from store.Reader, id identity.ID) (c Calls, d st
 	return c, d, err
 }
 
-// References returns where the last answers are, newest first.
 func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 
-// Activity returns the number of calls from outside the tree in each of the
-// last Hours, oldest first. It is nil, with the reason in missing, if the
-// vacant was observed for less time or was never called, because neither is
-// evidence.
+// Activity returns the calls from outside the tree in each of the last Hours, oldest first. If the
+// vacant was observed for less time or had no such call, series is nil, and missing has the reason,
+// because neither is evidence.
 func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 	if c.since == 0 {
 		return nil, "it was never observed"
@@ -83,7 +79,6 @@ func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
-// add adds notes to c.
 func (c *Calls) add(n noted) {
 	for _, hour := range slices.Sorted(maps.Keys(n.counts)) {
 		c.touch(hour)
@@ -99,8 +94,6 @@ func (c *Calls) add(n noted) {
 	c.refs = c.refs[:min(len(c.refs), MaxReferences)]
 }
 
-// has reports whether n adds nothing to c: no call, no reference, and no time
-// outside the observation.
 func (c *Calls) has(n noted) bool {
 	if c.since == 0 || len(n.refs) > 0 {
 		return false
@@ -113,10 +106,9 @@ func (c *Calls) has(n noted) bool {
 	return true
 }
 
-// touch makes room for an hour. An hour more than all buckets before the newest
-// means that a clock was wrong, then or now: all counts are reset, or nothing
-// would be counted until that clock was right.
 func (c *Calls) touch(hour int64) {
+	// If hour is before all counted hours, a clock is or was wrong. All counts are then reset.
+	// Otherwise no call could be counted before the time that the wrong clock showed.
 	if c.since == 0 || c.newest-hour >= Hours {
 		c.since, c.newest, c.counts = hour, hour, [Hours]uint32{}
 		return
@@ -133,12 +125,11 @@ func (c *Calls) touch(hour int64) {
 	c.newest, c.counts = hour, moved
 }
 
-// format is the version of the stored form.
 const format = 1
 
-// encode returns the stored form: about 2 KB for 50 callers with one answer
-// each, a few hundred bytes for few callers.
 func (c *Calls) encode() []byte {
+	// The stored form has about 2 KB for 50 callers with one answer each, and a few hundred bytes
+	// for few callers.
 	b := binary.AppendUvarint([]byte{format}, uint64(c.since))
 	b = binary.AppendUvarint(b, uint64(c.newest-c.since))
 	for i := 0; i < Hours; {
@@ -171,7 +162,6 @@ func (c *Calls) encode() []byte {
 	return b
 }
 
-// decode decodes the stored form.
 func decode(b []byte) (Calls, error) {
 	d := &decoder{b: b}
 	if err := store.CheckFormat(format, int(d.byte())); err != nil {
@@ -188,7 +178,7 @@ func decode(b []byte) (Calls, error) {
 	return c, nil
 }
 
-// maxHour is in the year 9999.
+// maxHour is an hour in the year 9999.
 const maxHour = 253402300799 / 3600
 
 type decoder struct {

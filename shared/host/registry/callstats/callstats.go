@@ -1,12 +1,11 @@
-// Package callstats counts the calls of a vacant that has kin: in which hours
-// it was called from outside its tree, and where its last answers are. The gate
-// uses it as evidence.
+// Package callstats counts the calls of a vacant that has a parent or children. It records in which
+// hours the vacant was called from outside its tree, and the positions of its last answers. The
+// gate uses these statistics as evidence.
 //
-// The invariants: it stores no text. It fails no call, and delays one only
-// within the pipeline's margin. A vacant costs one document, written by each
-// process at most once in Every, and only if it changes. Notes since the last
-// write are lost with the process, and so are failed writes: evidence may be
-// missing, but is never invented.
+// The package stores no texts. It cannot fail a call and delays it only within the time that the
+// call pipeline allows. Each vacant has one document. A process writes it at most once per Every,
+// and only to change it. Counts since the last write are lost if the process ends, and so are
+// counts whose write fails. Evidence may therefore be missing, but it is never invented.
 package callstats
 
 import (
@@ -25,7 +24,7 @@ import (
 )
 
 const (
-	// Every is the minimum time between a process's writes for one vacant.
+	// Every is the minimum time between two writes of a process for one vacant.
 	Every = 10 * time.Second
 
 	tries      = 3
@@ -34,7 +33,7 @@ const (
 	callerTime = time.Minute
 )
 
-// Manifests returns the parents of vacants; *registry.Registry implements it.
+// Manifests returns the manifests of children. *registry.Registry implements it.
 type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
@@ -47,7 +46,7 @@ type Config struct {
 	Rand      io.Reader // safe for concurrent use
 }
 
-// Observer records observations of call.Host. It is safe for concurrent use.
+// Observer records the observations of call.Host. It is safe for concurrent use.
 type Observer struct {
 	Config
 	mu      sync.Mutex
@@ -55,18 +54,16 @@ type Observer struct {
 	callers map[identity.ID]caller
 }
 
-// New makes an Observer.
 func New(c Config) *Observer {
 	return &Observer{Config: c, vacants: make(map[identity.ID]*vacant), callers: make(map[identity.ID]caller)}
 }
 
-// noted holds counts that were not written yet.
+// noted contains observations that are not written yet.
 type noted struct {
 	counts map[int64]uint32 // by hour
 	refs   []Reference      // oldest first
 }
 
-// add adds the later notes to n.
 func (n *noted) add(later noted) {
 	if n.counts == nil {
 		n.counts = make(map[int64]uint32)
@@ -80,27 +77,27 @@ func (n *noted) add(later noted) {
 	n.refs = slices.Clone(n.refs[max(len(n.refs)-MaxReferences, 0):])
 }
 
-// vacant is a process's notes about a vacant, and the document as last written,
-// which only the current writer uses.
+// vacant contains the observations of a process about one vacant, and the document as it was last
+// written. Only the current writer uses calls, version and known.
 type vacant struct {
 	noted   noted
 	tried   time.Time
 	writing bool
 
-	known   bool // calls and version are the store's, unless another process wrote
+	known   bool // whether calls and version match the store, unless another process has written since
 	calls   Calls
 	version uint64
 }
 
-// caller is a caller's parent, if it has one.
+// caller is a cached parent of a caller. The parent is zero if the caller has none.
 type caller struct {
 	parent identity.ID
 	until  time.Time
 }
 
-// Note is call.Config's Observe. It counts answers to callers from outside the
-// tree: the vacant's parent, the parent's other children and the vacant's own
-// children are inside. Answers to the parent need no reference.
+// Note implements the Observe function of call.Config. It counts answers to callers from outside
+// the tree. The vacant's parent, the parent's other children and the vacant's own children are
+// inside the tree. Answers to the parent are not referenced.
 func (o *Observer) Note(ctx context.Context, seen call.Observation) {
 	n := noted{counts: map[int64]uint32{hourOf(seen.Time): 0}}
 	if seen.Parent == nil || *seen.Parent != seen.Pair.Caller {
@@ -126,8 +123,9 @@ func (o *Observer) Note(ctx context.Context, seen call.Observation) {
 	v.noted = due
 }
 
-// keep adds n to the pending notes of id. If a write is due and no other is in
-// progress, the caller must write: then v is not nil.
+// keep adds n to the pending observations of id. If a write is due and no other write is in
+// progress, it returns the vacant and the observations that the caller must write. Otherwise v is
+// nil.
 func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 	now := o.Now()
 	o.mu.Lock()
@@ -139,7 +137,7 @@ func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 				break
 			}
 			if !one.writing {
-				delete(o.vacants, other) // any vacant: its notes are lost
+				delete(o.vacants, other) // an arbitrary vacant, whose pending observations are lost
 			}
 		}
 		v = &vacant{}
@@ -154,10 +152,9 @@ func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 	return v, due
 }
 
-// write adds due to the document, if that changes anything: a closed child that
-// only its parent calls costs one write in all. It reports whether the write
-// certainly failed, so that it can be repeated; after an unknown outcome it is
-// not, or calls would be counted twice.
+// write adds due to the document if this changes it. For example, a closed child that only its
+// parent calls causes a single write. lost is true only if the write certainly failed. After an
+// unknown outcome the observations are dropped, because calls could otherwise be counted twice.
 func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due noted) (lost bool) {
 	var writeID store.WriteID
 	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {
@@ -169,7 +166,7 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 			if err != nil && !problem.Is(err, problem.Damaged) {
 				return true
 			}
-			v.calls, v.version, v.known = calls, d.Version, true // damaged: start again
+			v.calls, v.version, v.known = calls, d.Version, true // a damaged document is replaced
 		}
 		if v.calls.has(due) {
 			return false
@@ -190,8 +187,8 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 	return true
 }
 
-// parentOf returns id's parent, zero if it has none; false if it cannot be
-// read.
+// parentOf returns id's parent, or the zero id if id has no parent. It returns false if the
+// manifest cannot be read.
 func (o *Observer) parentOf(ctx context.Context, id identity.ID) (identity.ID, bool) {
 	now := o.Now()
 	o.mu.Lock()

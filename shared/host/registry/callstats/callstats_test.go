@@ -37,7 +37,7 @@ type fixture struct {
 	away    bool
 }
 
-// newFixture observes the child since start, and is an hour later.
+// newFixture observes the child from start and sets the clock to an hour later.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	h := &fixture{Store: memory.New(), time: start}
@@ -70,7 +70,7 @@ func (h *fixture) Commit(ctx context.Context, w ...store.Write) error {
 	return fault(func() error { return h.Store.Commit(ctx, w...) })
 }
 
-// Manifest is the family: a parent of two, one of which has a child.
+// Manifest returns the manifests of a family: a parent of two children, one of which has a child.
 func (h *fixture) Manifest(_ context.Context, id identity.ID) (registry.ManifestDocument, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,12 +86,12 @@ func (h *fixture) observer() *callstats.Observer {
 	return callstats.New(callstats.Config{Store: h, Manifests: h, Now: h.now, Rand: rand.Reader})
 }
 
-// seen is an answer of the child to a caller.
+// seen returns an observation of the child's answer to a caller.
 func (h *fixture) seen(caller identity.ID, position uint64) call.Observation {
 	return call.Observation{Pair: call.Pair{Caller: caller, Vacant: child}, Parent: &parent, Position: position, Time: h.now()}
 }
 
-// total is the recorded number of calls from outside, a week later.
+// total returns the recorded number of calls from outside the tree a week later.
 func (h *fixture) total(t *testing.T) (sum float64, refs int) {
 	t.Helper()
 	c, err := callstats.Read(t.Context(), h.Store, child)
@@ -151,7 +151,7 @@ func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
 	}
 }
 
-// Of a closed child that only its parent calls, only the start is recorded.
+// For a closed child that only its parent calls, only the start of the observation is recorded.
 func TestUncountedCallsAreWrittenOnce(t *testing.T) {
 	h := &fixture{Store: memory.New(), time: start}
 	o := h.observer()
@@ -185,8 +185,7 @@ func TestProcessesThatObserveOneVacantLoseNothingToEachOther(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Each wrote at least its first count; the rest is in memory until its next
-	// write.
+	// Each process wrote at least its first count. The rest is in memory until its next write.
 	before, _ := h.total(t)
 	if before < 3 || before > 60 {
 		t.Errorf("%v calls are kept, want 3 to 60", before)

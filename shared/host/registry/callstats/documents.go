@@ -5,7 +5,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CallsDocs are the statistics of vacants.
 var CallsDocs = store.Kind[Calls]{
 	Shape: store.Shape{Name: "call statistics", Partition: "obs#*", Sort: "calls", Of: store.OfVacant, Verify: store.Unread},
 	Codec: store.Codec[Calls]{
@@ -14,5 +13,4 @@ var CallsDocs = store.Kind[Calls]{
 	},
 }
 
-// Key is the key of a vacant's statistics.
 func Key(id identity.ID) store.Key { return CallsDocs.Key(id.String()) }

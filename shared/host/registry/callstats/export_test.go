@@ -1,6 +1,6 @@
 package callstats
 
-// Remembers returns the numbers of vacants and callers that o has in memory.
+// Remembers returns the numbers of vacants and callers in o's memory.
 func (o *Observer) Remembers() (vacants, callers int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
