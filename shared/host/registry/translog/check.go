@@ -12,23 +12,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reader is the store or view that Check reads.
 type Reader interface {
 	store.Reader
 	Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error)
 }
 
-// Fault is a document of a log that does not follow from the rows.
+// Fault is a document of a log that does not match the rows.
 type Fault struct {
 	Key  store.Key
 	Want string
 	Got  string
 }
 
-// Check compares everything that a log stores with the events that it sealed:
-// tiles, epochs, checkpoints, signatures and the head. It returns the number of
-// sealed events, passes faults to found, and continues after each. An error is
-// the reader's. Memory does not grow with the log.
+// Check compares all documents of a log with its sealed events: tiles, epochs, checkpoints,
+// signatures and the head. It passes each fault to found, continues, and returns the number of
+// sealed events. It returns an error only if r fails. Its memory does not grow with the log.
 func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error), found func(Fault)) (sealed uint64, err error) {
 	c := &checking{reader: r, ctx: ctx, found: found}
 	d, err := c.doc(HeadKey())
@@ -54,13 +52,11 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 	return h.size, nil
 }
 
-// CheckRegistry is Check for the log of a registry's events.
 func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uint64, err error) {
 	return Check(ctx, r, registry.EventStream(), readEvent, found)
 }
 
-// checking is a Check in progress: the tree of the rows so far, and their
-// epoch.
+// checking is the state of a Check: the tree of the rows so far and their epoch.
 type checking struct {
 	reader Reader
 	ctx    context.Context
@@ -69,14 +65,14 @@ type checking struct {
 
 	tree    frontier
 	last    identity.Hash
-	current Epoch // as stored; zero if unusable
+	current Epoch // current epoch as stored, or zero if it is unusable
 	number  uint64
-	covered uint64 // the end of the last whole epoch
-	lost    bool   // an epoch's document is damaged, so later ones are not checked
+	covered uint64 // last event of the last complete epoch
+	lost    bool   // whether an epoch is damaged, so that later epochs cannot be checked
 	padded  EpochTree
 }
 
-// doc reads a document. A damaged one is reported and treated as absent.
+// doc reads a document. It reports a damaged document and treats it as absent.
 func (c *checking) doc(k store.Key) (store.Doc, error) {
 	d, err := c.reader.Doc(c.ctx, k)
 	if damaged(err) {
@@ -86,8 +82,6 @@ func (c *checking) doc(k store.Key) (store.Doc, error) {
 	return d, err
 }
 
-// damaged reports whether an error means damaged data rather than a failure to
-// read it.
 func damaged(err error) bool {
 	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
 }
@@ -116,7 +110,6 @@ func (c *checking) rows(s store.Stream, leaf func(store.Row) (leaf, prev identit
 	return nil
 }
 
-// add adds a leaf, and checks the stored parts of the tree that it completes.
 func (c *checking) add(event identity.Hash) error {
 	if err := c.tree.add(event, c.tile); err != nil {
 		return err
@@ -141,7 +134,6 @@ func (c *checking) tile(t tileID, hashes []byte) error {
 	return err
 }
 
-// epoch reads the next epoch's document.
 func (c *checking) epoch() error {
 	c.current, c.padded = Epoch{}, EpochTree{}
 	if c.number == c.head.epochs || c.lost {
@@ -157,7 +149,7 @@ func (c *checking) epoch() error {
 		err = problem.New(problem.Damaged, "epoch %d of events %d to %d", e.ID, e.FirstSeq, e.LastSeq)
 	}
 	if err != nil {
-		// Its end is unknown, and so is the start of the next.
+		// The end of this epoch is unknown, and therefore also the start of the next.
 		c.found(Fault{d.Key, fmt.Sprintf("epoch %d from event %d", c.number, c.tree.size+1), problem.Of(err).Error()})
 		c.lost = true
 		return nil
@@ -166,7 +158,7 @@ func (c *checking) epoch() error {
 	return nil
 }
 
-// sealed compares the epoch that ends here with its events.
+// sealed compares the current epoch, whose last event was just added, with its events.
 func (c *checking) sealed() {
 	e, key := c.current, epochKey(c.current.ID)
 	c.covered = e.LastSeq
@@ -181,8 +173,8 @@ func (c *checking) sealed() {
 	}
 }
 
-// checkpoint compares the checkpoint of a size and its cosignatures with the
-// tree. The empty log has one if it was sealed.
+// checkpoint compares the checkpoint of a size and its cosignatures with the tree. The empty log
+// has a checkpoint only if it was sealed while empty.
 func (c *checking) checkpoint(size uint64) error {
 	key := checkpointKey(size)
 	d, err := c.doc(key)
@@ -211,7 +203,6 @@ func (c *checking) checkpoint(size uint64) error {
 	return c.cosignatures(want, s)
 }
 
-// cosignatures verifies the cosignatures of a valid checkpoint.
 func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
 	d, err := c.doc(cosignedKey(of.Size))
 	if err != nil {
@@ -234,10 +225,9 @@ func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
 	return nil
 }
 
-// ended compares the head with the tree of all sealed events.
 func (c *checking) ended() {
 	if c.tree.size != c.head.size {
-		return // the reason was reported
+		return // the reason is already reported
 	}
 	if !c.lost && (c.covered != c.head.size || c.number != c.head.epochs) {
 		c.found(Fault{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochs, c.head.size), fmt.Sprintf("%d up to %d", c.number, c.covered)})

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// faults are the findings of Check, one line each.
+// faults returns the findings of Check, one per line.
 func (w *fixture) faults() []string {
 	w.Helper()
 	var all []string

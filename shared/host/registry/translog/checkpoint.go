@@ -19,39 +19,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Name prefixes in signed notes: of a host's log, and of a vacant that
-// witnesses.
+// These prefixes start the names of signers in notes: the log of a host, and a vacant that is a
+// witness.
 const (
 	originPrefix  = "vacancy/"
 	witnessPrefix = "vacant/"
 )
 
-// Key types of signed notes.
 const (
 	keyEd25519     = 1
-	keyCosignature = 4 // Ed25519 with a time: cosignature/v1
+	keyCosignature = 4 // cosignature/v1: Ed25519 with a time
 )
 
-// cosignature is the time in seconds (8 bytes, big endian) and a signature.
+// cosignatureSize is the size of a time in seconds (8 bytes, big endian) and a signature.
 const cosignatureSize = 8 + ed25519.SignatureSize
 
-// Checkpoint is a host's statement about its log: number of leaves and root.
+// Checkpoint is a host's statement about the size and the root of its log.
 type Checkpoint struct {
 	Host identity.ID
 	Size uint64
 	Root [sha256.Size]byte
 }
 
-// Origin is the name of a host's log: vacancy/ and the host's id.
 func Origin(host identity.ID) string { return originPrefix + host.String() }
 
-// Text is the checkpoint's signed text, of three lines.
 func (c Checkpoint) Text() string {
 	return string(log.Checkpoint{Origin: Origin(c.Host), Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// ParseText parses a checkpoint's text strictly, so that each checkpoint has
-// one text.
+// ParseText parses the text of a checkpoint. It accepts only the canonical form, so that each
+// checkpoint has a single text.
 func ParseText(text string) (c Checkpoint, err error) {
 	var raw log.Checkpoint
 	if rest, err := raw.Unmarshal([]byte(text)); err != nil || len(rest) > 0 {
@@ -73,7 +70,6 @@ func ParseText(text string) (c Checkpoint, err error) {
 
 func clip(s string) string { return s[:min(len(s), 120)] }
 
-// sign returns the checkpoint as a note signed by its host.
 func (c Checkpoint) sign(ctx context.Context, host identity.Signer) ([]byte, error) {
 	text := c.Text()
 	sig, err := host.Sign(ctx, []byte(text))
@@ -83,24 +79,22 @@ func (c Checkpoint) sign(ctx context.Context, host identity.Signer) ([]byte, err
 	return note.Sign(&note.Note{Text: text}, signed{hostVerifier(c.Host), sig})
 }
 
-// Signature is a signature on a note.
+// Signature is a verified cosignature of a note.
 type Signature struct {
 	Name string
-	// Witness is the witnessing vacant; zero for a configured witness.
+	// Witness is the id of a witness that is a vacant, or zero for a configured witness.
 	Witness identity.ID
-	// Time is the time at which the witness claims to have signed, in Unix
-	// seconds.
+	// Time is the witness's claim of the signing time, in Unix seconds.
 	Time int64
 }
 
-// Open parses a checkpoint with its signatures without trusting the host. The
-// text must be canonical and signed by the host that it names. Cosignatures of
-// vacants are verified and returned; an invalid one refuses the note. Other
-// cosignatures are ignored. Errors are of kind Untrusted.
+// Open parses a checkpoint without trusting its sender. The text must be canonical and signed by
+// the host that it names. Open verifies and returns the cosignatures of vacants, and refuses the
+// note if one of them is invalid. It ignores other cosignatures. The errors are of kind Untrusted.
 func Open(msg []byte) (Checkpoint, []Signature, error) {
 	c, n, err := open(msg, nil)
 	if err != nil {
-		reason := err.Error() // from the note library: it contains key names only
+		reason := err.Error() // contains only key names from the note
 		var known *problem.Error
 		if errors.As(err, &known) {
 			reason = known.Text()
@@ -124,14 +118,14 @@ func Open(msg []byte) (Checkpoint, []Signature, error) {
 	return c, cosigned, nil
 }
 
-// open parses a note whose text is a checkpoint. It verifies every signature by
-// a known key or by a key in its name.
+// open parses a note whose text is a checkpoint. It verifies each signature whose key is in known
+// or in the signer's name.
 func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, error) {
 	if len(msg) > MaxNote {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
 	}
 	text, _, ok := strings.Cut(string(msg), "\n\n")
-	// Names of unknown keys are shown as they came.
+	// An error may show the names of unknown keys, so all characters must be printable.
 	if !ok || strings.ContainsFunc(string(msg), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", "a signed note", strconv.Quote(clip(string(msg))))
 	}
@@ -143,21 +137,20 @@ func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, e
 	if err != nil {
 		return c, nil, err
 	}
-	// A checkpoint has no blank line, so both cuts agree.
+	// A checkpoint has no blank line, so note.Open finds the same text.
 	if n.Text != c.Text() {
 		return c, nil, errors.New("the note's text is not a checkpoint")
 	}
 	return c, n, nil
 }
 
-// verifiers finds the key of a signature: the host's by origin, a vacant's by
-// its name, and those in known.
+// verifiers finds the key of a signature: the host's key by its origin, a vacant's key by its name,
+// and other keys in known.
 type verifiers struct {
 	host  identity.ID
 	known map[string]note.Verifier
 }
 
-// Verifier implements note.Verifiers.
 func (v verifiers) Verifier(name string, hash uint32) (note.Verifier, error) {
 	if own := hostVerifier(v.host); name == own.name && hash == own.hash {
 		return own, nil
@@ -173,14 +166,13 @@ func (v verifiers) Verifier(name string, hash uint32) (note.Verifier, error) {
 	return nil, &note.UnknownVerifierError{Name: name, KeyHash: hash}
 }
 
-// witnessOf parses the vacant's id in a witness's name.
 func witnessOf(name string) (identity.ID, bool) {
 	text, ok := strings.CutPrefix(name, witnessPrefix)
 	id, err := identity.ParseID(text)
 	return id, ok && err == nil && id.String() == text
 }
 
-// verifier is a note.Verifier with identity's strict verification.
+// verifier is a note.Verifier that uses the strict verification of package identity.
 type verifier struct {
 	name   string
 	hash   uint32
@@ -191,8 +183,8 @@ func (v verifier) Name() string                { return v.name }
 func (v verifier) KeyHash() uint32             { return v.hash }
 func (v verifier) Verify(msg, sig []byte) bool { return v.verify(msg, sig) }
 
-// signed is a note.Signer that returns a given signature: keys sign with a
-// context, which note.Signer lacks.
+// signed is a note.Signer that returns a precomputed signature. Keys cannot implement note.Signer,
+// because they need a context to sign.
 type signed struct {
 	verifier
 	sig []byte
@@ -205,11 +197,9 @@ func hostVerifier(host identity.ID) verifier {
 	return verifier{name, keyHash(name, keyEd25519, host), func(msg, sig []byte) bool { return identity.Verify(host, msg, sig) }}
 }
 
-// VerifierKey is the host's public key in the verifier-key form of signed
-// notes.
+// VerifierKey returns the host's public key in the verifier-key form of signed notes.
 func VerifierKey(host identity.ID) string { return encodeKey(Origin(host), keyEd25519, host) }
 
-// WitnessKey is the verifier key of a witnessing vacant.
 func WitnessKey(id identity.ID) string {
 	return encodeKey(witnessPrefix+id.String(), keyCosignature, id)
 }
@@ -218,7 +208,7 @@ func encodeKey(name string, kind byte, id identity.ID) string {
 	return fmt.Sprintf("%s+%08x+%s", name, keyHash(name, kind, id), base64.StdEncoding.EncodeToString(append([]byte{kind}, id[:]...)))
 }
 
-// keyHash is the short hash that names a key in a signature line.
+// keyHash returns the short hash that identifies a key in a signature line.
 func keyHash(name string, kind byte, id identity.ID) uint32 {
 	h := sha256.New()
 	h.Write([]byte(name))

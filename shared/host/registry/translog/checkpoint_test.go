@@ -25,7 +25,7 @@ func keyOf(t *testing.T, seed byte) *identity.Key {
 	return key
 }
 
-// The verifier key suffices.
+// The verifier key is sufficient to verify.
 func TestACheckpointIsWhatOtherToolsOfSignedNotesRead(t *testing.T) {
 	key := keyOf(t, 0)
 	want := translog.Checkpoint{Host: key.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
@@ -121,8 +121,8 @@ func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 	}
 }
 
-// A key that the host certified signs receipts and bookings, and no checkpoint: neither as the
-// host nor under its own id.
+// A key that the host has certified signs receipts and bookings. It cannot sign checkpoints,
+// neither for the host nor under its own id.
 func TestACheckpointByACertifiedKeyDoesNotVerify(t *testing.T) {
 	host, certified := keyOf(t, 0), keyOf(t, 1)
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: host.ID(), Size: 17}, t.Context(), certified)
@@ -137,7 +137,7 @@ func TestACheckpointByACertifiedKeyDoesNotVerify(t *testing.T) {
 	}
 }
 
-// anybody signs with R the neutral point and S 0.
+// Everybody can sign by using the neutral point as R and 0 as S.
 type anybody struct{ id identity.ID }
 
 func (a anybody) ID() identity.ID { return a.id }

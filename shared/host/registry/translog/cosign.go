@@ -15,21 +15,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// cosignedBytes are the bytes that a witness signs: its time and the
-// checkpoint's text.
 func cosignedBytes(seconds uint64, text []byte) []byte {
 	return append(fmt.Appendf(nil, "cosignature/v1\ntime %d\n", seconds), text...)
 }
 
-// cosigner verifies a witness's timed signatures.
 func cosigner(name string, id identity.ID) verifier {
 	return verifier{name, keyHash(name, keyCosignature, id), func(text, sig []byte) bool {
 		return len(sig) == cosignatureSize && identity.Verify(id, cosignedBytes(binary.BigEndian.Uint64(sig), text), sig[8:])
 	}}
 }
 
-// cosignerOfKey parses a verifier key: name+hash+key. A plain Ed25519 key is
-// accepted as the same key for cosignatures, because witnesses publish both.
+// cosignerOfKey parses a verifier key of the form name+hash+key. It accepts a plain Ed25519 key as
+// a key for cosignatures, because witnesses publish both.
 func cosignerOfKey(key string) (verifier, error) {
 	name, rest, _ := strings.Cut(key, "+")
 	hash, encoded, _ := strings.Cut(rest, "+")
@@ -47,8 +44,8 @@ func cosignerOfKey(key string) (verifier, error) {
 	return cosigner(name, id), id.Check()
 }
 
-// Cosign returns a witness's note of a checkpoint: its text and the witness's
-// signature line. The caller must have verified the text.
+// Cosign returns a note with the text of c and the witness's signature line. The caller must have
+// verified c.
 func Cosign(ctx context.Context, c Checkpoint, witness identity.Signer, now time.Time) ([]byte, error) {
 	text, seconds := c.Text(), uint64(now.Unix())
 	sig, err := witness.Sign(ctx, cosignedBytes(seconds, []byte(text)))
@@ -59,7 +56,6 @@ func Cosign(ctx context.Context, c Checkpoint, witness identity.Signer, now time
 	return note.Sign(&note.Note{Text: text}, signed{who, append(binary.BigEndian.AppendUint64(nil, seconds), sig...)})
 }
 
-// readSignature parses a verified cosignature.
 func readSignature(s note.Signature) (Signature, error) {
 	raw, err := base64.StdEncoding.DecodeString(s.Base64)
 	if err != nil || len(raw) != 4+cosignatureSize {

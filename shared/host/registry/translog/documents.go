@@ -10,10 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// partition has the sealed state.
 const partition = "tlog"
 
-// The documents of a log.
 var (
 	HeadDocs = store.Kind[head]{
 		Shape: store.Shape{Name: "head of the log", Partition: partition, Sort: "head", Verify: store.Joined},
@@ -23,7 +21,7 @@ var (
 		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease", Verify: store.Unread},
 		Codec: store.JSON[lease](1),
 	}
-	// TileDocs are the full tiles: level and index.
+	// TileDocs contains the complete tiles. The key is the level and the index.
 	TileDocs = store.Kind[[]byte]{
 		Shape: store.Shape{Name: "tile", Partition: partition, Sort: "tile#*#*", Verify: store.Joined},
 		Codec: store.Bytes(),
@@ -34,7 +32,7 @@ var (
 			return nil
 		},
 	}
-	// CheckpointDocs are the checkpoints, by size.
+	// CheckpointDocs contains the checkpoints by size.
 	CheckpointDocs = store.Kind[storedCheckpoint]{
 		Shape: store.Shape{Name: "checkpoint", Partition: partition, Sort: "cp#*", Verify: store.Joined},
 		Codec: store.JSON[storedCheckpoint](1),
@@ -43,21 +41,21 @@ var (
 		Shape: store.Shape{Name: "epoch", Partition: partition, Sort: "epoch#*", Verify: store.Joined},
 		Codec: store.Codec[Epoch]{Decode: decodeEpoch, Encode: encodeEpoch},
 	}
-	// CosignedDocs are the cosignatures of checkpoints, by size. They come from outside, and
-	// have a partition of their own: who accepts them from strangers may not write the log.
+	// CosignedDocs contains the cosignatures of checkpoints by size. They have their own partition,
+	// so that a role that accepts cosignatures from strangers cannot write the log.
 	CosignedDocs = store.Kind[storedWitnesses]{
 		Shape: store.Shape{Name: "list of cosignatures", Partition: "cosigned", Sort: "*", Verify: store.Joined},
 		Codec: store.JSON[storedWitnesses](1),
 	}
 )
 
-// The JSON of documents that hold something else than their Go type.
+// These codecs belong to documents whose stored form differs from their Go type.
 var (
 	heads  = store.JSON[storedHead](1)
 	epochs = store.JSON[storedEpoch](1)
 )
 
-// HeadKey names the document that defines how much of the log is sealed.
+// HeadKey returns the key of the document that determines how much of the log is sealed.
 func HeadKey() store.Key { return HeadDocs.Key() }
 
 func tileKey(t tileID) store.Key {
@@ -81,8 +79,7 @@ type storedHead struct {
 }
 
 func encodeHead(h head) ([]byte, error) {
-	// An empty tail and an absent tail are the same tree, and must be the same
-	// bytes.
+	// An empty tail and an absent tail represent the same tree and must have the same stored bytes.
 	tails := slices.Clone(h.tails)
 	for i := range tails {
 		if len(tails[i]) == 0 {
@@ -104,7 +101,7 @@ func decodeHead(d store.Doc) (head, error) {
 	if err := h.check(); err != nil {
 		return head{}, err
 	}
-	// The next signature builds on these hashes, so check them.
+	// The next signature depends on these hashes, so they are checked.
 	root, err := h.frontier.root()
 	if err == nil && root != h.root {
 		err = errors.New("its hashes do not make its root")

@@ -9,37 +9,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Epoch is a range of the log as the reference seals it: a tree of the epoch's
-// own leaves, padded with its last leaf to a power of two, so only TreeSize
-// distinguishes some trees. Use checkpoints for trust.
+// Epoch is a range of the log that is sealed as in the reference: a tree of only the epoch's
+// leaves, padded with its last leaf to a power of two. Some trees differ only in TreeSize, so
+// verifiers should trust checkpoints instead.
 type Epoch struct {
-	ID         uint64 // from 1
+	ID         uint64 // starts at 1
 	FirstSeq   uint64
 	LastSeq    uint64
-	TreeSize   uint64 // leaves of the epoch
+	TreeSize   uint64 // number of leaves in the epoch
 	Root       identity.Hash
 	SealedAt   int64 // Unix milliseconds
 	Signature  []byte
-	Host       identity.ID // the signer
-	Checkpoint Checkpoint  // sealed with the epoch: the log up to LastSeq
+	Host       identity.ID // signer of the epoch
+	Checkpoint Checkpoint  // checkpoint of the log up to LastSeq, sealed together with the epoch
 }
 
-// epochDomain prefixes the bytes that the host signs of an epoch (PROTOCOL
-// §19.3).
+// epochDomain starts the bytes that a host signs for an epoch (PROTOCOL §19.3).
 const epochDomain = "vacant:registry:epoch:"
 
-// EpochBytes are the bytes that a host signs of an epoch.
 func EpochBytes(root identity.Hash) []byte { return append([]byte(epochDomain), root[:]...) }
 
-// EpochTree computes an epoch's root from its leaves one by one, in memory that
-// grows with the logarithm of their number. The zero EpochTree is empty.
+// EpochTree computes an epoch's root from its leaves one by one. Its memory grows with the
+// logarithm of the number of leaves. The zero EpochTree is empty.
 type EpochTree struct {
 	size uint64
-	last identity.Hash   // the last leaf's node
-	full []identity.Hash // roots of perfect trees, largest first: one for each set bit of size
+	last identity.Hash   // node of the last leaf
+	full []identity.Hash // roots of perfect trees, largest first, one per set bit of size
 }
 
-// Add appends the leaf of an event.
 func (t *EpochTree) Add(event identity.Hash) {
 	node := epochLeaf(event)
 	t.last = node
@@ -51,16 +48,14 @@ func (t *EpochTree) Add(event identity.Hash) {
 	t.size++
 }
 
-// Size is the number of leaves.
 func (t *EpochTree) Size() uint64 { return t.size }
 
-// Root is the root over the leaves so far.
 func (t *EpochTree) Root() identity.Hash {
 	if t.size == 0 {
 		return identity.Sum([]byte{0})
 	}
-	// On the right, the last leaf is repeated: pad is the perfect tree of it at
-	// the current height.
+	// On the right side the last leaf is repeated. pad is the root of a perfect tree of the last
+	// leaf with the current height.
 	pad, height := t.last, 0
 	rest := t.full
 	root := rest[len(rest)-1]
@@ -72,8 +67,8 @@ func (t *EpochTree) Root() identity.Hash {
 		for ; height < at; height++ {
 			pad = epochNode(pad, pad)
 		}
-		// root covers 2^at leaves at an index of its level: right child or
-		// left.
+		// root covers 2^at leaves. Its index on this level determines whether it is a right or a
+		// left child.
 		index := (t.size - 1) >> at
 		if index&1 == 1 {
 			root = epochNode(rest[len(rest)-1], root)
@@ -102,9 +97,8 @@ func epochNode(left, right identity.Hash) identity.Hash {
 	return blake2b.Sum256(b[:])
 }
 
-// WitnessStatement returns the statement about an epoch that a witness of the
-// reference signs: it binds number, range and time to the root (PROTOCOL
-// §19.3).
+// WitnessStatement returns the statement about an epoch that a witness of the reference signs. It
+// binds the number, the range and the time to the root (PROTOCOL §19.3).
 func (e Epoch) WitnessStatement() identity.Hash {
 	b := []byte("vacant:registry:epoch:witness")
 	number := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }

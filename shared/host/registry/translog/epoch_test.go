@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Epochs without leaves, with powers of two, and with padding.
+// The epochs have no leaves, a power of two of leaves, or padding.
 func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 	b, err := os.ReadFile("testdata/registry_events.json")
 	must(t, err)
@@ -59,7 +59,7 @@ func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 	}
 }
 
-// The running root is compared with the definition for every size up to 70.
+// The incremental root is compared with the definition for every size up to 70.
 func TestAnEpochsRootIsThatOfThePaddedTree(t *testing.T) {
 	var tree translog.EpochTree
 	var leaves []identity.Hash

@@ -1,7 +1,7 @@
 package translog
 
-// SetBatch makes one checkpoint seal at most n leaves.
+// SetBatch limits a checkpoint to n leaves.
 func (l *Log) SetBatch(n uint64) { l.batch = n }
 
-// ForgedNote is a checkpoint's note signed with another key than Seal's.
+// ForgedNote returns a checkpoint's note that is signed with another key.
 var ForgedNote = Checkpoint.sign

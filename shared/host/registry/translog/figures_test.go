@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// endless is a store whose stream is generated as it is read, and that drops
-// the tiles: all memory is the checkpointer's own.
+// endless is a store that generates its stream on demand and drops the tiles, so that all memory
+// belongs to the checkpointer.
 type endless struct {
 	store.Store
 	events uint64
@@ -48,14 +48,14 @@ func (e endless) Commit(ctx context.Context, writes ...store.Write) error {
 	return e.Store.Commit(ctx, writes...)
 }
 
-// keeping is endless and stores the tiles.
+// keeping is an endless store that stores the tiles.
 type keeping struct{ endless }
 
 func (k keeping) Commit(ctx context.Context, writes ...store.Write) error {
 	return k.Store.Commit(ctx, writes...)
 }
 
-// It compares the live heap at each page that a Seal reads.
+// This reader compares the live heap at each page that Seal reads.
 func TestSealingTenTimesTheEventsNeedsNoMoreMemory(t *testing.T) {
 	most := func(events uint64) (most uint64) {
 		w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Whatever the log's documents contain, nothing panics, and nothing is signed
+// For any contents of the log's documents, the code does not panic and does not sign a statement
 // that contradicts them.
 func FuzzStored(f *testing.F) {
 	key, err := identity.NewKey(rand.Reader)

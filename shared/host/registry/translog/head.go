@@ -8,24 +8,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// head is the sealed state and the version of its document.
+// head is the sealed state together with the version of its document.
 type head struct {
 	frontier
 	host    identity.ID
 	root    [hashSize]byte
-	last    identity.Hash // the last leaf, which the next Seal compares with its row
+	last    identity.Hash // last leaf, which the next Seal compares with its row
 	epochs  uint64
 	sealed  int64  // Unix milliseconds
-	version uint64 // 0 if nothing was ever sealed
+	version uint64 // 0 if the log was never sealed
 }
 
-// head reads the sealed state; version 0 if nothing was ever sealed.
 func (l *Log) head(ctx context.Context) (*head, error) {
 	h, _, err := HeadDocs.Get(ctx, l.Store, HeadKey())
 	return &h, fault(err)
 }
 
-// sealedHead is head, but refuses if nothing was sealed.
+// sealedHead is like head but returns NotFound if the log was never sealed.
 func (l *Log) sealedHead(ctx context.Context) (*head, error) {
 	h, err := l.head(ctx)
 	if err == nil && h.version == 0 {

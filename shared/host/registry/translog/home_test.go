@@ -53,7 +53,7 @@ func must(t testing.TB, err error) {
 // errorOf returns the error of a call that returns a value, too.
 func errorOf[T any](_ T, err error) error { return err }
 
-// leaf is a row of this world: its event's hash and the one before.
+// leaf decodes a row: its event's hash and the previous hash.
 func leaf(row store.Row) (event, prev identity.Hash, err error) {
 	if len(row.Data) != 2*identity.Size {
 		return event, prev, problem.New(problem.Damaged, "row %d has %d bytes", row.Position, len(row.Data))
@@ -81,7 +81,7 @@ func (w *fixture) log(s store.Store, batch uint64) *translog.Log {
 	return l
 }
 
-// events appends n of them.
+// events appends n events.
 func (w *fixture) events(n int) {
 	w.Helper()
 	w.mu.Lock()
@@ -96,14 +96,14 @@ func (w *fixture) events(n int) {
 	}
 }
 
-// root is the RFC 6962 root of the first events.
+// root returns the RFC 6962 root of the first n events.
 func (w *fixture) root(size uint64) [32]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return [32]byte(w.tree.HashAt(size))
 }
 
-// seal seals, and compares the result with the expected tree.
+// seal calls Seal and compares the result with the expected tree.
 func (w *fixture) seal(l *translog.Log) translog.Sealed {
 	w.Helper()
 	s, err := l.Seal(w.Context())
@@ -116,7 +116,7 @@ func (w *fixture) seal(l *translog.Log) translog.Sealed {
 	return s
 }
 
-// latest is the newest checkpoint, verified like an outsider does.
+// latest returns the newest checkpoint, verified as an outsider would.
 func (w *fixture) latest(l *translog.Log) translog.Published {
 	w.Helper()
 	p, err := l.Latest(w.Context())

@@ -6,8 +6,6 @@ import (
 	"github.com/transparency-dev/merkle/compact"
 )
 
-// nodes reads the hashes of nodes of the sealed tree: from full tiles, each
-// read once, or from the head.
 func (l *Log) nodes(ctx context.Context, h *head, ids []compact.NodeID) ([][]byte, error) {
 	read := map[tileID][]byte{}
 	hashes := make([][]byte, len(ids))
@@ -26,7 +24,6 @@ func (l *Log) nodes(ctx context.Context, h *head, ids []compact.NodeID) ([][]byt
 	return hashes, nil
 }
 
-// tile returns a full tile, or the incomplete last tile of its level.
 func (l *Log) tile(ctx context.Context, h *head, t tileID) ([]byte, error) {
 	if full := h.size >> (tileHeight * (t.level + 1)); t.index >= full {
 		return h.tails[t.level], nil
@@ -35,7 +32,7 @@ func (l *Log) tile(ctx context.Context, h *head, t tileID) ([]byte, error) {
 	return hashes, fault(err)
 }
 
-// tree is the log's checkpoint when it had size leaves.
+// tree returns the log's checkpoint for an earlier or the current size.
 func (l *Log) tree(ctx context.Context, h *head, size uint64) (Checkpoint, error) {
 	if size == h.size {
 		return Checkpoint{h.host, size, h.root}, nil

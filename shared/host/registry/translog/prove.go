@@ -13,26 +13,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Proof is an inclusion or consistency proof of RFC 6962: nodes from the leaf
+// Proof is an inclusion or consistency proof as in RFC 6962. It lists the nodes from the leaf
 // upward.
 type Proof [][]byte
 
-// Inclusion proves that an event is in a tree of the log.
+// Inclusion proves that a tree of the log contains an event.
 type Inclusion struct {
-	Seq  uint64        // of the event, from 1; its leaf's index is one less
-	Leaf identity.Hash // the event's hash
-	Tree Checkpoint    // of the requested size, which need not be sealed
+	Seq  uint64        // event's seq, which starts at 1; the index of its leaf is one less
+	Leaf identity.Hash // hash of the event
+	Tree Checkpoint    // tree of the requested size, which need not be a sealed size
 	Proof
 }
 
-// Consistency proves that one tree of the log begins with another.
 type Consistency struct {
 	From, To Checkpoint
 	Proof
 }
 
-// CheckInclusion verifies that the event with a hash is at seq in the tree of
-// c.
+// CheckInclusion verifies that the tree of c has the given event at seq.
 func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) error {
 	if seq == 0 {
 		return problem.New(problem.Untrusted, "event 0 is in no log")
@@ -43,9 +41,8 @@ func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) erro
 	return nil
 }
 
-// CheckConsistency verifies that the tree of to begins with the tree of from.
 func CheckConsistency(from, to Checkpoint, p Proof) error {
-	if from.Size == 0 { // every tree continues the empty tree, if it is that
+	if from.Size == 0 { // every tree continues the empty tree
 		if empty, err := rootOf(0, nil); err != nil || from.Root != empty || len(p) > 0 {
 			return problem.New(problem.Untrusted, "the checkpoint of 0 events has a root that is not the empty log's")
 		}
@@ -57,8 +54,7 @@ func CheckConsistency(from, to Checkpoint, p Proof) error {
 	return nil
 }
 
-// Inclusion proves event seq in the tree of size leaves; size 0 means all that
-// is sealed.
+// Inclusion proves the event seq in the tree with size leaves. Size 0 means the sealed size.
 func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
@@ -90,8 +86,8 @@ func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error
 	return Inclusion{Seq: seq, Leaf: leaves[0], Tree: tree, Proof: p}, nil
 }
 
-// Consistency proves that the tree of to leaves begins with the tree of from; to
-// 0 means all that is sealed.
+// Consistency proves that the tree with to leaves starts with the tree of from leaves. If to is 0,
+// it is the sealed size.
 func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, err error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
@@ -122,7 +118,6 @@ func beyond(field string, most, got uint64) error {
 	return problem.Invalid(field, "at most "+strconv.FormatUint(most, 10)+", which is sealed", strconv.FormatUint(got, 10))
 }
 
-// rehash reads the nodes of a proof and joins those at the ragged edge.
 func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, error) {
 	hashes, err := l.nodes(ctx, h, nodes.IDs)
 	if err != nil {
@@ -135,8 +130,7 @@ func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, er
 	return p, nil
 }
 
-// Leaves returns the hashes of up to n sealed events from seq on, and the
-// number of sealed events.
+// Leaves returns the hashes of up to n sealed events from seq on, and the number of sealed events.
 func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.Hash, size uint64, err error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
@@ -152,7 +146,7 @@ func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.
 	return leaves, h.size, err
 }
 
-// rows reads sealed leaves. A page may be short but is never empty.
+// rows reads sealed leaves. It may return fewer than n but returns at least one.
 func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
 	rows, err := l.Store.Rows(ctx, l.Stream, seq, n, store.Ascending)
 	if err != nil {
@@ -170,7 +164,7 @@ func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, err
 	return leaves, nil
 }
 
-// Epoch returns an epoch in the reference's form; number 0 means the last.
+// Epoch returns an epoch in the reference's form. Number 0 means the last epoch.
 func (l *Log) Epoch(ctx context.Context, number uint64) (Epoch, error) {
 	if number == 0 {
 		h, err := l.head(ctx)

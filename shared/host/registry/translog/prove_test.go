@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// sealedAt is a log sealed at these sizes, one after the other.
+// sealedAt returns a log that was sealed at these sizes one after the other.
 func sealedAt(t *testing.T, sizes ...int) (*fixture, *translog.Log) {
 	t.Helper()
 	w := newWorld(t)
@@ -26,7 +26,7 @@ func sealedAt(t *testing.T, sizes ...int) (*fixture, *translog.Log) {
 	return w, l
 }
 
-// sizes lie around full tiles and perfect trees.
+// sizes are close to full tiles and perfect trees.
 var sizes = []uint64{1, 2, 3, 7, 8, 9, 100, 255, 256, 257, 300, 511, 512, 513, 767, 768, 1023, 1024, 1100}
 
 func TestEveryInclusionProofIsThatOfRFC6962(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// OfRegistry returns the log of a registry's events. Its leaves are the event
-// hashes, and registered, unrevoked vacants may witness. With a nil registry
-// only configured witnesses may, which suits a checkpointer.
+// OfRegistry returns the log of a registry's events. The leaves are the event hashes. Registered
+// vacants whose keys are not revoked may be witnesses. If r is nil, only configured witnesses may,
+// which is sufficient for a checkpointer.
 func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
 	c.Stream, c.Leaf = registry.EventStream(), readEvent
 	if r != nil {

@@ -10,18 +10,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Sealed is the result of Seal.
 type Sealed struct {
 	Checkpoint
-	Added  uint64 // leaves that were not sealed before
-	Epochs uint64 // epochs sealed so far
+	Added  uint64 // leaves that this call sealed
+	Epochs uint64 // number of all sealed epochs
 }
 
-// Seal adds all new rows to the log and signs the result: a checkpoint and an
-// epoch for every 25,600 leaves at most. The first Seal of a host signs the
-// empty log if there are no rows; later ones do nothing without new rows. While
-// another process seals, the error is a problem of kind Conflict; after any
-// error the call can be repeated.
+// Seal adds all new rows to the log and signs the result. It creates a checkpoint and an epoch for
+// each batch of at most 25,600 leaves. The first Seal of a host signs the empty log if there are no
+// rows, and later calls without new rows do nothing. While another process seals, the error is of
+// kind Conflict. After any error the call can be repeated.
 func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	if s, idle, err := l.idle(ctx); idle || err != nil {
 		return s, err
@@ -30,7 +28,7 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	if err != nil {
 		return s, err
 	}
-	// An unreleased lease expires, and sealed state stays.
+	// A lease that is not released expires, and the sealed state remains.
 	defer func() {
 		if id, err := l.updater().NewWriteID(); err == nil {
 			_, _ = l.hold(context.WithoutCancel(ctx), held.put.If+1, id, 0)
@@ -70,9 +68,8 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	}
 }
 
-// idle reports whether there are no new rows, with two reads: most scheduled
-// Seals find none.
 func (l *Log) idle(ctx context.Context) (Sealed, bool, error) {
+	// Most scheduled Seals find no new rows and need only these two reads.
 	h, err := l.head(ctx)
 	if err != nil || h.version == 0 {
 		return Sealed{}, false, err
@@ -81,7 +78,6 @@ func (l *Log) idle(ctx context.Context) (Sealed, bool, error) {
 	return Sealed{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}, err == nil && len(rows) == 0, err
 }
 
-// grow reads at most one batch of rows after the head, and writes full tiles.
 func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error) {
 	after, epoch := &head{
 		frontier: before.clone(), host: before.host, root: before.root, last: before.last,
@@ -115,10 +111,10 @@ func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error)
 	return after, epoch, err
 }
 
-// page reads the rows after h. It begins with the last sealed row: if that is
-// gone or different, the stream was changed under the log, for example by a
-// backup, and nothing more is signed.
 func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
+	// The page starts with the last sealed row. If this row is missing or different, the stream has
+	// changed since, for example because it was restored from a backup, and the log must not sign
+	// again.
 	rows, err := l.Store.Rows(ctx, l.Stream, max(h.size, 1), n, store.Ascending)
 	if err != nil || h.size == 0 {
 		return rows, fault(err)
@@ -133,7 +129,6 @@ func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 	return rows[1:], err
 }
 
-// leaf reads the row that must be at a position.
 func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, err error) {
 	if row.Position != position {
 		return leaf, prev, problem.New(problem.Damaged, "event %d is missing: the next row is %d", position, row.Position)
@@ -142,9 +137,9 @@ func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, er
 	return leaf, prev, fault(err)
 }
 
-// keep writes a full tile. An existing tile was written from the same rows by a
-// checkpointer that did not finish; if it differs, nothing is signed.
 func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
+	// An existing tile was written from the same rows by a Seal that did not finish. If it differs,
+	// the log must not sign.
 	a, err := l.updater().NewWriteID()
 	if err != nil {
 		return err
@@ -160,10 +155,9 @@ func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	return fault(err)
 }
 
-// commit signs the new state and stores it. From then on it is sealed.
 func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, tree *EpochTree) error {
 	after.host = signer.ID()
-	// The clock may have gone back; sealed times never do.
+	// The clock may have gone back, but sealed times never decrease.
 	after.sealed = max(after.sealed, l.Now().UnixMilli())
 	checkpoint := Checkpoint{after.host, after.size, after.root}
 	signed, err := checkpoint.sign(ctx, signer)
@@ -213,12 +207,12 @@ func busy(cause error) error {
 	return problem.Wrap(problem.Conflict, cause, "another process seals the log now; its checkpoint is there in a moment")
 }
 
-// lease is the document that lets one process at a time seal. It only saves
-// work: without it, the head's version would decide between two checkpointers.
+// lease lets one process at a time seal. It only saves work: if two checkpointers run, the head's
+// version decides.
 type lease struct {
 	Holder string    `json:"holder"`
 	Until  int64     `json:"until_ms"`
-	put    store.Put // as written
+	put    store.Put // write that stored the lease
 }
 
 func (l *Log) acquire(ctx context.Context) (lease, error) {
@@ -226,7 +220,7 @@ func (l *Log) acquire(ctx context.Context) (lease, error) {
 	if err != nil {
 		return lease{}, fault(err)
 	}
-	// A lease that is absent or unreadable blocks nobody: the head decides.
+	// An absent or unreadable lease does not block a Seal, because the head's version decides.
 	if held, err := LeaseDocs.Parse(d); err == nil && held.Until > l.Now().UnixMilli() {
 		return lease{}, busy(nil)
 	}

@@ -89,7 +89,7 @@ func (w *fixture) wantEpoch(l *translog.Log, number uint64, want translog.Epoch)
 	}
 }
 
-// documents are all documents of the log except the lease.
+// documents returns all documents of the log except the lease.
 func (w *fixture) documents() map[string]string {
 	w.Helper()
 	all := map[string]string{}
@@ -107,7 +107,7 @@ func (w *fixture) documents() map[string]string {
 	}
 }
 
-// Every store call of a Seal fails in every way, once and from there on.
+// Every store call of a Seal fails in every way, once and from then on.
 func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 	n := 0
 	for _, fate := range storetest.FatesOf("Commit") {
@@ -136,8 +136,8 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 					if err != nil && !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Conflict) {
 						t.Errorf("Seal() = %v, want nil, unavailable or conflict", err)
 					}
-					// A process that dies does not return its lease: another
-					// waits for its end.
+					// A process that dies does not release its lease. Another process waits for its
+					// end.
 					w.Now = w.Now.Add(2 * time.Minute)
 					w.sealedAtMostNow(w.log(w.Store, 0))
 					w.seal(w.log(w.Store, 0))
@@ -154,8 +154,8 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-// whole seals the rest and compares everything stored with the events:
-// checkpoints, epochs without a gap, and the tiles through proofs.
+// whole seals the rest and compares all stored data with the events: checkpoints, contiguous
+// epochs, and the tiles through proofs.
 func (w *fixture) whole(t *testing.T) {
 	t.Helper()
 	l := w.log(w.Store, 0)
@@ -188,7 +188,7 @@ func (w *fixture) whole(t *testing.T) {
 	}
 }
 
-// sealedAtMostNow checks what is published, whatever was interrupted.
+// sealedAtMostNow checks the published state after any interruption.
 func (w *fixture) sealedAtMostNow(l *translog.Log) {
 	w.Helper()
 	if p := w.latest(l); p.Size < 100 {
@@ -196,8 +196,8 @@ func (w *fixture) sealedAtMostNow(l *translog.Log) {
 	}
 }
 
-// Publishers append all the time, checkpointers take the lease from one another
-// although it is held, and nothing is sealed twice, left out or withdrawn.
+// Publishers append continuously, and checkpointers take held leases from each other. Each event is
+// sealed exactly once, and sealed state is never withdrawn.
 func TestManyCheckpointersAtOnceSealOneLog(t *testing.T) {
 	w := newWorld(t)
 	var checkpointers sync.WaitGroup
@@ -243,8 +243,7 @@ func TestManyCheckpointersAtOnceSealOneLog(t *testing.T) {
 	w.whole(t)
 }
 
-// A checkpointer is stopped between reading and committing until another has
-// sealed more.
+// A checkpointer pauses between reading and committing until another has sealed more.
 func TestACheckpointerThatIsLateShrinksNothing(t *testing.T) {
 	w := newWorld(t)
 	w.events(300)
@@ -356,7 +355,7 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 	}
 }
 
-// changed returns one row with a change, or ends before it.
+// changed is a store that changes one row or ends before it.
 type changed struct {
 	store.Store
 	position uint64

@@ -31,8 +31,8 @@ type LeavesShape struct {
 	Leaves []identity.Hash `json:"event_hashes_hex"`
 }
 
-// EpochShape is the JSON of GET /v1/epoch/{n}: the reference's members, and the
-// epoch's checkpoint.
+// EpochShape is the JSON of GET /v1/epoch/{n}. It has the reference's members and the epoch's
+// checkpoint.
 type EpochShape struct {
 	ID             uint64        `json:"epoch_id"`
 	First          uint64        `json:"first_seq"`
@@ -46,7 +46,7 @@ type EpochShape struct {
 	CheckpointRoot identity.Hash `json:"checkpoint_root_hex"`
 }
 
-// WitnessShape is the JSON body of POST /v1/witness: a signed note.
+// WitnessShape is the JSON body of POST /v1/witness. It contains a signed note.
 type WitnessShape struct {
 	Note string `json:"note" canon:"required"`
 }
@@ -58,17 +58,14 @@ type WitnessedShape struct {
 	Cosignatures int           `json:"cosignatures"`
 }
 
-// Shape is the JSON form.
 func (i Inclusion) Shape() InclusionShape {
 	return InclusionShape{i.Seq, i.Leaf, i.Tree.Size, i.Tree.Root, i.hex()}
 }
 
-// Shape is the JSON form.
 func (c Consistency) Shape() ConsistencyShape {
 	return ConsistencyShape{c.From.Size, c.From.Root, c.To.Size, c.To.Root, c.hex()}
 }
 
-// Shape is the JSON form.
 func (e Epoch) Shape() EpochShape {
 	return EpochShape{
 		ID: e.ID, First: e.FirstSeq, Last: e.LastSeq, TreeSize: e.TreeSize, Root: e.Root, SealedAt: e.SealedAt,
@@ -77,18 +74,16 @@ func (e Epoch) Shape() EpochShape {
 	}
 }
 
-// Shape is the JSON form.
 func (p Published) Shape() WitnessedShape { return WitnessedShape{p.Size, p.Root, p.Cosignatures} }
 
 func (p Proof) hex() []string {
-	list := make([]string, len(p)) // [] instead of null for a proof without nodes
+	list := make([]string, len(p)) // a proof without nodes is [] and not null
 	for i := range p {
 		list[i] = hex.EncodeToString(p[i])
 	}
 	return list
 }
 
-// ParseProof reads a proof from its JSON form.
 func ParseProof(list []string) (Proof, error) {
 	p := make(Proof, len(list))
 	for i, s := range list {

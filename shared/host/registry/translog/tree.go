@@ -12,32 +12,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A tile holds 256 adjacent node hashes of every eighth level, from the leaves
-// up; the levels between are computed. So a leaf costs little more than its own
-// hash, and a proof few reads.
+// A tile contains 256 adjacent node hashes of every eighth level, counted from the leaves. The
+// levels between are computed. Therefore a leaf needs little more storage than its own hash, and a
+// proof needs few reads.
 const (
 	tileHeight = 8
 	tileWidth  = 1 << tileHeight
 	hashSize   = sha256.Size
 )
 
-// tileID names a tile: a level of tiles, and an index from the left.
+// tileID identifies a tile by its level of tiles and its index from the left.
 type tileID struct {
 	level uint
 	index uint64
 }
 
-// frontier is a growing tree: the number of leaves, and the incomplete tile of
-// each level of tiles.
+// frontier is a growing tree. It contains the number of leaves and the incomplete tile of each
+// level of tiles.
 type frontier struct {
 	size  uint64
 	tails [][]byte
 }
 
-// hashLeaf is the leaf's node: RFC 6962 over the 32 bytes of an event's hash.
 func hashLeaf(event identity.Hash) []byte { return rfc6962.DefaultHasher.HashLeaf(event[:]) }
 
-// add appends a leaf and passes each tile that becomes full to fill.
 func (f *frontier) add(event identity.Hash, fill func(tileID, []byte) error) error {
 	node := hashLeaf(event)
 	for level := uint(0); ; level++ {
@@ -59,7 +57,6 @@ func (f *frontier) add(event identity.Hash, fill func(tileID, []byte) error) err
 	return nil
 }
 
-// clone returns an independent copy.
 func (f *frontier) clone() frontier {
 	c := frontier{size: f.size, tails: make([][]byte, len(f.tails))}
 	for i, tail := range f.tails {
@@ -68,7 +65,6 @@ func (f *frontier) clone() frontier {
 	return c
 }
 
-// check refuses tails that do not fit size.
 func (f *frontier) check() error {
 	for level := 0; level < len(f.tails) || f.size>>(tileHeight*level) > 0; level++ {
 		want := int(f.size>>(tileHeight*level)) % tileWidth * hashSize
@@ -83,7 +79,7 @@ func (f *frontier) check() error {
 	return nil
 }
 
-// root is the tree's root; tails must be checked.
+// root returns the tree's root. The tails must have passed check.
 func (f *frontier) root() ([hashSize]byte, error) {
 	var hashes [][]byte
 	for _, id := range compact.RangeNodes(0, f.size, nil) {
@@ -93,7 +89,7 @@ func (f *frontier) root() ([hashSize]byte, error) {
 	return rootOf(f.size, hashes)
 }
 
-// rootOf is the root of the perfect trees that make up size leaves.
+// rootOf returns the root of a tree with size leaves, given the roots of its perfect subtrees.
 func rootOf(size uint64, hashes [][]byte) (root [hashSize]byte, err error) {
 	if size == 0 {
 		return [hashSize]byte(rfc6962.DefaultHasher.EmptyRoot()), nil
@@ -113,20 +109,18 @@ func factory() *compact.RangeFactory {
 	return &compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 }
 
-// tileOf is the tile that determines a node.
 func tileOf(id compact.NodeID) tileID {
 	level := id.Level / tileHeight
 	return tileID{level, id.Index << (id.Level % tileHeight) / tileWidth}
 }
 
-// within computes a node from its tile.
 func within(tile []byte, id compact.NodeID) []byte {
 	span := uint64(1) << (id.Level % tileHeight)
 	first := id.Index * span % tileWidth
 	return fold(tile[first*hashSize : (first+span)*hashSize])
 }
 
-// fold is the root of the perfect tree over a power of two of hashes.
+// fold returns the root of the perfect tree over hashes, whose number is a power of two.
 func fold(hashes []byte) []byte {
 	if len(hashes) == hashSize {
 		return slices.Clone(hashes)
@@ -137,14 +131,12 @@ func fold(hashes []byte) []byte {
 
 func (t tileID) String() string { return fmt.Sprintf("tile %d of level %d", t.index, t.level) }
 
-// Tree computes the log's root from its leaves one by one, in memory that grows
-// with the logarithm of their number, for verifiers outside. The zero Tree is
-// empty.
+// Tree computes the log's root from its leaves one by one, for example in a verifier. Its memory
+// grows with the logarithm of the number of leaves. The zero Tree is empty.
 type Tree struct {
 	over *compact.Range
 }
 
-// Add appends the leaf of an event.
 func (t *Tree) Add(event identity.Hash) error {
 	if t.over == nil {
 		t.over = factory().NewEmptyRange(0)
@@ -152,7 +144,6 @@ func (t *Tree) Add(event identity.Hash) error {
 	return t.over.Append(hashLeaf(event), nil)
 }
 
-// Size is the number of leaves.
 func (t *Tree) Size() uint64 {
 	if t.over == nil {
 		return 0
@@ -160,7 +151,6 @@ func (t *Tree) Size() uint64 {
 	return t.over.End()
 }
 
-// Root is the root over the leaves so far.
 func (t *Tree) Root() ([hashSize]byte, error) {
 	if t.over == nil {
 		return rootOf(0, nil)

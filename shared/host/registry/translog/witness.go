@@ -12,27 +12,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// maxAhead is how far a cosignature's time may be ahead of the host's clock, in
+// maxAhead limits how far the time of a cosignature may be in the future of the host's clock, in
 // seconds.
 const maxAhead = 300
 
-// storedCheckpoint is a checkpoint's document: the signed note.
 type storedCheckpoint struct {
 	Note string `json:"note"`
 }
 
-// storedWitnesses are the signature lines of a checkpoint's witnesses.
+// storedWitnesses contains the signature lines of a checkpoint's witnesses.
 type storedWitnesses struct {
 	Lines []storedWitness `json:"witnesses"`
 }
 
 type storedWitness struct {
 	Key        string `json:"key"`  // name+hash
-	Line       string `json:"line"` // of the note, with its newline
+	Line       string `json:"line"` // signature line of the note, with its newline
 	Configured bool   `json:"configured,omitempty"`
 }
 
-// Published is a signed checkpoint with all cosignatures.
 type Published struct {
 	Checkpoint
 	Note         []byte
@@ -47,7 +45,6 @@ func published(c Checkpoint, s storedCheckpoint, w storedWitnesses) Published {
 	return Published{c, b, len(w.Lines)}
 }
 
-// Latest returns the newest checkpoint.
 func (l *Log) Latest(ctx context.Context) (Published, error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
@@ -56,17 +53,15 @@ func (l *Log) Latest(ctx context.Context) (Published, error) {
 	return l.At(ctx, h.size)
 }
 
-// At returns the checkpoint of a size.
 func (l *Log) At(ctx context.Context, size uint64) (Published, error) {
 	s, c, err := l.checkpoint(ctx, size)
 	if err != nil {
 		return Published{}, err
 	}
-	w, _, err := CosignedDocs.Get(ctx, l.Store, cosignedKey(size)) // there may be none
+	w, _, err := CosignedDocs.Get(ctx, l.Store, cosignedKey(size)) // zero if there are no cosignatures
 	return published(c, s, w), fault(err)
 }
 
-// checkpoint reads the host's note of a size.
 func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
 	s, d, err := CheckpointDocs.Get(ctx, l.Store, checkpointKey(size))
 	if err != nil {
@@ -82,9 +77,9 @@ func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, 
 	return s, c, err
 }
 
-// Cosign adds the cosignatures of a note to its checkpoint: of vacants that may
-// witness here and of configured witnesses. The note may include the host's own
-// line. Only a witness's first signature of a checkpoint is kept.
+// Cosign adds the cosignatures of a note to the checkpoint of the same size. It accepts vacants
+// that may be witnesses and configured witnesses, and ignores the host's own line. Only the first
+// signature of each witness is stored.
 func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 	claimed, n, err := open(msg, l.configured)
 	if err != nil {
@@ -118,7 +113,6 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 	return p, fault(err)
 }
 
-// refused is the refusal of a note.
 func refused(err error) error {
 	var wrong *note.InvalidSignatureError
 	var none *note.UnverifiedNoteError
@@ -137,7 +131,6 @@ func unknownWitness() error {
 	return problem.New(problem.Forbidden, "the note has no cosignature of a witness known here: a vacant that is registered, by the name %s<id>, or one that the host is configured with", witnessPrefix)
 }
 
-// witnesses returns the cosignatures of n that count here.
 func (l *Log) witnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]storedWitness, error) {
 	var lines []storedWitness
 	for _, sig := range n.Sigs {
@@ -180,8 +173,8 @@ func (l *Log) registered(ctx context.Context, s Signature) error {
 	return fault(err)
 }
 
-// add adds new lines. Registered witnesses share a bounded number of places;
-// configured ones have their own.
+// add adds the lines of new witnesses. Vacants share MaxCosignatures places, and configured
+// witnesses are not limited.
 func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
 	have, registered := map[string]bool{}, s.registered()
 	for _, w := range s.Lines {
@@ -202,7 +195,6 @@ func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
 	return changed, nil
 }
 
-// registered counts the lines of registered witnesses that are not configured.
 func (s *storedWitnesses) registered() (n int) {
 	for _, w := range s.Lines {
 		if !w.Configured {
@@ -212,7 +204,6 @@ func (s *storedWitnesses) registered() (n int) {
 	return n
 }
 
-// Witnesses lists the cosigners of a published checkpoint.
 func (p Published) Witnesses() []string {
 	_, signatures, _ := strings.Cut(string(p.Note), "\n\n")
 	var names []string

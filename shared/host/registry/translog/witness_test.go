@@ -57,7 +57,7 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	if again := w.latest(l); string(again.Note) != string(p.Note) {
 		t.Errorf("the checkpoint = %s, want it as it was: %s", again.Note, p.Note)
 	}
-	// An earlier checkpoint is cosigned too, beside its other signatures.
+	// An earlier checkpoint is also cosigned and keeps its other signatures.
 	w.events(5)
 	w.seal(l)
 	got, err = l.Cosign(t.Context(), append(p.Note, lines(w.cosigned(first.Checkpoint, w.witness()))...))
@@ -69,7 +69,7 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	}
 }
 
-// lines are a note's signatures.
+// lines returns the signature lines of a note.
 func lines(msg []byte) []byte {
 	_, signatures, _ := strings.Cut(string(msg), "\n\n")
 	return []byte(signatures)
@@ -159,7 +159,7 @@ func TestAWitnessKeyThatIsNoneIsRefused(t *testing.T) {
 			t.Errorf("New(%q) = %v, want usage", key, err)
 		}
 	}
-	// What witnesses publish for plain signatures names the same key.
+	// Witnesses publish the same key also for plain signatures.
 	for _, key := range []string{good, translog.VerifierKey(keyOf(t, 0).ID())} {
 		if _, err := translog.New(translog.Config{Witnesses: []string{key}}); err != nil {
 			t.Errorf("New(%q) = %v, want nil", key, err)
