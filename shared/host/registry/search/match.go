@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// texts are an entry's normalised texts.
+// texts contains the normalised texts of an entry.
 type texts struct {
 	groups   [Groups][]string
 	tags     []string
@@ -17,9 +17,8 @@ func (e *Entry) prepare() texts {
 	return texts{groups: e.GroupTexts(), tags: e.NormalTags(), declared: e.Texts()}
 }
 
-// Match returns the rank of an entry and whether it matches: the definition
-// that every index must implement. Service applies it again to what the store
-// has.
+// Match returns the rank of an entry and whether it matches q. It is the definition that every
+// index must implement. Service applies it again to the stored registration.
 func (q *Query) Match(e *Entry) (rank float64, ok bool) {
 	t := e.prepare()
 	return q.match(e, &t)
@@ -36,7 +35,6 @@ func (q *Query) match(e *Entry, t *texts) (rank float64, ok bool) {
 	return q.Rank(q.Weight(points, ScoreStep(e.Score))), true
 }
 
-// passes applies the filters.
 func (q *Query) passes(e *Entry, t *texts) bool {
 	for _, tag := range q.Tags() {
 		if !slices.Contains(t.tags, tag) {
@@ -53,8 +51,8 @@ func (q *Query) passes(e *Entry, t *texts) bool {
 	return q.Text == "" || slices.ContainsFunc(t.declared, func(t string) bool { return strings.Contains(t, q.Text) })
 }
 
-// Points returns the summed value of q's words in the texts of an entry; ok is
-// false if fewer words than q needs have a value.
+// Points returns the sum of the points of q's words in the texts of an entry. ok is false if fewer
+// words match than q needs.
 func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 	lacking := len(q.Words) - q.Needed()
 	for _, w := range q.soughtWords() {
@@ -70,7 +68,6 @@ func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 	return sum, true
 }
 
-// missing returns the words of q that have no value in the texts of an entry.
 func (q *Query) missing(texts *[Groups][]string) (words []string) {
 	for _, w := range q.soughtWords() {
 		if w.points(texts) == 0 {
@@ -80,7 +77,6 @@ func (q *Query) missing(texts *[Groups][]string) (words []string) {
 	return words
 }
 
-// Prepared returns q with the forms of its words, for matching many entries.
 func (q Query) Prepared() Query {
 	q.sought = q.soughtWords()
 	return q
@@ -97,7 +93,7 @@ func (q *Query) soughtWords() []sought {
 	return all
 }
 
-// sought is a word of a query, and its other form, or "".
+// sought is a word of a query together with its form, which is "" if the word has no other forms.
 type sought struct{ word, form string }
 
 func newSought(word string) sought {
@@ -108,11 +104,10 @@ func newSought(word string) sought {
 	return sought{word, form}
 }
 
-// points is the word's best value in the texts of an entry.
 func (w sought) points(texts *[Groups][]string) (best int) {
 	for g, group := range texts {
 		if best >= Points(Group(g), Exact) {
-			break // weaker groups are worth less
+			break // weaker groups give fewer points
 		}
 		if k, ok := w.kindIn(group); ok {
 			best = max(best, Points(Group(g), k))
@@ -121,9 +116,8 @@ func (w sought) points(texts *[Groups][]string) (best int) {
 	return best
 }
 
-// kindIn returns the best kind in which w matches a word of texts. It cuts only
-// texts that may contain one into words.
 func (w sought) kindIn(texts []string) (best Kind, ok bool) {
+	// Texts are cut into words only if they may contain a match.
 	for _, t := range texts {
 		if !strings.Contains(t, w.word) && (w.form == "" || !strings.Contains(t, beginning(w.form))) {
 			continue
@@ -140,7 +134,6 @@ func (w sought) kindIn(texts []string) (best Kind, ok bool) {
 	return best, ok
 }
 
-// Matches returns how a word of a query matches a word of an entry.
 func Matches(word, term string) (Kind, bool) { return newSought(word).matches(term) }
 
 func (w sought) matches(term string) (Kind, bool) {
@@ -156,7 +149,6 @@ func (w sought) matches(term string) (Kind, bool) {
 	return 0, false
 }
 
-// isForm reports whether term is another form of the word.
 func (w sought) isForm(term string) bool {
 	if w.form == "" || !strings.HasPrefix(term, beginning(w.form)) {
 		return false

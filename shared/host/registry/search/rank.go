@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// Group is a group of fields of equal value.
+// Group is a group of fields of equal weight.
 type Group int
 
-// The groups, strongest first. A word in a stronger group need not be indexed
-// in a weaker one, where its value is always lower.
+// The groups are ordered by their weight. An index needs a word only in the strongest group that
+// contains it, because weaker groups always give fewer points.
 const (
-	Signed  Group = iota // capability of the card, tags, skills, the venue's names
+	Signed  Group = iota // capability in the card, tags, skills, and names of the venue
 	Summary              // summary of the listing
-	Claimed              // declared by the publisher
+	Claimed              // capabilities that the publisher declared
 	Groups  int   = 3
 )
 
-// Kind tells in which way a word of a query matches a word of an entry.
+// Kind is a way in which a word of a query matches a word of an entry.
 type Kind int
 
-// The kinds, strongest first.
+// The kinds are ordered by their weight.
 const (
 	Exact Kind = iota
 	Prefix
@@ -30,17 +30,16 @@ const (
 )
 
 const (
-	// MaxPoints is the value of a word's best match.
+	// MaxPoints is the number of points of an exact match in the strongest group.
 	MaxPoints = 16
 	// ScoreSteps is the resolution of a score.
 	ScoreSteps = 4096
 )
 
-// Points is the value of a match.
 func Points(g Group, k Kind) int { return (4 - int(g)) * (4 - int(k)) }
 
-// ScoreStep is a score in steps of 1/ScoreSteps, as an index stores it. Values
-// outside 0 to 1 are clamped, NaN becomes 0.
+// ScoreStep returns a score in steps of 1/ScoreSteps, which indexes store. Scores outside 0 to 1
+// are clamped, and NaN becomes 0.
 func ScoreStep(score float64) int {
 	if !(score > 0) {
 		return 0
@@ -48,9 +47,8 @@ func ScoreStep(score float64) int {
 	return int(math.Round(min(score, 1) * ScoreSteps))
 }
 
-// Weight is the integer that orders a query's hits: the summed points of its
-// words, and the step of the score. It is below 2^21, so that 32-bit floats
-// represent it exactly.
+// Weight returns the integer that orders the hits of a query. It combines the sum of the points of
+// the query's words with the score's step. It is below 2^21, so 32-bit floats represent it exactly.
 func (q *Query) Weight(points, step int) int {
 	if q.ByScore {
 		return step
@@ -61,7 +59,6 @@ func (q *Query) Weight(points, step int) int {
 	return points * (ScoreSteps + step)
 }
 
-// Rank is the rank of a weight, from 0 to 1.
 func (q *Query) Rank(weight int) float64 {
 	if q.ByScore {
 		return float64(weight) / ScoreSteps
@@ -69,7 +66,6 @@ func (q *Query) Rank(weight int) float64 {
 	return float64(weight) / float64(max(len(q.Words), 1)*MaxPoints*2*ScoreSteps)
 }
 
-// WeightOf is the inverse of Rank, to the nearest weight.
 func (q *Query) WeightOf(rank float64) int {
 	if q.ByScore {
 		return int(math.Round(rank * ScoreSteps))
@@ -77,16 +73,15 @@ func (q *Query) WeightOf(rank float64) int {
 	return int(math.Round(rank * float64(max(len(q.Words), 1)*MaxPoints*2*ScoreSteps)))
 }
 
-// Terms are the distinct words of an entry, sorted, each in its strongest group
-// only.
+// Terms contains the distinct words of an entry in sorted order. Each word is only in its strongest
+// group.
 type Terms [Groups][]string
 
-// MaxText bounds the indexed bytes of a group's normalised texts; the rest is
-// cut. A longer text would match everything and burden every index: 25 KB of
-// Chinese takes half a second and a megabyte.
+// MaxText limits the normalised text that is indexed per group, in bytes. The rest is cut off,
+// because a longer text would match almost all queries and burden every index: 25 KB of Chinese
+// takes half a second and a megabyte.
 const MaxText = 4 << 10
 
-// Terms returns the indexed words of an entry.
 func (e *Entry) Terms() Terms {
 	var t Terms
 	seen := make(map[string]bool)
@@ -104,19 +99,16 @@ func (e *Entry) Terms() Terms {
 	return t
 }
 
-// GroupTexts returns the distinct normalised texts of each group, cut to
-// MaxText.
 func (e *Entry) GroupTexts() [Groups][]string {
 	return [Groups][]string{
 		normalised(slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability})), normalised([]string{e.Summary}), e.Texts(),
 	}
 }
 
-// Texts are the normalised Declared texts, which Query.Text is compared with.
 func (e *Entry) Texts() []string { return normalised(e.Declared) }
 
-// NormalTags returns the normalised tags and the marks of the short id and the venue. A
-// query's tags are compared with them.
+// NormalTags returns the values that Query.Tags is compared with: the normalised tags, the short id
+// and the marks of the venue.
 func (e *Entry) NormalTags() []string {
 	all := append(normalised(e.Tags), shortIDTag(e.ID.Short()))
 	if c := Normalise(e.Category); c != "" {
@@ -131,15 +123,14 @@ func (e *Entry) NormalTags() []string {
 	return all
 }
 
-// The marks of a venue. No listing has such tags, because Normalise removes control
-// characters.
+// These marks represent properties of a venue as tags. Tags of listings cannot collide with them,
+// because Normalise removes control characters.
 const (
 	categoryMark = "\x1ccategory:"
 	areaMark     = "\x1carea:"
 	bookableMark = "\x1cbookable"
 )
 
-// Tags are the tags and marks that an entry must all have.
 func (q *Query) Tags() []string {
 	var all []string
 	for _, f := range []struct{ mark, value string }{{"", q.Tag}, {categoryMark, q.Category}, {areaMark, q.Area}} {
@@ -153,11 +144,10 @@ func (q *Query) Tags() []string {
 	return all
 }
 
-// shortIDTag is the tag by which indexes find a vacant's short id. No listing has
-// such a tag, because Normalise removes control characters.
+// shortIDTag returns the tag that represents a short id. Tags of listings cannot collide with it,
+// because Normalise removes control characters.
 func shortIDTag(short string) string { return "\x1c" + short }
 
-// normalised returns the distinct normal forms of texts, up to MaxText.
 func normalised(texts []string) []string {
 	out, room := make([]string, 0, len(texts)), MaxText
 	for _, t := range texts {

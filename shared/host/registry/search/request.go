@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// parse returns the query of r. none is true if nothing can match: the text to
-// find has no word.
+// parse returns the query of r. none is true if r cannot match any entry, because its text contains
+// no words.
 func (r *Request) parse() (q Query, none bool, err error) {
 	if q.Words, err = ParseWords(r.Query); err != nil {
 		return q, false, err
@@ -49,8 +49,8 @@ func (r *Request) parse() (q Query, none bool, err error) {
 	return q, none, nil
 }
 
-// most is q for entries that have most of its words: more than half, or one of two. ok is
-// false if q has too few words for that.
+// most returns q with a reduced number of required words: more than half, or one of two. ok is
+// false if q has fewer than two words.
 func (q Query) most() (_ Query, ok bool) {
 	n := len(q.Words)
 	if q.Least = n/2 + 1; n == 2 {
@@ -93,9 +93,9 @@ func (r *Request) filters(q *Query) error {
 	return nil
 }
 
-// cursor encodes a place with a checksum that binds it to the query. The
-// checksum has no key, because a place gives no access; it detects a cursor
-// that was cut, changed or taken from another query.
+// cursor encodes a place together with a checksum that binds it to the query. The checksum detects
+// cursors that are truncated, changed or from another query. It needs no key, because a place gives
+// no access.
 func (q *Query) cursor(p Place) string {
 	b := binary.AppendUvarint(nil, uint64(q.WeightOf(p.Rank)))
 	b = binary.AppendUvarint(b, p.Joined)
@@ -105,8 +105,8 @@ func (q *Query) cursor(p Place) string {
 
 const checkSize = 12
 
-// check is the checksum of a place and the query, without the page size.
 func (q *Query) check(place []byte) (c [checkSize]byte) {
+	// The page size is not part of the checksum, so it may change from page to page.
 	b := []byte("vacancy:search-cursor:v1")
 	add := func(s string) {
 		b = binary.AppendUvarint(b, uint64(len(s)))
@@ -159,7 +159,6 @@ func (q *Query) parseCursor(s string) (Place, error) {
 	return Place{Rank: q.Rank(int(weight)), Joined: joined}, nil
 }
 
-// clip shortens text for an error.
 func clip(s string) string {
 	if len(s) > 40 {
 		return s[:40]

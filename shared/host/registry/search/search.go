@@ -1,45 +1,43 @@
-// Package search finds vacants by capability: the words of a query, the rank of
-// a match, the index port, and the service that verifies every hit before it is
-// shown.
+// Package search finds vacants by capability. It defines the words of a query, the rank of a match
+// and the interface of an index. Its Service verifies every hit before it is shown.
 //
-// The invariant: an index is never trusted. It only proposes vacants and their
-// order; each hit is read from the store, its card's signature verified, and
-// unlisted vacants dropped.
+// An index is never trusted. It only proposes vacants and their order. Each hit is read from the
+// store, the signature of its card is verified, and unlisted vacants are dropped.
 //
 // # Words
 //
-// Text is normalised (Normalise), then cut into words (Words): runs of letters,
-// marks and digits, with the + and # that end one ("c++", "c#"), and every
-// symbol like an emoji by itself. All else separates, so that a wildcard or the
-// punctuation of JSON means nothing. Scripts written without spaces (Han, Kana,
-// Hangul, Thai, Lao, Khmer, Burmese) are cut from the others and kept in one
-// run.
+// Text is normalised (Normalise) and then cut into words (Words). A word is a run of letters, marks
+// and digits, including the + and # at its end ("c++", "c#"). Every symbol, for example an emoji,
+// is a word by itself. All other characters separate words, so wildcards and the punctuation of
+// JSON have no effect. In scripts without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Burmese), a
+// run of letters is one word and is separated from other scripts.
 //
-// Every word of a query has to match an entry, but English words that say nothing
-// ("a", "to") unless there are no others. A word matches a word of the entry if that is
-// the same (Exact), begins with it or is another form of the same English word (Prefix),
-// or has it anywhere (Inside: from three runes on, in scripts without spaces from one).
+// All words of a query must match an entry. English stop words such as "a" and "to" are ignored
+// unless the query has no other words. A word matches a word of the entry if both are equal
+// (Exact), if the entry's word starts with it or is another form of the same English word (Prefix),
+// or if the entry's word contains it (Inside). Inside requires at least three runes, or one in
+// scripts without spaces.
 //
-// Where no entry has all words, a search may ask for entries that have most of the words
-// (Request.Most): more than half of three or more, one of two.
+// If no entry has all words, a search may accept entries with most of the words (Request.Most):
+// more than half of three or more words, or one of two.
 //
 // # Rank
 //
-// A word is worth the most that any match of it is worth (Points), by the field's group
-// and the kind of match; a missing word is worth nothing:
+// A word has the points of its best match, which depend on the group of the field and the kind of
+// the match. A missing word has no points:
 //
 //	                                     exact  prefix  inside
 //	name, capability of the card, tags,     16      12       8
 //	skills; slug, name, category of a venue
 //	summary of the listing                  12       9       6
-//	claimed, by whoever published            8       6       4
+//	claimed by the publisher                 8       6       4
 //
-// Relevance is the mean over the words, divided by 16; without words it is 1.
-// Rank = relevance × (0.5 + 0.5 × score), score being the mean of the factual,
-// logical and relevance dimensions in steps of 1/4096. Neither depends on other
-// entries, so that a cursor stays where it is while others write. All is
-// integer arithmetic (Rank), so that every index gets the same numbers. Of
-// equals the one that joined first comes first.
+// The relevance is the mean of the words' points, divided by 16. For a query without words it is 1.
+// Rank = relevance × (0.5 + 0.5 × score). The score is the mean of the reputation dimensions
+// factual, logical and relevance, in steps of 1/4096. Both values do not depend on other entries,
+// so a cursor remains valid while other entries change. All computations use integers (Rank), so
+// that every index gets the same numbers. If ranks are equal, the vacant that joined first comes
+// first.
 package search
 
 import (
@@ -48,77 +46,74 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Entry is the document of one vacant in an index.
+// Entry is the document of a vacant in an index.
 type Entry struct {
 	ID identity.ID
-	// Name is the host's name for a vacant that it runs; "" for others.
+	// Name is the host's name for a vacant that it runs, or "".
 	Name string
-	// Joined is the position of the vacant's first event, unique and above 0.
-	Joined uint64
-	// Capability is the text of the signed card.
+	// Joined is the position of the vacant's first event. It is unique and above 0.
+	Joined     uint64
 	Capability string
-	// Declared are the capabilities that the publisher claims; unsigned.
+	// Declared contains the capabilities that the publisher claims without a signature.
 	Declared []string
-	// Tags, Skills, Summary and Family are the listing's.
+	// Tags, Skills, Summary and Family are from the listing.
 	Tags, Skills    []string
 	Summary, Family string
-	// ClaimedFamily is the base model's family that the publisher claims.
+	// ClaimedFamily is the family of the base model, as claimed by the publisher.
 	ClaimedFamily string
-	// Price is micro-dollars a call.
+	// Price is in micro-dollars per call.
 	Price int64
-	// VenueTexts are slug, name and category of the listing's venue; none of the default
-	// one, whose words would find everybody.
+	// VenueTexts contains the slug, name and category of the listing's venue. It is empty for the
+	// default venue, whose words would match all vacants.
 	VenueTexts []string
-	// Category is the venue's, Areas its location and the others that it serves.
+	// Category is from the venue. Areas contains its location and the other areas that it serves.
 	Category string
 	Areas    []string
 	Bookable bool
-	// Score is the mean of three reputation dimensions, 0 to 1.
+	// Score is the mean of three reputation dimensions, from 0 to 1.
 	Score float64
 }
 
-// Batch is one change of an index, applied as a whole or not at all. Putting an
-// entry replaces the one of the same id; an id is in one of Put and Remove at
-// most, and removing an absent id is not an error.
+// Batch is an atomic change of an index. Putting an entry replaces the entry with the same id. An
+// id must not be in both Put and Remove. Removing an absent id is not an error.
 type Batch struct {
 	Put    []Entry
 	Remove []identity.ID
-	// Mark, if set, is stored with the batch: the position in the registry's
-	// changes that the index reached.
+	// Mark is the position in the registry's feed of changes that the index has reached. If it is
+	// not empty, it is stored with the batch.
 	Mark string
 }
 
-// Query selects and orders entries. The zero Query returns every entry by rank.
+// Query selects and orders entries. The zero Query selects all entries.
 type Query struct {
-	// Words are normalised, as ParseWords returns them. Needed of them must match.
+	// Words are normalised, as returned by ParseWords. Needed returns how many of them must match.
 	Words []string
-	// Least is the number of Words that must match. Zero means all.
+	// Least is the number of words that must match. Zero means all words.
 	Least  int
-	sought []sought // Words, if the query is Prepared
-	// Text is normalised and must be a substring of one normalised Declared
-	// text; "" matches every entry.
+	sought []sought // forms of Words in a Prepared query
+	// Text is normalised and must be a substring of a normalised Declared text. An empty Text
+	// matches every entry.
 	Text string
-	// Tag is normalised and must equal one of the listing's normalised tags.
+	// Tag is normalised and must equal a normalised tag of the listing.
 	Tag string
-	// Category and Area are normalised and must equal the venue's category, and one of its
-	// areas. Bookable excludes those that take no bookings.
+	// Category must equal the venue's category, and Area one of its areas. Both are normalised.
+	// Bookable excludes venues without bookings.
 	Category, Area string
 	Bookable       bool
-	// Family and ClaimedFamily are compared byte by byte.
+	// Family and ClaimedFamily are compared without normalisation.
 	Family, ClaimedFamily string
-	// MaxPrice, if set, is the highest price.
+	// MaxPrice is the maximum price. It may be nil.
 	MaxPrice *int64
-	// MinScore is the lowest Score, in steps of 1/4096.
+	// MinScore is the minimum score, compared in steps of 1/4096.
 	MinScore float64
-	// ByScore ranks only by score.
+	// ByScore orders the hits only by score.
 	ByScore bool
-	// After is the place after which the page begins; nil for the first page.
+	// After is the place after which the page starts. It is nil for the first page.
 	After *Place
-	// Limit is the size of the page, 1 to MaxPage.
+	// Limit is the page size, from 1 to MaxPage.
 	Limit int
 }
 
-// Needed returns the number of q's words that must match.
 func (q *Query) Needed() int {
 	if q.Least <= 0 {
 		return len(q.Words)
@@ -126,24 +121,22 @@ func (q *Query) Needed() int {
 	return min(q.Least, len(q.Words))
 }
 
-// MaxPage bounds the hits of one query. It is more than a page of answers,
-// because hits may be dropped when they are verified.
+// MaxPage limits the hits of one query. It is larger than a page of results, because verification
+// may drop hits.
 const MaxPage = 500
 
-// Hit is one match of a query.
 type Hit struct {
 	ID identity.ID
 	Place
 }
 
-// Place is the position of a hit in its query's order: by Rank descending, then
-// by Joined ascending. It changes only with the entry.
+// Place is the position of a hit in the order of its query: by descending Rank and then by
+// ascending Joined. It changes only if the entry changes.
 type Place struct {
 	Rank   float64
 	Joined uint64
 }
 
-// Before reports whether p stands before q.
 func (p Place) Before(q Place) bool {
 	if p.Rank != q.Rank {
 		return p.Rank > q.Rank
@@ -151,16 +144,15 @@ func (p Place) Before(q Place) bool {
 	return p.Joined < q.Joined
 }
 
-// Index is a full-text index over entries. All methods are safe for concurrent
-// use and honour their context. A Query that begins after Apply returned sees
-// its changes. Errors are of kind Unavailable, or Malformed for a query that
-// the index does not support.
+// Index is a full-text index of entries. All methods are safe for concurrent use and respect their
+// context. A Query that starts after Apply has returned sees its changes. Errors are of kind
+// Unavailable, or Malformed for a query that the index does not support.
 type Index interface {
 	Apply(ctx context.Context, b Batch) error
 	Query(ctx context.Context, q Query) ([]Hit, error)
-	// Mark returns the last mark given to Apply; "" if there was none.
+	// Mark returns the last mark that was passed to Apply, or "".
 	Mark(ctx context.Context) (string, error)
-	// Count is the number of entries.
+	// Count returns the number of entries.
 	Count(ctx context.Context) (int, error)
 	Close() error
 }

@@ -16,45 +16,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Registry reads hits again, strongly consistent; *registry.Registry implements
-// it.
+// Registry reads the registrations of hits with strongly consistent reads. *registry.Registry
+// implements it.
 type Registry interface {
 	Reread(ctx context.Context, id identity.ID, last *registry.Reading) (*registry.Reading, error)
 }
 
-// Config configures a Service. Index, Registry, Now and Log are required.
+// Config configures a Service. Refresh and Timeout are optional.
 type Config struct {
 	Index    Index
 	Registry Registry
 	Now      func() time.Time
 	Log      *slog.Logger
-	// Refresh brings the index up to date if that is due; live.Live's does. If
-	// it fails, the query uses the index as it is: hits are verified anyway,
-	// and new entries are missing for a moment.
+	// Refresh updates the index if an update is due, for example with live.Live. If it fails, the
+	// query uses the current index. Its hits are verified anyway, and only new entries are missing.
 	Refresh func(context.Context) error
-	// Timeout bounds one Find; 5 seconds if 0.
+	// Timeout limits one Find. Zero means 5 seconds.
 	Timeout time.Duration
 }
 
 const (
-	// MaxLimit is the largest page (PROTOCOL §21).
-	MaxLimit = 100
-	// DefaultLimit is the page size if none is requested.
+	// MaxLimit is the maximum page size (PROTOCOL §21).
+	MaxLimit     = 100
 	DefaultLimit = 20
 
 	timeout = 5 * time.Second
-	// spare is the number of extra hits fetched with a page, to replace dropped
-	// ones.
+	// spare is the number of additional hits per page, which replace dropped hits.
 	spare = 8
-	// maxLooked bounds the hits that one Find verifies: an index full of
-	// invalid entries gives a short page with a cursor, not a long wait.
+	// maxLooked limits the hits that one Find verifies. If an index contains many invalid entries,
+	// the result is a short page with a cursor and not a long wait.
 	maxLooked = 1000
-	// readers bounds concurrent reads of registrations.
+	// readers limits concurrent reads of registrations.
 	readers = 16
-	// maxRead bounds the bytes of registrations that one Find reads, except for
-	// the last few: a hundred of ordinary size. Reads are the cost of a search,
-	// which anybody may make: large cards give a short page with a cursor, not
-	// an expensive one.
+	// maxRead limits the bytes of registrations that one Find reads, except for the last batch. It
+	// suffices for a hundred registrations of ordinary size. Reads are the cost of a search, and
+	// everybody may search, so large cards lead to a short page with a cursor and not to an
+	// expensive search.
 	maxRead = 256 << 10
 )
 
@@ -65,16 +62,14 @@ type Service struct {
 	readings *lru.Cache[identity.ID, *prepared]
 }
 
-// newCache returns a cache of the most recently used items.
 func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	c, err := lru.New[K, V](size)
 	if err != nil {
-		panic(err) // for a size that is not positive
+		panic(err) // size is not positive
 	}
 	return c
 }
 
-// New makes a Service.
 func New(c Config) *Service {
 	c.Timeout = cmp.Or(c.Timeout, timeout)
 	return &Service{
@@ -84,52 +79,49 @@ func New(c Config) *Service {
 	}
 }
 
-// Request is a search. The zero Request returns everything that is listed, by
-// rank.
+// Request is a search. The zero Request returns all listed vacants, ordered by rank.
 type Request struct {
-	// Query contains words, all of which must match (ParseWords).
+	// Query contains words that must all match. See ParseWords.
 	Query string
-	// Most finds entries with most of the words, if no entry has all.
+	// Most accepts entries with most of the words if no entry has all words.
 	Most bool
-	// Text must be a substring of one declared text, after normalisation, like
-	// the reference's search.
+	// Text must be a substring of a declared text after normalisation, as in the reference's
+	// search.
 	Text string
-	// Tag and Family are the listing's, signed by the vacant or set by the
-	// operator; ClaimedFamily is the publisher's claim.
+	// Tag and Family are compared with the listing, which the vacant has signed or the operator has
+	// set. ClaimedFamily is compared with the publisher's claim.
 	Tag, Family, ClaimedFamily string
-	// Category and Area are a venue's; Bookable excludes vacants that take no
-	// bookings.
+	// Category and Area are compared with the venue. Bookable excludes venues without bookings.
 	Category, Area string
 	Bookable       bool
-	// ShortID is the first 12 digits of an id; it takes the place of Tag.
+	// ShortID is the first 12 digits of an id. It cannot be combined with Tag.
 	ShortID       string
-	MaxPrice      *int64 // micro-dollars a call
+	MaxPrice      *int64 // micro-dollars per call
 	MinReputation float64
-	// ByScore ranks only by reputation, like the reference.
+	// ByScore orders the results only by reputation, as in the reference.
 	ByScore bool
-	// Limit is 1 to MaxLimit; DefaultLimit if 0.
+	// Limit is 1 to MaxLimit. Zero means DefaultLimit.
 	Limit  int
-	Cursor string // from the previous page
+	Cursor string // cursor from the previous page
 }
 
-// Match is one result, as the store has it now.
+// Match is a result with the current registration.
 type Match struct {
 	Registration registry.Registration
 	Card         card.Card // parsed and verified
 	Score        float64
 	Rank         float64
-	Missing      []string // words of the query that it lacks
+	Missing      []string // words of the query that do not match
 }
 
-// Page is a page of results. Next is the cursor of the next page; "" after the
-// last.
+// Page is a page of results. Next is the cursor of the next page, or "" after the last page.
 type Page struct {
 	Matches []Match
 	Next    string
 }
 
-// Find answers r. Errors are of kind Malformed for a request beyond its limits
-// or another request's cursor, Unavailable or Deadline.
+// Find returns the results of r. The error is Malformed if r exceeds a limit or its cursor belongs
+// to another request, and otherwise Unavailable or Deadline.
 func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	q, none, err := r.parse()
 	if err != nil || none {
@@ -145,8 +137,8 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	return page, err
 }
 
-// refresh refreshes the index but leaves time to query it as it is: a flood of
-// publications makes searches stale, not fail.
+// refresh updates the index but leaves time for the query. If many vacants publish at once,
+// searches are out of date and do not fail.
 func (s *Service) refresh(ctx context.Context) {
 	if s.Refresh == nil {
 		return
@@ -158,7 +150,6 @@ func (s *Service) refresh(ctx context.Context) {
 	}
 }
 
-// fill queries the index until the page is full or the index has no more hits.
 func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 	want, page := q.Limit, Page{}
 	var read atomic.Int64
@@ -195,8 +186,6 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 	}
 }
 
-// read verifies hits and drops the invalid ones. It adds the bytes that it read
-// to size.
 func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.Int64) ([]Match, error) {
 	all := make([]*Match, len(hits))
 	g, ctx := errgroup.WithContext(ctx)
@@ -218,7 +207,6 @@ func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.I
 	return matches, nil
 }
 
-// late returns Deadline for an error after Find's own timeout.
 func late(ctx context.Context, err error) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		return problem.Wrap(problem.Deadline, err, "the search took too long")

@@ -281,8 +281,8 @@ func TestAnIndexFullOfLiesEndsInAShortPageWithACursor(t *testing.T) {
 	}
 }
 
-// Anybody's search reads at most what a hundred ordinary cards take: reads are
-// paid for, and shared with calls.
+// A search by a stranger reads at most as much as a hundred ordinary cards, because reads cost
+// money and compete with calls.
 func TestLargeCardsMakeAShortPageWithACursor(t *testing.T) {
 	const each, most = 30 << 10, 30 // bytes of a card, and cards on a page
 	w := newTown(t, 100)

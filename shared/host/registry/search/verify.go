@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// EntryOf returns the index entry of g, and its card. ok is false if
-// search does not show g, or its card is unreadable: indexes then remove it.
+// EntryOf returns the index entry of g and its card. ok is false if searches do not show g or its
+// card is unreadable. Indexes then remove g.
 func EntryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	if !g.Listed() {
 		return Entry{}, card.Card{}, false
@@ -44,23 +44,21 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	return e, c, true
 }
 
-// prepared is a registration prepared for matching, once for each stored
-// version. It is immutable.
+// prepared is a registration that is prepared for matching. It is created once per stored version
+// and is immutable.
 type prepared struct {
 	*registry.Reading
 	entry Entry
 	texts texts
 	card  card.Card
-	own   bool // the card is the vacant's own and verifies
+	own   bool // whether the card belongs to the vacant and verifies
 	size  int64
 }
 
-// keptReadings is the number of cached registrations: about 40 MB of ordinary
-// ones.
+// keptReadings is the number of cached registrations. With ordinary registrations they take about
+// 40 MB.
 const keptReadings = 1 << 13
 
-// prepare reads id again and returns its prepared form, cached if the version
-// is unchanged.
 func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error) {
 	known, ok := s.readings.Get(id)
 	var last *registry.Reading
@@ -85,12 +83,12 @@ func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error
 	return p, nil
 }
 
-// maxKept is the largest registration in bytes that is cached, so large ones do
-// not fill memory.
+// maxKept is the maximum size in bytes of a cached registration, so that large registrations do not
+// fill the memory.
 const maxKept = 8 << 10
 
-// verify reads a hit again. It returns nil if the store disagrees: the vacant
-// is not registered or not listed, no longer matches, or its card is invalid.
+// verify rereads the registration of a hit. It returns nil if the vacant is not registered or not
+// listed, does not match, or has an invalid card.
 func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int64) (*Match, error) {
 	p, err := s.prepare(ctx, h.ID)
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
@@ -127,7 +125,6 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int6
 	return m, nil
 }
 
-// sizeOf estimates a registration's stored size in bytes.
 func sizeOf(g *registry.Registration) int64 {
 	size := len(g.Card)
 	for _, text := range g.Declared {
@@ -149,11 +146,11 @@ func (s *Service) drop(ctx context.Context, h Hit, why string) {
 	s.Log.DebugContext(ctx, "a hit fell away", "vacant", h.ID, "why", why)
 }
 
-// keptVerdicts is the number of cards whose verification is cached: about 10 MB.
+// keptVerdicts is the number of cards whose verification result is cached. They take about 10 MB.
 const keptVerdicts = 1 << 16
 
-// own reports whether g's vacant signed c. The result is cached under the hash
-// of the whole blob including the signature, which the card's own hash omits.
+// own reports whether c is the card of g and its signature verifies. The result is cached under the
+// hash of the complete blob, because the card's own hash does not include the signature.
 func (s *Service) own(c *card.Card, g *registry.Registration) bool {
 	if c.Hash() != g.CardHash {
 		return false

@@ -15,21 +15,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a query (PROTOCOL §21).
 const (
 	MaxQuery = 256 // bytes
 	MaxWords = 8
 )
 
-// Normalise returns the form in which texts are compared: compatibility forms
-// and cases are folded, format characters (such as marks of writing direction)
-// removed, and runs of spaces and control characters become one space, with none
-// at the ends. Normalise is idempotent.
+// Normalise returns the form in which texts are compared. It folds compatibility forms and case,
+// removes format characters (for example for the writing direction), and replaces each run of
+// spaces and control characters by one space. It removes spaces at both ends. Normalise is
+// idempotent.
 func Normalise(s string) string {
 	if ascii(s) {
 		return fold(strings.ToLower(s))
 	}
-	// Folding can leave what composes, and composing what folds.
+	// Folding can create characters that compose, and composing can create characters that fold.
 	for range 3 {
 		n := norm.NFKC.String(foldCase(norm.NFKC.String(visible(s))))
 		if n == s {
@@ -40,8 +39,8 @@ func Normalise(s string) string {
 	return fold(s)
 }
 
-// foldCase folds cases. Unicode folds Cherokee to its capital letters; x/text
-// folds those to small ones too, so that a second folding would undo the first.
+// foldCase folds case. Unicode folds Cherokee to uppercase letters, but x/text folds them to
+// lowercase, so a second folding would undo the first.
 func foldCase(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -54,8 +53,6 @@ func foldCase(s string) string {
 	}, cases.Fold().String(s))
 }
 
-// ascii reports whether s is ASCII, as most texts are: for them there is
-// nothing to compose.
 func ascii(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
@@ -65,8 +62,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// tidy reports whether the spaces of s need no folding, judging by bytes.
 func tidy(s string) bool {
+	// This check works on bytes, so it is false for all text that is not printable ASCII.
 	after := byte(' ')
 	for i := range len(s) {
 		c := s[i]
@@ -78,7 +75,6 @@ func tidy(s string) bool {
 	return after != ' '
 }
 
-// fold folds the spaces.
 func fold(s string) string {
 	if tidy(s) {
 		return s
@@ -88,9 +84,8 @@ func fold(s string) string {
 	}), " ")
 }
 
-// visible removes invisible characters, so that no word can be hidden behind
-// them.
 func visible(s string) string {
+	// A word must not be hidden behind invisible characters.
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r) {
 			return -1
@@ -99,16 +94,16 @@ func visible(s string) string {
 	}, s)
 }
 
-// class is the role of a rune in a word.
+// class is the role of a rune in words.
 type class int
 
 const (
 	separates class = iota
 	spaced          // letters and digits of scripts with spaces
 	unspaced        // letters of scripts without spaces
-	joins           // marks: part of what they follow
+	joins           // marks, which belong to the rune before them
 	ends            // + and #, which may end a word
-	alone           // symbols, each a word
+	alone           // symbols, each of which is a word
 )
 
 func classOf(r rune) class {
@@ -133,20 +128,18 @@ func classOf(r rune) class {
 	return separates
 }
 
-// Unspaced reports whether r is a letter of a script that is written without
-// spaces between words.
+// Unspaced reports whether r is a letter of a script without spaces between words.
 func Unspaced(r rune) bool {
 	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) && !unicode.IsMark(r)
 }
 
-// Words cuts a normalised text into its words, in order.
 func Words(s string) []string {
 	var (
 		words []string
-		start = -1 // start of the open word
+		start = -1 // start of the current word, or -1
 		is    class
-		tail  bool // in the + and # at the end of a word
+		tail  bool // whether the + and # at the end of a word have started
 	)
 	end := func(at int) {
 		if start >= 0 {
@@ -170,7 +163,6 @@ func Words(s string) []string {
 	return words
 }
 
-// goesOn reports whether a rune of class next continues a word of class is.
 func goesOn(is, next class, tail bool) bool {
 	switch next {
 	case joins:
@@ -181,7 +173,7 @@ func goesOn(is, next class, tail bool) bool {
 	return next == is && is != alone && !tail
 }
 
-// stops are English words that say nothing of what a vacant can do, sorted.
+// stops contains English words that do not describe capabilities, in sorted order.
 var stops = strings.Fields("a an and are as at be but by can do for from has have how i if in into is it me my no not of on or our " +
 	"such that the their then there these they this to was we what which who will with you your")
 
@@ -190,10 +182,9 @@ func isStop(word string) bool {
 	return ok
 }
 
-// Form returns the part that all forms of an English word share: its stem
-// ("translat" of translates and translation). ok is false for a word that is
-// not English, is short, or begins otherwise than its stem; then it has no
-// other form.
+// Form returns the stem that all forms of an English word share, for example "translat" for
+// translates and translation. ok is false for a word without other forms: it is not English, is
+// short, or does not start with its stem.
 func Form(word string) (form string, ok bool) {
 	if len(word) < leastForm || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return "", false
@@ -204,17 +195,16 @@ func Form(word string) (form string, ok bool) {
 	return form, len(form) >= leastForm && strings.HasPrefix(word, beginning(form))
 }
 
-// leastForm is the least length of a form and of its words.
+// leastForm is the minimum length of a form and of its words.
 const leastForm = 3
 
-// beginning returns the text that all words of a form begin with: the last letter
-// may change, as in happy and happiness.
+// beginning returns the common start of all words with a form. The last letter of the form may
+// change, as in happy and happiness.
 func beginning(form string) string { return form[:len(form)-1] }
 
-// ParseWords returns the words of a query that have to match. English words such as
-// "a" and "to" do not, unless there are no others. The error is of kind Malformed for a
-// text beyond MaxQuery or MaxWords, or invalid UTF-8. A text may have no words:
-// "" and "%_*" have none.
+// ParseWords returns the words of a query that must match. It omits English stop words unless the
+// query has no other words. The error is Malformed if q exceeds MaxQuery or MaxWords or is not
+// valid UTF-8. A query such as "" or "%_*" has no words.
 func ParseWords(q string) ([]string, error) {
 	text, err := ParseText(q)
 	if err != nil {
@@ -230,8 +220,8 @@ func ParseWords(q string) ([]string, error) {
 	return words, nil
 }
 
-// ParseText returns the normal form of a text to find as a substring. The error
-// is of kind Malformed.
+// ParseText returns the normal form of a text that is searched as a substring. The error is of kind
+// Malformed.
 func ParseText(q string) (string, error) {
 	if len(q) > MaxQuery {
 		return "", problem.Invalid("q", fmt.Sprintf("at most %d bytes", MaxQuery), fmt.Sprint(len(q)))
@@ -242,9 +232,8 @@ func ParseText(q string) (string, error) {
 	return Normalise(q), nil
 }
 
-// Short is the least number of runes of word that may match inside another
-// word: three, so that "a" does not match nearly everything, and one in scripts
-// without spaces.
+// Short returns the minimum number of runes with which word may match inside another word. It is
+// three, because short words would match almost all entries, and one in scripts without spaces.
 func Short(word string) int {
 	if r, _ := utf8.DecodeRuneInString(word); Unspaced(r) {
 		return 1

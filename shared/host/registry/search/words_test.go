@@ -185,8 +185,8 @@ func FuzzParseWords(f *testing.F) {
 	})
 }
 
-// Anybody may publish a text, and its terms are a cost to every index: a text
-// without spaces has three terms for each of its runes.
+// Everybody may publish a text, and its terms are a cost for every index. A text without spaces has
+// three terms per rune.
 func TestTheLargestEntryHasNoMoreTermsThanAnIndexAffords(t *testing.T) {
 	var b strings.Builder
 	for r := rune(0x4e00); b.Len() < 32<<10; r++ {
