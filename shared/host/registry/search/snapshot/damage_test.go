@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// random is a random source for many goroutines.
+// random is a random source that is safe for concurrent use.
 type random struct{}
 
 func (random) Read(p []byte) (int, error) { return rand.Read(p) }
@@ -154,7 +154,7 @@ func tarOf(t testing.TB, files ...file) []byte {
 	return b.Bytes()
 }
 
-// serve makes an archive the one named by the manifest, with its checksum.
+// serve makes the manifest name an archive and contain its checksum.
 func serve(t *testing.T, h *fixture, archive []byte) {
 	t.Helper()
 	sum := sha256.Sum256(archive)
@@ -250,7 +250,7 @@ func FuzzAManifestLeadsNowhereElse(f *testing.F) {
 }
 
 func TestAnArchiveTakesNoMoreRoomThanItHas(t *testing.T) {
-	// Its header announces 8 GiB of zeros, like the sparse files of PAX.
+	// The header announces 8 GiB of zeros, as for a sparse PAX file.
 	sparse := tarOf(t, file{name: "a", body: "1\n0\n0\n" + strings.Repeat("\x00", 506)})
 	header := tarHeader(t, map[string]string{
 		"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "a", "GNU.sparse.realsize": "8589934592",
@@ -266,7 +266,7 @@ func TestAnArchiveTakesNoMoreRoomThanItHas(t *testing.T) {
 	}
 }
 
-// tarHeader is a PAX header for the next file, which our writer would not make.
+// tarHeader returns a PAX header for the next file that archive/tar would not write.
 func tarHeader(t *testing.T, records map[string]string) []byte {
 	t.Helper()
 	var body string

@@ -38,7 +38,7 @@ func (s text) Snapshot(_ context.Context, w io.Writer) error {
 func (s text) Mark(context.Context) (string, error) { return "mark of " + string(s), nil }
 func (s text) Count(context.Context) (int, error)   { return len(s), nil }
 
-// read returns the content of a loaded directory, "" for none.
+// read returns the content of a loaded directory, or "".
 func read(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
@@ -139,7 +139,7 @@ func (h *fixture) body(key string) []byte {
 	return body
 }
 
-// faulty fails from one call on, or only there.
+// faulty fails one call, or all calls from one on.
 type faulty struct {
 	blob.Blobs
 	calls   []string
@@ -151,7 +151,7 @@ type faulty struct {
 
 var errFault = fmt.Errorf("%w: by the test", blob.ErrUnavailable)
 
-// call counts a call, and returns whether it happens and what is answered.
+// call counts a call. It returns whether the call is made and the error that is returned.
 func (f *faulty) call(name string) (happens bool, err error) {
 	if f.before != nil {
 		f.before(name)

@@ -15,11 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Load unpacks the newest version into a new directory below Config.Dir and
-// returns both, or "" and the zero Version if none was published. The caller
-// removes the directory. If the archive does not match its manifest the error
-// is of kind Damaged and the Version is the manifest's, so that a rebuilt index
-// can replace it.
+// Load unpacks the newest version into a new directory in Config.Dir, which the caller must remove.
+// If no version was published, it returns the zero Version and "". If the archive does not match
+// its manifest, the error is of kind Damaged and the manifest's Version is returned, so that a
+// rebuilt index can replace it.
 func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 	var missing error
 	for range tries {
@@ -35,7 +34,7 @@ func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 		if !errors.Is(err, blob.ErrAbsent) {
 			return v, "", err
 		}
-		missing = err // replaced and removed since the manifest was read
+		missing = err // the archive was replaced and removed after the manifest was read
 	}
 	v, err := s.Latest(ctx)
 	if err != nil {
@@ -69,8 +68,8 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	if errors.Is(err, blob.ErrUnavailable) {
 		return dir, failed(err, "loading the search index")
 	}
-	// The checksum covers what follows the last file too. A damaged archive is
-	// reported as such, even if the tar reader failed first.
+	// The checksum also covers data after the last file. A damaged archive is reported as damaged
+	// even if the tar reader failed first.
 	if _, rest := io.Copy(io.Discard, body); rest != nil {
 		return dir, failed(rest, "loading the search index")
 	}
@@ -80,9 +79,9 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	return dir, err
 }
 
-// extract writes the files below dir. The archive is not verified yet, so names
-// must not lead outside, and all files together are limited to the size of the
-// archive: a sparse file could unpack to any size.
+// extract writes the files to dir. The archive is not verified yet, so names must not lead outside
+// dir, and all files together are limited to the size of the archive. A sparse file could otherwise
+// unpack to any size.
 func extract(t *tar.Reader, dir string, room int64) error {
 	for {
 		h, err := t.Next()
@@ -93,7 +92,7 @@ func extract(t *tar.Reader, dir string, room int64) error {
 			return unpacking(err)
 		}
 		if h.Typeflag == tar.TypeDir {
-			continue // directories are created for files
+			continue // directories are created together with their files
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
 			return damaged(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
@@ -128,9 +127,8 @@ func write(from io.Reader, path string) error {
 	return nil
 }
 
-// unpacking distinguishes a broken connection and a full disk from a bad
-// archive.
 func unpacking(err error) error {
+	// Failures of the connection and of the local disk do not mean that the archive is damaged.
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return problem.Wrap(problem.Internal, path, "unpacking the search index")
 	}

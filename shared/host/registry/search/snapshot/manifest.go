@@ -13,13 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Manifest names the current archive and describes it.
+// Manifest describes the current archive.
 type Manifest struct {
 	Format    int       `json:"format"`
 	Archive   string    `json:"archive"` // key of its blob
-	SHA256    string    `json:"sha256"`  // of the archive, hex
-	Size      int64     `json:"size"`    // of the archive, bytes
-	Mark      string    `json:"mark"`    // cursor in the feed, not after the archive's state
+	SHA256    string    `json:"sha256"`  // hash of the archive in hex
+	Size      int64     `json:"size"`    // size of the archive in bytes
+	Mark      string    `json:"mark"`    // position in the feed, not later than the archive's state
 	Entries   int       `json:"entries"`
 	Published time.Time `json:"published"`
 }
@@ -35,9 +35,9 @@ func (m Manifest) text() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parseManifest parses a manifest strictly, so that no name leads a loader
-// outside Prefix.
 func parseManifest(text []byte) (Manifest, error) {
+	// The archive's key must be under Prefix, so that a manifest cannot make a loader read other
+	// blobs.
 	if len(text) > maxManifest {
 		return Manifest{}, fmt.Errorf("longer than %d bytes", maxManifest)
 	}

@@ -16,14 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Publish publishes the index if base is still the newest version: the version
-// that the index was loaded from and brought up to date, or the zero Version
-// for the first. Otherwise it returns ErrOvertaken and changes nothing that
-// others see. A crash or an Unavailable may leave an unreferenced archive; a
-// publisher removes it after an hour.
+// Publish publishes the index if base is still the newest version. base is the version that the
+// index was loaded from, or the zero Version for the first. Otherwise it returns ErrOvertaken, and
+// the published version stays unchanged. A crash or an Unavailable error may leave an unreferenced
+// archive, which a later Publish removes after an hour.
 func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
-	// Read the time before anything is written: an archive that is older by
-	// orphanAge cannot belong to a publisher that builds upon this version.
+	// The time is read before any write. An archive that is then older than orphanAge cannot belong
+	// to another publisher with the same base.
 	now := s.cfg.Now()
 	m, err := s.upload(ctx, index)
 	if err != nil {
@@ -33,23 +32,22 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 	v, err := s.name(ctx, m, base)
 	if err != nil {
 		if errors.Is(err, ErrOvertaken) {
-			// No manifest names it, so nobody loads it. If the deletion fails
-			// it is removed later.
+			// No manifest names this archive, so it is never loaded. If the deletion fails, a later
+			// sweep removes the archive.
 			_ = s.cfg.Blobs.Delete(ctx, m.Archive)
 		}
 		return Version{}, err
 	}
 	s.watch.saw(v.Tag, s.cfg.Now())
-	// The publication is complete; a remaining orphan is found again.
+	// The publication is complete. A later sweep finds the remaining orphans.
 	_ = s.sweep(ctx, m.Archive, now)
 	return v, nil
 }
 
-// upload stores the index's archive under a new name.
 func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) {
 	m := Manifest{Format: manifestFormat}
 	var err error
-	// Read the mark before the archive: it must not be ahead of the archive.
+	// The mark is read before the archive, because it must not be later than the archive's state.
 	if m.Mark, err = index.Mark(ctx); err != nil {
 		return Manifest{}, err
 	}
@@ -83,9 +81,9 @@ func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) 
 	return m, nil
 }
 
-// name replaces the manifest. After an unknown outcome it reads the manifest:
-// no other names this archive.
 func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version, error) {
+	// After an unknown outcome the manifest is read again. If it names this archive, the write
+	// succeeded.
 	text, err := m.text()
 	if err != nil {
 		return Version{}, problem.Wrap(problem.Internal, err, "writing the manifest")
@@ -112,9 +110,8 @@ func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version
 	return Version{}, failed(unknown, "publishing the search index")
 }
 
-// sweep removes archives that no manifest names, once nobody can be loading or
-// about to publish them.
 func (s *Snapshots) sweep(ctx context.Context, current string, now time.Time) error {
+	// An archive older than orphanAge is no longer being loaded, and its publisher has failed.
 	var errs []error
 	pages := store.Follow(func(cursor string) ([]blob.Info, string, error) {
 		return s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)

@@ -74,7 +74,7 @@ func TestManyIndexersLoseNoUpdate(t *testing.T) {
 	h := newFixture(t)
 	one, _ := h.process()
 	h.publish(one, text("."), snapshot.Version{})
-	// The faults' counters are for one goroutine.
+	// The fault counters are not safe for concurrent use.
 	direct := h.blobs.Blobs
 	var wg sync.WaitGroup
 	const indexers, each = 4, 4
@@ -105,8 +105,8 @@ func TestManyIndexersLoseNoUpdate(t *testing.T) {
 	}
 }
 
-// Each request of a publication fails in turn: not applied, applied with its
-// answer lost, and as the last thing that the process did.
+// Each request of a publication fails in turn: it is not applied, it is applied but its answer is
+// lost, or the process ends after it.
 func TestEveryFaultLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 	for _, fault := range []struct {
 		name          string
@@ -130,8 +130,7 @@ func TestEveryFaultLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 				case got != "old" && got != "new":
 					t.Errorf("after %v: Load() = %q, want the old index or the new one", happened, got)
 				}
-				// The next process continues from there, and in time everything
-				// is tidy.
+				// The next process continues, and later all orphans are removed.
 				next, _ := h.process()
 				h.publish(next, text("next"), there)
 				h.now = h.now.Add(2 * time.Hour)

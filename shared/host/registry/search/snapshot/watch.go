@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// watch caches the manifest's tag and when it was read.
+// watch caches the manifest's tag and the time of its last read.
 type watch struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -22,10 +22,9 @@ func (w *watch) saw(tag string, at time.Time) {
 	w.at, w.tag = at, tag
 }
 
-// Newer reports whether another version than held is published. It reads the
-// manifest at most once in ten seconds and otherwise repeats the last answer,
-// so it can precede every query. Unavailable counts as an answer too: a store
-// in trouble is not asked more often.
+// Newer reports whether a version other than held is published. It reads the manifest at most once
+// per CheckEvery and otherwise repeats its last result, so it can be called before every query. A
+// failed read also delays the next one, so that a failing store does not get more requests.
 func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 	now := s.cfg.Now()
 	s.watch.mu.Lock()
@@ -33,7 +32,7 @@ func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 		defer s.watch.mu.Unlock()
 		return s.watch.tag != "" && s.watch.tag != held.Tag, nil
 	}
-	s.watch.at = now // others continue while this one reads
+	s.watch.at = now // other callers continue during this read
 	s.watch.mu.Unlock()
 
 	info, err := s.cfg.Blobs.Head(ctx, manifestKey)
