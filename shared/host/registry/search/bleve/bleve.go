@@ -1,23 +1,21 @@
-// Package bleve is a search index in a directory or in memory, on the segments
-// of bleve's scorch.
+// Package bleve implements search.Index with the segments of bleve's scorch, in a directory or in
+// memory.
 //
-// The invariants are search.Index's. In addition, a batch that Apply
-// acknowledged survives a crash with its mark, and a crash leaves a batch
-// complete or absent.
+// In addition to the guarantees of search.Index, a batch that Apply has acknowledged survives a
+// crash together with its mark, and a crash leaves a batch either complete or absent.
 //
 // # How a query is answered
 //
-// The terms of a document cover what a query can ask: its words by group, the
-// 1-, 2- and 3-grams at the start of and inside its words, the grams of its
-// declared texts, its tags and families (terms.go). So a word, a prefix or a
-// substring costs a few dictionary lookups and bitmap intersections, and never
-// a walk over the dictionary. A gram match is not certain: the grams may occur
-// without being adjacent. Of such documents, only those that rank high enough
-// are read and checked (pick.go): a page or two.
+// The terms of a document cover all parts of a query: its words by group, the 1-, 2- and 3-grams at
+// the start of and inside its words, the letters of its declared texts, its tags and families
+// (terms.go). A word, a prefix or a substring therefore needs only a few dictionary lookups and
+// bitmap intersections and never a walk over the dictionary. A match by grams is not certain,
+// because the grams may occur without being adjacent. Such a document is read and checked only if
+// it ranks high enough for the page (pick.go).
 //
-// Ranking data (score, price, joined) lies in memory in columns of 18 bytes an
-// entry, read once for each segment (columns.go). bleve's own scorers are not
-// used, because their scores depend on the other documents.
+// The data for ranking (score, price, joined) is in memory, in columns of 18 bytes per entry that
+// are read once per segment (columns.go). The scorers of bleve are not used, because their scores
+// depend on other documents.
 package bleve
 
 import (
@@ -37,42 +35,39 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Index is a search.Index over scorch.
+// Index is a search.Index that uses scorch.
 type Index struct {
-	mu      sync.RWMutex // held to read while in use, to write by Close
+	mu      sync.RWMutex // read-locked by uses of the index, write-locked by Close
 	closed  bool
 	scorch  *scorch.Scorch
-	path    string // of the segments; "" keeps them in memory
+	path    string // directory of the segments, or "" for an index in memory
 	queue   *index.AnalysisQueue
 	columns columnCache
-	saved   sync.Mutex // one Apply at a time
+	saved   sync.Mutex // serializes Apply
 }
 
 const (
-	// store is the directory of the segments, where scorch's own copies put
-	// them.
+	// store is the directory of the segments, to which scorch's own copies also write.
 	store = "store"
-	// format changes with the terms. An index of another format is refused and
-	// must be rebuilt.
+	// format changes whenever the terms change. An index with another format is refused and must be
+	// rebuilt.
 	format = "5"
-	// workers cut documents into terms.
+	// workers is the number of goroutines that cut documents into terms.
 	workers = 2
 )
 
-// Keys of values stored beside the documents.
+// These keys identify values that are stored together with the documents.
 var (
 	markKey   = []byte("mark")
 	formatKey = []byte("format")
 )
 
-// ErrFormat is in the error chain for an index of another format. It must be
-// rebuilt.
+// ErrFormat is in the error chain if an index has another format. The index must be rebuilt.
 var ErrFormat = errors.New("the search index has another format")
 
-// Open opens the index in dir and creates it if absent. Only one process at a
-// time can open it: a second one is refused after a moment. The error is of
-// kind Damaged for anything else than an index of this format, otherwise
-// Unavailable.
+// Open opens the index in dir and creates it if it does not exist. Only one process can open an
+// index at a time. A second one gets an error after a short wait. The error is of kind Damaged if
+// the directory contains no index of this format, and otherwise Unavailable.
 func Open(dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the search index's folder cannot be made")
@@ -80,8 +75,8 @@ func Open(dir string) (*Index, error) {
 	return open(filepath.Join(dir, store))
 }
 
-// Memory makes an index in memory. Its segments are never merged, so it suits
-// few entries.
+// Memory returns an index in memory. Its segments are never merged, so it is suitable only for few
+// entries.
 func Memory() (*Index, error) { return open("") }
 
 func open(path string) (*Index, error) {
@@ -106,8 +101,8 @@ func open(path string) (*Index, error) {
 	return x, nil
 }
 
-// openError distinguishes an index in use and an unusable directory from a
-// damaged index, which must be rebuilt.
+// openError returns Unavailable if the index is in use or the directory is not usable, and
+// otherwise Damaged, which means that the index must be rebuilt.
 func openError(err error) error {
 	if problem.Is(err, problem.Damaged) {
 		return err
@@ -119,7 +114,6 @@ func openError(err error) error {
 	return problem.Wrap(problem.Damaged, err, "the search index is damaged")
 }
 
-// checkFormat marks a new index and refuses one of another format.
 func (x *Index) checkFormat() error {
 	return x.reading(func(s *scorch.IndexSnapshot) error {
 		got, err := s.GetInternal(formatKey)
@@ -137,7 +131,6 @@ func (x *Index) checkFormat() error {
 	})
 }
 
-// Apply implements search.Index.
 func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return unavailable(err)
@@ -162,7 +155,6 @@ func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	})
 }
 
-// Mark implements search.Index.
 func (x *Index) Mark(context.Context) (mark string, err error) {
 	err = x.reading(func(s *scorch.IndexSnapshot) error {
 		b, err := s.GetInternal(markKey)
@@ -172,7 +164,6 @@ func (x *Index) Mark(context.Context) (mark string, err error) {
 	return mark, err
 }
 
-// Count implements search.Index.
 func (x *Index) Count(context.Context) (n int, err error) {
 	err = x.reading(func(s *scorch.IndexSnapshot) error {
 		c, err := s.DocCount()
@@ -182,8 +173,8 @@ func (x *Index) Count(context.Context) (n int, err error) {
 	return n, err
 }
 
-// Close waits for running calls. Later calls return Unavailable; a second Close
-// does nothing.
+// Close waits for running calls and closes the index. Later calls return Unavailable. Closing an
+// index twice is not an error.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -198,8 +189,7 @@ func (x *Index) Close() error {
 	return nil
 }
 
-// using runs fn while the index cannot be closed: a batch given to a closed
-// scorch never returns.
+// using calls fn while the index cannot be closed. A closed scorch would never return from a batch.
 func (x *Index) using(fn func() error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -209,8 +199,8 @@ func (x *Index) using(fn func() error) error {
 	return fn()
 }
 
-// reading runs fn over the current state of the index. fn reads mapped memory
-// that is invalid afterwards.
+// reading calls fn with the current state of the index. The state refers to mapped memory, so fn
+// must not retain it.
 func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 	return x.using(func() (err error) {
 		r, err := x.scorch.Reader()
@@ -226,9 +216,8 @@ func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 	})
 }
 
-// guarded turns a panic into an error: a truncated or overwritten segment file
-// is not detected at open and makes its reader panic. The caller then rebuilds
-// the index.
+// guarded converts a panic of fn into an error of kind Damaged. A truncated or overwritten segment
+// file is not detected when the index is opened and makes its reader panic.
 func guarded(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -9,22 +9,22 @@ import (
 	"fmt"
 )
 
-// columns holds the numbers of a segment's documents, by document number.
+// columns contains the numbers of a segment's documents, indexed by document number.
 type columns struct {
 	step   []uint16
 	price  []int64
 	joined []uint64
 }
 
-// columnCache caches the columns of segments in use. A segment is immutable, so
-// they are read once.
+// columnCache caches the columns of the segments in use. Segments are immutable, so each is read
+// once.
 type columnCache struct {
 	mu   sync.Mutex
 	kept map[segment.Segment]*columns
 }
 
-// of returns the columns of a snapshot's segments, in order, and drops the
-// columns of other segments.
+// of returns the columns of a snapshot's segments in order. It drops the columns of other segments
+// from the cache.
 func (c *columnCache) of(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

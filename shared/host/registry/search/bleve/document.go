@@ -10,14 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Fields of a document besides its terms.
 const (
-	idField     = "_id" // scorch's own
-	columnField = "c"   // score, price and joined, as doc value
-	proofField  = "v"   // stored, for checking
+	idField     = "_id" // defined by scorch
+	columnField = "c"   // doc value with score, price and joined
+	proofField  = "v"   // stored texts that verify uncertain matches
 )
 
-// document adapts an entry for scorch.
+// document is an entry in the form that scorch requires.
 type document struct {
 	entry  *search.Entry
 	fields []*field
@@ -32,10 +31,8 @@ func newDocument(e *search.Entry) *document {
 	}}
 }
 
-// ID is the vacant's id as raw bytes.
 func (d *document) ID() string { return string(d.entry.ID[:]) }
 
-// AddIDField is called by scorch before anything else.
 func (d *document) AddIDField() {
 	d.fields = append(d.fields, &field{name: idField, options: index.IndexField | index.StoreField | index.SkipFreqNorm,
 		value: d.entry.ID[:], analyse: only(d.ID())})
@@ -60,7 +57,7 @@ func (d *document) StoredFieldsBytes() (n uint64) {
 	return n
 }
 
-// field is one field: terms, a value, or both.
+// field is a field of a document. It has terms, a value, or both.
 type field struct {
 	name    string
 	options index.FieldIndexingOptions
@@ -78,16 +75,14 @@ func (f *field) AnalyzedLength() int                              { return len(f
 func (f *field) AnalyzedTokenFrequencies() index.TokenFrequencies { return f.terms }
 func (f *field) NumPlainTextBytes() uint64                        { return uint64(len(f.value)) }
 
-// Analyze makes the terms. scorch calls it on its queue's workers.
 func (f *field) Analyze() { f.terms = f.analyse() }
 
-// only returns the single term of a field.
 func only(term string) func() index.TokenFrequencies {
 	return func() index.TokenFrequencies { return index.TokenFrequencies{term: new(index.TokenFreq)} }
 }
 
-// column encodes an entry's numbers as one term of fixed width. Joined makes it
-// unique. It has no raw bytes, because doc values are separated by 0xff.
+// column encodes the numbers of an entry as a term of fixed width. The term is unique because it
+// contains Joined. It is in hex because doc values are separated by the byte 0xff.
 func column(e *search.Entry) string {
 	b := make([]byte, 0, 18)
 	b = binary.BigEndian.AppendUint16(b, uint16(search.ScoreStep(e.Score)))
@@ -96,10 +91,8 @@ func column(e *search.Entry) string {
 	return hex.EncodeToString(b)
 }
 
-// columnSize is the size of a column term in bytes.
 const columnSize = 2 * (2 + 8 + 8)
 
-// parseColumn decodes a column.
 func parseColumn(b []byte) (step uint16, price int64, joined uint64, err error) {
 	if len(b) != columnSize {
 		return 0, 0, 0, strconv.ErrSyntax

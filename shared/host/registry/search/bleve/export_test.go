@@ -1,4 +1,4 @@
 package bleve
 
-// SetFormat gives the index another format number.
+// SetFormat stores another format number in the index.
 func (x *Index) SetFormat(f string) error { return x.scorch.SetInternal(formatKey, []byte(f)) }

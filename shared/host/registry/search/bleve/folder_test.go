@@ -30,7 +30,7 @@ func fill(t *testing.T, x search.Index, entries []search.Entry, mark string) {
 	}
 }
 
-// same checks the content of an index.
+// same checks the contents of an index.
 func same(t *testing.T, x search.Index, entries []search.Entry, mark string) {
 	t.Helper()
 	hits, err := x.Query(t.Context(), everything)
@@ -71,8 +71,8 @@ func TestAnAcknowledgedBatchSurvivesACrash(t *testing.T) {
 	}
 }
 
-// onDisk copies the files of an open index. A file that is removed meanwhile by
-// a merge would still be there after a crash.
+// onDisk copies the files of an open index. A file that a merge removes during the copy would still
+// exist after a crash.
 func onDisk(t *testing.T, dir string) string {
 	t.Helper()
 	for range 20 {
@@ -191,7 +191,7 @@ func TestASnapshotIsTheIndexAsItWas(t *testing.T) {
 			defer now.Close()
 			same(t, then, entries[:60], "2")
 			same(t, now, entries, "3")
-			// A loaded index continues by itself.
+			// A loaded index accepts further changes.
 			fill(t, then, entries[60:], "4")
 			same(t, then, entries, "4")
 		})
@@ -246,7 +246,7 @@ func TestASnapshotThatCannotBeWrittenSaysSo(t *testing.T) {
 	}
 }
 
-// full is a disk with limited room.
+// full is a disk with limited space.
 type full struct{ room int }
 
 func (f *full) Write(b []byte) (int, error) {

@@ -12,26 +12,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// part is the matches of a query in one segment.
+// part contains the matches of a query in one segment.
 type part struct {
 	segment *scorch.SegmentSnapshot
 	columns *columns
-	// docs may match. points is the highest possible value of each document;
-	// doubt marks documents whose value or match must be checked by their
-	// proof.
+	// docs contains the documents that may match. points is the maximum number of points of each
+	// document. doubt marks documents whose match or points must be verified with their proof.
 	docs   *roaring.Bitmap
 	points []uint8
 	doubt  []bool
 }
 
-// tier is the documents that a word matches in one kind.
+// tier contains the documents that a word matches in one group and one kind.
 type tier struct {
 	points  int
 	docs    *roaring.Bitmap
 	certain bool
 }
 
-// match evaluates a query in one segment.
 func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *search.Query) (*part, error) {
 	dict, err := seg.Segment().Dictionary(termField)
 	if err != nil {
@@ -65,7 +63,7 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 	return p, nil
 }
 
-// have keeps the documents that may have at least so many of the words.
+// have removes documents that cannot have the minimum number of words.
 func (p *part) have(words [][]tier, least int) {
 	if least == len(words) {
 		for _, tiers := range words {
@@ -73,7 +71,7 @@ func (p *part) have(words [][]tier, least int) {
 		}
 		return
 	}
-	// some[i] are the documents with more than i of the words so far.
+	// some[i] contains the documents with more than i of the words so far.
 	some := make([]*roaring.Bitmap, least)
 	for i := range some {
 		some[i] = roaring.New()
@@ -88,8 +86,8 @@ func (p *part) have(words [][]tier, least int) {
 	p.docs = some[least-1]
 }
 
-// filter keeps the documents that pass the filters. It reports whether that is
-// certain.
+// filter removes documents that do not pass the filters. It returns false if the remaining
+// documents must be verified.
 func (p *part) filter(r *reader, q *search.Query) (certain bool) {
 	for _, t := range q.Tags() {
 		p.docs = roaring.And(p.docs, r.docs(string(tag)+t))
@@ -117,7 +115,6 @@ func (p *part) filter(r *reader, q *search.Query) (certain bool) {
 	return certain
 }
 
-// add adds the points of one word, by the best tier of each document.
 func (p *part) add(tiers []tier) {
 	rest := p.docs
 	for _, t := range tiers {
@@ -159,14 +156,14 @@ func union(tiers []tier) *roaring.Bitmap {
 	return roaring.FastOr(sets...)
 }
 
-// reader looks up terms in one segment. It keeps the first error.
+// reader looks up terms in one segment. It records the first error.
 type reader struct {
 	dict segment.TermDictionary
 	err  error
 }
 
-// tiers returns the kinds in which a word matches, most valuable first. A
-// document may also be in lower tiers; only its best counts.
+// tiers returns the matches of a word, most points first. A document may be in several tiers, but
+// only its best tier counts.
 func (r *reader) tiers(w string) []tier {
 	var all []tier
 	add := func(l *look, k search.Kind, docs *roaring.Bitmap, certain bool) {
@@ -201,7 +198,6 @@ func (r *reader) tiers(w string) []tier {
 	return all
 }
 
-// all returns the documents that have all terms.
 func (r *reader) all(terms []string) *roaring.Bitmap {
 	sets := make([]*roaring.Bitmap, len(terms))
 	for i, t := range terms {
@@ -219,8 +215,8 @@ func (r *reader) all(terms []string) *roaring.Bitmap {
 	return docs
 }
 
-// docs returns the documents that have a term. The bitmap is the segment's
-// memory and must not be changed.
+// docs returns the documents that have a term. The bitmap refers to the segment's memory and must
+// not be changed.
 func (r *reader) docs(term string) *roaring.Bitmap {
 	if r.err != nil {
 		return roaring.New()
@@ -232,7 +228,7 @@ func (r *reader) docs(term string) *roaring.Bitmap {
 	}
 	it, ok := list.Iterator(false, false, false, nil).(segment.OptimizablePostingsIterator)
 	if !ok {
-		return roaring.New() // scorch's result for an absent term
+		return roaring.New() // scorch returns another type for an absent term
 	}
 	if doc, ok := it.DocNum1Hit(); ok {
 		return roaring.BitmapOf(uint32(doc))

@@ -13,7 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Query implements search.Index.
 func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, err error) {
 	if q.Limit < 1 || q.Limit > search.MaxPage || len(q.Words) > search.MaxWords {
 		return nil, problem.New(problem.Malformed, "a query has 1 to %d hits and at most %d words", search.MaxPage, search.MaxWords)
@@ -43,7 +42,7 @@ func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, e
 	return hits, err
 }
 
-// place is a search.Place with the weight instead of the rank.
+// place is a search.Place with a weight in place of the rank.
 type place struct {
 	weight int
 	joined uint64
@@ -56,37 +55,37 @@ func (p place) before(o place) bool {
 	return p.joined < o.joined
 }
 
-// found is a document and its place; in doubt, its best possible place.
+// found is a document together with its place. If the document is in doubt, the place is the best
+// possible place.
 type found struct {
 	place
 	part *part
 	doc  uint32
 }
 
-// picker selects the best documents of all parts.
+// picker selects the best documents of all segments.
 type picker struct {
 	q     *search.Query
 	limit int
-	after *place // the page begins after it
+	after *place // place after which the page starts
 	parts []*part
-	// best holds the certain documents, in order, up to limit.
+	// best contains the verified documents in order, up to limit.
 	best []found
-	// looked is the place down to which all documents were checked.
+	// looked is the place down to which all documents were considered.
 	looked *place
 }
 
 const (
-	// round is the number of documents beyond a page that are selected at
-	// first.
+	// round is the number of documents that are selected at first in addition to a page.
 	round = 32
-	// maxRound is the most selected at once.
+	// maxRound limits the documents that are selected at once.
 	maxRound = 1 << 14
 	// checkEvery is the number of documents read between checks of the context.
 	checkEvery = 64
 )
 
-// pick selects the documents with the highest possible places, checks those in
-// doubt, and continues until no other can come before the end of the page.
+// pick selects the documents with the best possible places and verifies those in doubt. It
+// continues until the remaining documents cannot be on the page.
 func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 	for size := p.limit + round; ; size = min(2*size, maxRound) {
 		top := p.top(size)
@@ -108,7 +107,7 @@ func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 	}
 }
 
-// top returns the highest documents below looked.
+// top returns the best documents after looked.
 func (p *picker) top(size int) []found {
 	h := make(heapOf, 0, min(size, 1024))
 	for _, part := range p.parts {
@@ -135,8 +134,8 @@ func (p *picker) top(size int) []found {
 	return h
 }
 
-// placed returns the best possible place of a document; ok is false if the
-// document is not needed.
+// placed returns the best possible place of a document. It returns false if the document cannot be
+// on the page or was already considered.
 func (p *picker) placed(part *part, d uint32) (place, bool) {
 	c := part.columns
 	if p.q.MaxPrice != nil && c.price[d] > *p.q.MaxPrice || int(c.step[d]) < search.ScoreStep(p.q.MinScore) {
@@ -149,7 +148,6 @@ func (p *picker) placed(part *part, d uint32) (place, bool) {
 	return at, part.doubt[d] || p.after == nil || p.after.before(at)
 }
 
-// look adds a document to the page if it belongs there.
 func (p *picker) look(f found) error {
 	if f.part.doubt[f.doc] {
 		points, ok, err := p.prove(f)
@@ -175,7 +173,6 @@ func (p *picker) look(f found) error {
 	return nil
 }
 
-// prove reads a document's proof.
 func (p *picker) prove(f found) (points int, ok bool, err error) {
 	err = f.part.segment.VisitDocument(uint64(f.doc), func(name string, _ byte, value []byte, _ []uint64) bool {
 		if name != proofField {
@@ -209,7 +206,7 @@ func damaged(doc uint64, errs ...error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errs...), "document %d of the search index is damaged", doc)
 }
 
-// heapOf is a heap with the lowest document at its root.
+// heapOf is a heap with the last document in the order at its root.
 type heapOf []found
 
 func (h heapOf) Len() int           { return len(h) }

@@ -8,16 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// A proof is the stored texts of an entry's groups, which show whether gram
-// matches are real. Normalised texts contain no control characters.
+// A proof contains the texts of an entry's groups, which show whether a match by grams is real.
+// These separators cannot occur in normalised texts.
 const (
 	groupEnd = "\x1e"
 	textEnd  = "\x1f"
-	again    = "\x1d" // and the index of the same text in the first group
+	again    = "\x1d" // followed by the index of the same text in the first group
 )
 
-// proof encodes the proof of an entry. Declared texts mostly repeat the
-// capability, which is stored once.
+// proof encodes the proof of an entry. Declared texts often repeat the capability, so a text of the
+// first group is stored only once.
 func proof(e *search.Entry) []byte {
 	var b strings.Builder
 	texts := e.GroupTexts()
@@ -34,7 +34,7 @@ func proof(e *search.Entry) []byte {
 	return []byte(b.String())
 }
 
-// parseProof decodes a proof; other input gives texts that match less.
+// parseProof decodes a proof. For invalid input it returns texts that match fewer queries.
 func parseProof(s string) (texts [search.Groups][]string) {
 	for g := range texts {
 		group, rest, _ := strings.Cut(s, groupEnd)
@@ -51,7 +51,7 @@ func parseProof(s string) (texts [search.Groups][]string) {
 	return texts
 }
 
-// proved returns the points of a query by a proof; ok is false if it does not
+// proved returns the points of a query in the texts of a proof. ok is false if the texts do not
 // match.
 func proved(q *search.Query, s string) (sum int, ok bool) {
 	texts := parseProof(s)

@@ -14,8 +14,8 @@ import (
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 )
 
-// Snapshot writes the current index as a tar of regular files, which Open opens
-// from a directory. The index stays in use.
+// Snapshot writes the current state of the index as a tar of regular files. After they are
+// extracted into a directory, Open can open it. The index remains usable.
 func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	return x.using(func() (err error) {
 		r := x.scorch.CopyReader()
@@ -39,8 +39,8 @@ func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// sizes returns the sizes of segment files by name. A segment about to be
-// written may have an incomplete file.
+// sizes returns the sizes of the segment files by name. It omits segments that are not persisted
+// yet, whose files may be incomplete.
 func sizes(r index.CopyReader) (map[string]int64, error) {
 	s, ok := r.(*scorch.IndexSnapshot)
 	if !ok {
@@ -59,22 +59,22 @@ func sizes(r index.CopyReader) (map[string]int64, error) {
 	return all, nil
 }
 
-// archive is the Directory that scorch copies itself to. Segments are streamed,
-// because there may be no room for a second copy. Segments in memory and the
-// root are spooled in dir first, for their sizes.
+// archive is the Directory to which scorch copies the index. Segment files are streamed, because
+// there may be no space for a second copy. Segments in memory and the root file are first written
+// to dir, because a tar header needs their sizes.
 type archive struct {
 	ctx   context.Context
 	tar   *tar.Writer
 	sizes map[string]int64
 	dir   string
-	err   error // of a Close, which scorch ignores
+	err   error // error of a Close, which scorch ignores
 }
 
-// rootFile names the segments. scorch writes it by name, so it must be a file,
-// and it is complete only after all segments are copied.
+// rootFile is the name of the file that lists the segments. scorch opens it by name, so it must be
+// a real file. It is complete only after all segments were copied.
 const rootFile = "root.bolt"
 
-// GetWriter implements bleve's Directory. Writers are used one at a time.
+// GetWriter implements index.Directory. Only one writer is in use at a time.
 func (a *archive) GetWriter(name string) (io.WriteCloser, error) {
 	if err := a.ctx.Err(); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (a *archive) header(name string, size int64) error {
 	})
 }
 
-// root adds the root file last: without it, the files are not an index.
+// root adds the root file last, because the other files are not an index without it.
 func (a *archive) root() error {
 	f, err := os.Open(filepath.Join(a.dir, rootFile))
 	if err != nil {
@@ -128,7 +128,7 @@ func (t through) Write(b []byte) (int, error) {
 
 func (t through) Close() error { return nil }
 
-// spool buffers a file and adds it when closed.
+// spool buffers a file and adds it to the archive on Close.
 type spool struct {
 	*os.File
 	a    *archive
@@ -145,8 +145,8 @@ func (s *spool) Close() error {
 	return err
 }
 
-// Compact merges the segments into one, which makes the index smaller and
-// queries faster. It takes about as long as building the index.
+// Compact merges all segments into one. The index becomes smaller and queries become faster. It
+// takes about as long as building the index.
 func (x *Index) Compact(ctx context.Context) error {
 	return x.using(func() error {
 		if x.path == "" {

@@ -8,16 +8,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// All terms of a document are in one field, so a segment has one dictionary.
-// The first byte is the kind of a term; for words and grams the second byte is
-// the group.
+// All terms of a document are in one field, so that a segment has one dictionary. The first byte of
+// a term is its kind. In terms of words and grams the second byte is the group.
 const (
 	termField = "t"
 
-	word    = 'w' // a word
+	word    = 'w' // complete word
 	gram    = 'g' // three runes inside a word; in scripts without spaces also one and two
 	edge    = 'e' // the first one, two or three runes of a word
-	form    = 'f' // the common part of a word's forms
+	form    = 'f' // stem of a word's forms
 	letter  = 'l' // one rune of a declared text
 	tag     = 'T'
 	family  = 'F'
@@ -25,12 +24,12 @@ const (
 )
 
 const (
-	n     = 3 // runes of a gram
-	edges = 3 // runes of the longest edge: with two, too many matches would be in doubt
+	n     = 3 // runes per gram
+	edges = 3 // maximum runes of an edge; a maximum of two would leave too many matches in doubt
 )
 
-// terms returns the terms of an entry. Frequencies do not matter, so all share
-// one immutable entry.
+// terms returns the terms of an entry. Frequencies are not used, so all terms share one immutable
+// value.
 func terms(e *search.Entry) index.TokenFrequencies {
 	t, there := make(index.TokenFrequencies, 512), new(index.TokenFreq)
 	for g, group := range e.Terms() {
@@ -67,7 +66,6 @@ func wordTerm(kind byte, group int, s string) string {
 	return string([]byte{kind, '0' + byte(group)}) + s
 }
 
-// firstRunes returns the first k runes of s; "" if it has fewer.
 func firstRunes(s string, k int) string {
 	for i := range s {
 		if k == 0 {
@@ -81,7 +79,6 @@ func firstRunes(s string, k int) string {
 	return ""
 }
 
-// grams calls fn with each run of k runes of s.
 func grams(s string, k int, fn func(string)) {
 	starts := make([]int, 0, len(s)+1)
 	for i := range s {
@@ -93,20 +90,19 @@ func grams(s string, k int, fn func(string)) {
 	}
 }
 
-// look lists the terms that find the documents that a word may match in one
-// group. Documents with all grams may contain the word; with the edge too, they
-// may have a word that begins with it.
+// look contains the terms that find possible matches of a word in one group. A document with all
+// grams may contain the word. A document that also has the edge may have a word that starts with
+// it.
 type look struct {
 	group int
 	word  string
-	form  string // "" if the word has no other form
+	form  string // empty if the word has no other form
 	edge  string
-	grams []string // empty if the word is too short to match inside another
-	// begins and inside mean that one term is a certain match.
+	grams []string // empty if the word is too short to match inside another word
+	// begins and inside mean that the edge, or the single gram, proves a match.
 	begins, inside bool
 }
 
-// looks returns what to look up for a word, by group.
 func looks(w string) (all [search.Groups]look) {
 	runes := utf8.RuneCountInString(w)
 	f, hasForm := search.Form(w)
@@ -127,12 +123,12 @@ func looks(w string) (all [search.Groups]look) {
 	return all
 }
 
-// piece is a part of a word that a declared text must contain: its grams in any
-// group, because a text's words are indexed in their strongest group only.
+// piece is a part of a word that a declared text must contain. Its grams may be in any group,
+// because a word is indexed only in its strongest group.
 type piece [search.Groups][]string
 
-// pieces returns what to look up for a substring of a declared text: all its
-// letters, and its parts of words. A single letter is certain.
+// pieces returns the terms for a substring of a declared text: its letters and the grams of its
+// words. certain is true for a single letter, whose term proves a match.
 func pieces(text string) (letters []string, parts []piece, certain bool) {
 	grams(text, 1, func(s string) { letters = append(letters, string(letter)+s) })
 	for _, w := range search.Words(text) {
