@@ -11,25 +11,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Corpus generates entries like the entries of real cards: capabilities of 25
-// to 55 words of a vocabulary in which the word of rank r has the frequency
-// 1/(r+2.7), one in ten of them in Chinese, with tags, skills and a claim that
-// mostly repeats the capability. The same seed gives the same entries.
+// Corpus generates entries that resemble the entries of real cards. A capability has 25 to 55 words
+// of a vocabulary in which the word of rank r has the frequency 1/(r+2.7). One in ten capabilities
+// is in Chinese. Entries have tags, skills and a claim that often repeats the capability. The same
+// seed generates the same entries.
 type Corpus struct {
 	rand  *rand.Rand
 	words []string
-	han   []string // words in Chinese, a quarter as many
+	han   []string // Chinese words, a quarter of the number of words
 	sums  []float64
 	next  uint64
 }
 
 const (
 	vocabulary = 40000
-	// newWord is the share of words outside the vocabulary: names, versions.
+	// newWord is the share of words that are not in the vocabulary, for example names and versions.
 	newWord = 0.01
 )
 
-// NewCorpus makes a Corpus.
 func NewCorpus(seed uint64) *Corpus {
 	c := &Corpus{rand: rand.New(rand.NewPCG(seed, seed))}
 	seen := make(map[string]bool)
@@ -50,8 +49,8 @@ func NewCorpus(seed uint64) *Corpus {
 	return c
 }
 
-// Syllables. As in English some are far more frequent than others, so trigrams
-// are too.
+// As in English, some syllables are far more frequent than others, and therefore some trigrams,
+// too.
 var (
 	onsets  = strings.Fields("t s c p m d r l n b f st tr pr v g w h ch sh con re in un de pl gr j k qu z")
 	vowels  = strings.Fields("a e i o u e a i ea io ou ai y")
@@ -79,7 +78,7 @@ func (c *Corpus) syllables() string {
 	return b.String()
 }
 
-// Word returns a word with the frequency that it has in entries.
+// Word returns a random word with the same distribution as in entries.
 func (c *Corpus) Word() string {
 	if c.rand.Float64() < newWord {
 		return fmt.Sprintf("%s%d", c.syllables(), c.rand.IntN(1000))
@@ -100,7 +99,7 @@ func (c *Corpus) rank() int {
 	return lo
 }
 
-// chinese returns n characters, frequent ones more often.
+// chinese returns n characters. Some characters are more frequent than others.
 func (c *Corpus) chinese(n int) string {
 	var b strings.Builder
 	for range n {
@@ -109,7 +108,7 @@ func (c *Corpus) chinese(n int) string {
 	return b.String()
 }
 
-// sentence returns n words in Chinese, without spaces.
+// sentence returns n Chinese words without spaces between them.
 func (c *Corpus) sentence(n int) string {
 	var b strings.Builder
 	for range n {
@@ -118,7 +117,7 @@ func (c *Corpus) sentence(n int) string {
 	return b.String()
 }
 
-// text returns n words, or as much in Chinese.
+// text returns n words, or n parts of a sentence in Chinese.
 func (c *Corpus) text(n int, chinese bool) string {
 	words := make([]string, 0, n)
 	for range n {
@@ -134,7 +133,7 @@ func (c *Corpus) text(n int, chinese bool) string {
 	return strings.Join(words, " ")
 }
 
-// Entry returns the next entry. Its id is its number, and no key's.
+// Entry returns the next entry. Its id contains its number and is not a valid key.
 func (c *Corpus) Entry() search.Entry {
 	c.next++
 	chinese := c.rand.IntN(10) == 0
@@ -172,7 +171,6 @@ func (c *Corpus) Entry() search.Entry {
 	return e
 }
 
-// Entries returns the next n entries.
 func (c *Corpus) Entries(n int) []search.Entry {
 	all := make([]search.Entry, n)
 	for i := range all {
@@ -181,7 +179,6 @@ func (c *Corpus) Entries(n int) []search.Entry {
 	return all
 }
 
-// Query returns one to three words to search for.
 func (c *Corpus) Query() []string {
 	if c.rand.IntN(10) == 0 {
 		return []string{c.sentence(1)}
@@ -193,7 +190,7 @@ func (c *Corpus) Query() []string {
 	return words
 }
 
-// Substring returns three or more letters of a word.
+// Substring returns at least three letters of a word.
 func (c *Corpus) Substring() string {
 	for {
 		w := []rune(c.words[c.rank()])

@@ -8,11 +8,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// worth is the table of package search's comment: groups down, kinds across.
+// worth is the table in the documentation of package search, with a row per group and a column per
+// kind.
 var worth = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
 
-// Scan answers a query by reading every entry. It is slow, and shares no code
-// with an index except for cutting texts into words.
+// Scan answers a query by reading every entry. It is slow, and the only code that it shares with
+// indexes cuts texts into words.
 func Scan(entries []search.Entry, q search.Query) []search.Hit {
 	var hits []search.Hit
 	for _, e := range entries {

@@ -1,9 +1,6 @@
-// Package searchtest is the contract of search.Index, executable. Every adapter
-// passes it: Run(t, open) with a function that opens an empty index.
-//
-// The invariant: an index answers like a scan of all entries (Scan), in the
-// same order, with the same ranks. Corpus makes entries for tests and
-// measurements.
+// Package searchtest tests implementations of search.Index. An index must return the same hits as a
+// scan of all entries (Scan), in the same order and with the same ranks. Corpus generates entries
+// for tests and measurements.
 package searchtest
 
 import (
@@ -22,10 +19,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Open opens an empty index that the test owns; the suite closes it.
+// Open returns an empty index. The test suite closes it.
 type Open func(t *testing.T) search.Index
 
-// Run runs the contract over the indexes that open gives.
 func Run(t *testing.T, open Open) {
 	for _, c := range []struct {
 		name string
@@ -60,8 +56,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// ranks compares the 64-bit floats that different code computes from the same
-// integers.
+// ranks compares floats that were computed from the same integers in different ways.
 var ranks = cmpopts.EquateApprox(0, 1e-12)
 
 func apply(t testing.TB, x search.Index, b search.Batch) {
@@ -87,7 +82,7 @@ func count(t *testing.T, x search.Index, want int) {
 	}
 }
 
-// like compares an index with a scan.
+// like requires that an index returns the same hits as Scan.
 func like(t *testing.T, x search.Index, entries []search.Entry, q search.Query) {
 	t.Helper()
 	if diff := cmp.Diff(Scan(entries, q), ask(t, x, q), ranks, cmpopts.EquateEmpty()); diff != "" {
@@ -126,7 +121,7 @@ func testScan(t *testing.T, x search.Index) {
 	for _, q := range c.queries(100) {
 		like(t, x, entries, q)
 	}
-	// Page after page is the whole.
+	// All pages together contain all hits.
 	q := search.Query{Words: []string{"t"}, Limit: 7}
 	all := Scan(entries, search.Query{Words: q.Words, Limit: len(entries)})
 	var paged []search.Hit
@@ -143,7 +138,7 @@ func testScan(t *testing.T, x search.Index) {
 	}
 }
 
-// queries gives queries of every kind, with filters now and then.
+// queries returns queries of every kind, some with filters.
 func (c *Corpus) queries(n int) []search.Query {
 	all := make([]search.Query, n)
 	for i := range all {
@@ -180,7 +175,7 @@ func (c *Corpus) queries(n int) []search.Query {
 	return all
 }
 
-// entry is a small one to be sure of.
+// entry returns a small entry with a known content.
 func entry(n byte, change func(*search.Entry)) search.Entry {
 	e := search.Entry{ID: identity.ID{n}, Joined: uint64(n)}
 	change(&e)
@@ -315,7 +310,7 @@ func testScripts(t *testing.T, x search.Index) {
 			t.Errorf("Query(%q) (-want +got):\n%s", query, diff)
 		}
 	}
-	// As text, punctuation is itself and nothing more.
+	// In q.Text, punctuation stands for itself.
 	for _, s := range []string{"%", "_", `"`, "[", "]", "*", "?", "~", "^", "_[code]", "顾问", " ", "a", "s t", "\\"} {
 		like(t, x, entries, search.Query{Text: s, Limit: 20})
 	}
@@ -383,7 +378,7 @@ func testPages(t *testing.T, x search.Index) {
 			}
 		}
 		q.After = &hits[len(hits)-1].Place
-		q.Limit = 10 + 3*(i+1) // room for what is new
+		q.Limit = 10 + 3*(i+1) // room for new entries
 		apply(t, x, search.Batch{Put: entries[60+3*i : 63+3*i]})
 	}
 	if len(got) < len(want) {
