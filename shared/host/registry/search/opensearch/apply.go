@@ -11,13 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// maxBulk is the approximate size of one bulk request: managed clusters refuse
-// 10 MB.
+// maxBulk is the approximate size of one bulk request. Managed clusters refuse requests of 10 MB.
 const maxBulk = 4 << 20
 
-// Apply implements search.Index. The mark is written after the rest is stored
-// and visible; a failure before that leaves writes invisible until the next
-// Apply, which repeats them.
+// Apply implements search.Index. It writes the mark after all other writes are stored and visible.
+// If it fails before, its writes remain invisible until the next Apply, which repeats them.
 func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	return x.using(func() error {
 		changed, err := x.write(ctx, b)
@@ -37,7 +35,6 @@ func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	})
 }
 
-// write sends documents in requests of about maxBulk.
 func (x *Index) write(ctx context.Context, b search.Batch) (changed bool, err error) {
 	var bulk bytes.Buffer
 	lines := json.NewEncoder(&bulk)
@@ -74,8 +71,8 @@ func (x *Index) write(ctx context.Context, b search.Batch) (changed bool, err er
 	return changed, flush(0)
 }
 
-// bulk sends lines and checks the result of each: a bulk request succeeds even
-// if all lines fail.
+// bulk sends lines and checks the result of each line, because a bulk request succeeds even if all
+// its lines fail.
 func (x *Index) bulk(ctx context.Context, lines []byte) error {
 	var answer struct {
 		Errors bool

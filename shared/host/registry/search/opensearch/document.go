@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// groups lists the word groups, as they occur in field names.
 func groups() []string {
 	all := make([]string, search.Groups)
 	for g := range all {
@@ -18,7 +17,6 @@ func groups() []string {
 	return all
 }
 
-// document is the cluster's document of an entry.
 func document(e *search.Entry) object {
 	d := object{
 		fieldJoined: e.Joined,
@@ -57,9 +55,8 @@ func set(d object, field string, values []string) {
 	}
 }
 
-// exactly returns values for byte-by-byte comparison. A long value is replaced
-// by its digest: a value beyond 32 KiB makes a cluster refuse the whole
-// document.
+// exactly returns values for exact comparison. Long values are replaced by their digest, because a
+// cluster refuses a document with a value of more than 32 KiB.
 func exactly(values ...string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

@@ -21,8 +21,7 @@ import (
 	node "github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
-// between is a proxy before the node: it answers a request itself if fails says
-// so.
+// between is a proxy in front of the node. If fails returns true, it answers a request itself.
 type between struct {
 	fails atomic.Pointer[func(*http.Request) *http.Response]
 	asked atomic.Int32

@@ -1,30 +1,31 @@
 package opensearch
 
-// Fields of an entry. The fields of words exist once for each group.
+// These are the fields of an entry. Fields of words exist once per group.
 const (
 	fieldJoined  = "joined"
 	fieldPrice   = "price"
-	fieldWeight  = "weight"  // ScoreSteps + the score's step: a factor of the rank
-	fieldWords   = "words"   // words0 …: keywords, and their trigrams below
-	fieldForms   = "forms"   // forms0 …: the common parts of the words' forms
-	fieldRuns    = "runs"    // runs0 …: the words of scripts without spaces
-	fieldTexts   = "texts"   // the declared texts, for substrings of any length
-	fieldTag     = "tag"     // exactly
-	fieldFamily  = "family"  // the listing's, exactly
-	fieldClaimed = "claimed" // the claimed one, exactly
+	fieldWeight  = "weight"  // ScoreSteps plus the score's step, which is a factor of the rank
+	fieldWords   = "words"   // words0 and so on: words as keywords, with subfields for their trigrams
+	fieldForms   = "forms"   // forms0 and so on: stems of the words
+	fieldRuns    = "runs"    // runs0 and so on: words of scripts without spaces
+	fieldTexts   = "texts"   // declared texts, searched for substrings of any length
+	fieldTag     = "tag"     // exact value
+	fieldFamily  = "family"  // exact family in the listing
+	fieldClaimed = "claimed" // exact family that the publisher claims
 
-	fieldMark = "mark" // of the document with the mark, which is not an entry
+	fieldMark = "mark" // field of the document that holds the mark and is not an entry
 	markID    = "mark"
 )
 
-// The analyzers, which also name the subfields of a text: all grams of one
-// length with positions, so that successive grams are a phrase.
+// grams contains the names of the analyzers, which are also the names of subfields of a text. An
+// analyzer returns all grams of one length with their positions, so that a phrase matches
+// consecutive grams.
 var grams = []string{"", "g1", "g2", "g3"}
 
 func mapping(alias string, shards, replicas int) object {
 	tokenizers, analyzers := object{}, object{}
 	for n, name := range grams[1:] {
-		// No token_chars: every rune is part of a gram.
+		// Without token_chars, all runes are part of grams.
 		tokenizers[name] = object{"type": "ngram", "min_gram": n + 1, "max_gram": n + 1}
 		analyzers[name] = object{"type": "custom", "tokenizer": name}
 	}
@@ -51,7 +52,7 @@ func mapping(alias string, shards, replicas int) object {
 		},
 		"mappings": object{
 			"dynamic": "strict",
-			// Only ids are returned. The store has the texts.
+			// A search returns only ids. The store has the texts.
 			"_source":    object{"includes": []string{fieldMark}},
 			"properties": properties,
 		},
@@ -59,7 +60,6 @@ func mapping(alias string, shards, replicas int) object {
 	}
 }
 
-// keyword is a field that is found as it is, and never sorted by.
 func keyword(below object) object {
 	k := object{"type": "keyword", "doc_values": false}
 	if below != nil {
@@ -68,7 +68,6 @@ func keyword(below object) object {
 	return k
 }
 
-// gram is a text field of grams of one length, with subfields.
 func gram(length string, below ...string) object {
 	text := object{"type": "text", "analyzer": length, "norms": false}
 	if len(below) > 0 {

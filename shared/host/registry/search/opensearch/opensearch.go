@@ -1,21 +1,18 @@
-// Package opensearch is a search index in an OpenSearch 2 cluster, for hosts
-// whose cards do not fit into one process.
-//
-// The invariants are search.Index's. Ranks are this project's own: every clause
-// of a query has a constant score, independent of other entries.
+// Package opensearch implements search.Index in an OpenSearch 2 cluster, for hosts whose cards do
+// not fit into one process. Ranks are computed as package search defines them: every clause of a
+// query has a constant score that does not depend on other entries.
 //
 // # What the cluster does
 //
-// Texts are normalised and cut into words here, because the cluster's own
-// analysis differs between versions and plugins. The cluster gets the words of
-// an entry by group as keywords, which it finds exactly and by prefix, and as
-// trigrams with positions (letters and bigrams too in scripts without spaces),
-// which it finds as phrases. So a substring costs the reading of a few
-// postings, not a walk over the dictionary.
+// This package normalises texts and cuts them into words, because the text analysis of clusters
+// differs between versions and plugins. The cluster gets the words of an entry by group as
+// keywords, which it finds exactly and by prefix, and as trigrams with positions (in scripts
+// without spaces also letters and bigrams), which it finds as phrases. A substring therefore costs
+// the reads of a few postings and not a walk over the dictionary.
 //
-// A cluster has no atomic batches. Instead, only Apply refreshes the index, so
-// writes are invisible until all are done, and the mark is written last. After
-// a failed Apply the mark makes the same changes come again.
+// A cluster has no atomic batches. Instead, only Apply refreshes the index, so writes remain
+// invisible until all are done, and the mark is written last. After a failed Apply, the old mark
+// causes the same changes to be applied again.
 package opensearch
 
 import (
@@ -37,46 +34,45 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Config describes the cluster and the index.
+// Config configures the connection to the cluster and the index.
 type Config struct {
-	// URL is the cluster's: https, or http on a loopback address.
+	// URL is the URL of the cluster. It must use https, or http with a loopback address.
 	URL string
-	// Username and Password are sent with every request if set.
+	// Username and Password are sent with every request unless they are empty.
 	Username, Password string
-	// Name is the index's name, of a-z, 0-9 and '-'; "vacancy-cards" if empty.
+	// Name is the name of the index. It consists of a-z, 0-9 and '-'. The default is
+	// "vacancy-cards".
 	Name string
-	// Shards and Replicas apply to an index that Open creates. Shards of 0 mean
-	// one: good for some millions of cards.
+	// Shards and Replicas are used when Open creates the index. If Shards is 0, the index has one
+	// shard, which is enough for some million cards.
 	Shards, Replicas int
-	// Transport sends the requests. With nil, this package's own does. A caller
-	// that must sign requests does it there.
+	// Transport sends the requests, for example if they must be signed. If it is nil, this
+	// package's own transport is used.
 	Transport http.RoundTripper
 }
 
 const (
 	defaultName = "vacancy-cards"
-	// format changes with the mapping and with the fields of documents. It is part
-	// of the index's real name, so a program finds an index of its own format or
-	// creates an empty one without a mark, which is then filled from the store.
+	// format changes whenever the mapping or the fields of documents change. It is part of the
+	// index's real name. A program therefore either finds an index of its own format or creates an
+	// empty index without a mark, which is then filled from the store.
 	format = "4"
-	// A try after a hanging request uses another node.
+	// After firstByte without an answer, the request is retried on another node.
 	firstByte = 10 * time.Second
 	retries   = 2
 )
 
-// Index is a search.Index in a cluster.
 type Index struct {
 	client *opensearch.Client
-	// name is an alias. Writes require it to exist, so a cluster never creates
-	// an index with a mapping of its own.
+	// name is an alias. Writes require that the alias exists, so that a cluster cannot create an
+	// index with a default mapping.
 	name string
-	own  *http.Transport // nil if the caller's
+	own  *http.Transport // nil if the caller has configured a transport
 
-	mu     sync.RWMutex // held to read while in use, to write by Close
+	mu     sync.RWMutex // read-locked by uses of the index, write-locked by Close
 	closed bool
 }
 
-// Open finds or creates the index.
 func Open(ctx context.Context, cfg Config) (*Index, error) {
 	name, err := cfg.check()
 	if err != nil {
@@ -114,7 +110,6 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	return x, nil
 }
 
-// check returns the index's name.
 func (c *Config) check() (string, error) {
 	at, err := url.Parse(c.URL)
 	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
@@ -139,7 +134,7 @@ func (c *Config) check() (string, error) {
 	return name, nil
 }
 
-// create creates the index and its alias in one step, unless they exist.
+// create creates the index and its alias in one request unless they exist.
 func (x *Index) create(ctx context.Context, cfg Config) error {
 	settings := mapping(x.name, max(cfg.Shards, 1), cfg.Replicas)
 	err := x.do(ctx, http.MethodPut, "/"+x.name+"-"+format, nil, settings, nil)
@@ -149,7 +144,6 @@ func (x *Index) create(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// Count implements search.Index.
 func (x *Index) Count(ctx context.Context) (int, error) {
 	var answer struct {
 		Count int `json:"count"`
@@ -160,7 +154,6 @@ func (x *Index) Count(ctx context.Context) (int, error) {
 	return answer.Count, err
 }
 
-// Mark implements search.Index.
 func (x *Index) Mark(ctx context.Context) (string, error) {
 	var answer struct {
 		Source struct {
@@ -169,7 +162,7 @@ func (x *Index) Mark(ctx context.Context) (string, error) {
 	}
 	err := x.using(func() error {
 		err := x.do(ctx, http.MethodGet, "/"+x.name+"/_doc/"+markID, nil, nil, &answer)
-		// A missing document is not an error; a missing index is.
+		// A missing document is not an error, but a missing index is.
 		if refused, ok := errors.AsType[*answerError](err); ok && refused.Status == http.StatusNotFound && refused.Type == "" {
 			return nil
 		}
@@ -178,8 +171,8 @@ func (x *Index) Mark(ctx context.Context) (string, error) {
 	return answer.Source.Mark, err
 }
 
-// Close waits for running calls. Later calls return Unavailable; a second Close
-// does nothing. The cluster keeps the index.
+// Close waits for running calls. Later calls return Unavailable. Closing an index twice is not an
+// error. The index remains in the cluster.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -190,7 +183,6 @@ func (x *Index) Close() error {
 	return nil
 }
 
-// using runs fn while the index is not closed.
 func (x *Index) using(fn func() error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

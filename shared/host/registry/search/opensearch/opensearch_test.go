@@ -18,7 +18,7 @@ func fresh() string {
 	return "t-" + hex.EncodeToString(random[:])
 }
 
-// open makes the test's own index in the real node.
+// open creates an index for one test in the real node.
 func open(t testing.TB) *opensearch.Index {
 	t.Helper()
 	x, err := opensearch.Open(t.Context(), opensearch.Config{URL: node.Start(t), Name: fresh()})

@@ -17,11 +17,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// slowest is the time after which the cluster abandons a query without an answer: a partial
-// answer would look complete.
+// slowest is the time after which the cluster aborts a query. Its partial answer must not be used,
+// because it would look complete.
 const slowest = "3s"
 
-// Query implements search.Index.
 func (x *Index) Query(ctx context.Context, q search.Query) ([]search.Hit, error) {
 	if err := check(&q); err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func check(q *search.Query) error {
 	return nil
 }
 
-// answer is the cluster's answer to a search.
+// answer is the cluster's response to a search.
 type answer struct {
 	TimedOut bool `json:"timed_out"`
 	Hits     struct {
@@ -66,7 +65,7 @@ type answer struct {
 	} `json:"hits"`
 }
 
-// hit is one result. Sort is its score and Joined.
+// hit is one result. Sort contains its score and Joined.
 type hit struct {
 	ID   string        `json:"_id"`
 	Sort []json.Number `json:"sort"`
@@ -85,15 +84,15 @@ func (h *hit) read(q *search.Query) (search.Hit, error) {
 	}
 	copy(out.ID[:], id)
 	weight := int(math.Round(score))
-	if q.ByScore { // then the score is the field's value, which is ScoreSteps above the step
+	if q.ByScore { // the score is then the field's value, which is ScoreSteps plus the step
 		weight -= search.ScoreSteps
 	}
 	out.Rank, out.Joined = q.Rank(weight), joined
 	return out, nil
 }
 
-// ask is the body of a search. A hit's score is an integer below 2^21, exact in
-// a 32-bit float: the points of the words, times the weight.
+// ask returns the body of a search request. A hit's score is the points of the words times the
+// weight. It is an integer below 2^21, so a 32-bit float represents it exactly.
 func ask(q *search.Query) object {
 	must, filter := words(q), filters(q)
 	switch {
@@ -125,7 +124,8 @@ func ask(q *search.Query) object {
 	return body
 }
 
-// words matches each word by its best kind, or as many as are needed.
+// words returns clauses that match each word by its best kind. If fewer words are sufficient, they
+// are in one clause with a minimum.
 func words(q *search.Query) (must []any) {
 	for _, w := range q.Words {
 		var any []any
@@ -144,7 +144,7 @@ func words(q *search.Query) (must []any) {
 	return must
 }
 
-// matches lists the kinds in which a word matches a group's words.
+// matches returns a clause per kind in which a word can match words of a group.
 func matches(w, group string) (m [search.Kinds]object) {
 	m[search.Exact] = object{"term": object{fieldWords + group: w}}
 	m[search.Prefix] = object{"prefix": object{fieldWords + group: w}}
@@ -163,7 +163,8 @@ func matches(w, group string) (m [search.Kinds]object) {
 	return m
 }
 
-// part matches fields that contain text: its grams in sequence.
+// part returns a clause for fields that contain text, which means that they have its grams in
+// sequence.
 func part(field, text string) object {
 	return object{"match_phrase": object{field: text}}
 }
@@ -172,7 +173,7 @@ func constant(filter object, boost int) object {
 	return object{"constant_score": object{"filter": filter, "boost": boost}}
 }
 
-// entriesOnly excludes the document of the mark.
+// entriesOnly returns a clause that excludes the document of the mark.
 func entriesOnly() object { return object{"exists": object{"field": fieldJoined}} }
 
 func filters(q *search.Query) []any {

@@ -13,17 +13,15 @@ import (
 	"github.com/opensearch-project/opensearch-go/v4"
 )
 
-// object is a JSON object in a request.
 type object map[string]any
 
-// request is a request for opensearch-go.
+// request implements opensearch.Request.
 type request struct {
 	method, path string
 	params       url.Values
 	body         []byte
 }
 
-// GetRequest implements opensearch.Request.
 func (r request) GetRequest() (*http.Request, error) {
 	var body io.Reader
 	if r.body != nil {
@@ -37,7 +35,7 @@ func (r request) GetRequest() (*http.Request, error) {
 	return out, err
 }
 
-// answerError is a cluster's refusal.
+// answerError is an error response of the cluster.
 type answerError struct {
 	Status       int
 	Type, Reason string
@@ -47,9 +45,8 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("OpenSearch answered %d %s: %s", e.Status, e.Type, e.Reason)
 }
 
-// do sends a body as JSON and decodes the answer into into, if not nil. All
-// errors are Unavailable: a refused request of this package is due to the
-// cluster's state, or cannot be mended by the caller.
+// do sends body as JSON and decodes the response into into unless it is nil. All errors are
+// Unavailable, because the caller cannot correct a request that this package has built.
 func (x *Index) do(ctx context.Context, method, path string, params url.Values, body any, into any) error {
 	var text []byte
 	if body != nil {
@@ -67,7 +64,7 @@ func (x *Index) send(ctx context.Context, r request, into any) error {
 	}
 	answer, err := x.client.Do(ctx, r, nil)
 	if err != nil {
-		// The client's error need not wrap the context's.
+		// The client's error may not wrap the context's error.
 		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 			err = errors.Join(err, ended)
 		}
@@ -89,9 +86,8 @@ func (x *Index) send(ctx context.Context, r request, into any) error {
 	return nil
 }
 
-// refusal reads an error answer as far as possible: a proxy before the cluster
-// may answer anything.
 func refusal(status int, text []byte) *answerError {
+	// A proxy in front of the cluster may return any response, so it is parsed as far as possible.
 	var answer struct {
 		Error struct{ Type, Reason string }
 	}
@@ -105,13 +101,12 @@ func refusal(status int, text []byte) *answerError {
 	return e
 }
 
-// maxAnswer is far larger than a page of hits or the answer to a batch.
+// maxAnswer is far larger than a page of hits or the response to a batch.
 const maxAnswer = 16 << 20
 
-// bounded limits the size of answers.
+// bounded limits the size of responses.
 type bounded struct{ next http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.next.RoundTrip(r)
 	if err == nil {
