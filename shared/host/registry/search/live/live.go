@@ -1,9 +1,9 @@
-// Package live keeps a search index up to date with the registry's feed of
-// changes, and rebuilds it from there.
+// Package live updates a search index from the registry's feed of changes and can rebuild it from
+// the feed.
 //
-// The invariant: the index's mark never passes a change that the index lacks,
-// except within the last Overlap. Writes do not become visible in order, so a
-// reader starts Overlap before its previous reading, or before the mark.
+// The index contains all changes before its mark, except perhaps changes within the last Overlap.
+// Concurrent writes do not become visible in order, so each read of the feed starts Overlap before
+// the previous read or before the mark.
 package live
 
 import (
@@ -19,49 +19,46 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Overlap is the time before the mark from which a reader starts: more than any
-// store's sparse index lags, and more than hosts' clocks differ.
+// Overlap is the time before the mark at which reads start. It is longer than the lag of a store's
+// sparse index and the difference between hosts' clocks.
 const Overlap = 30 * time.Second
 
 const (
-	every = time.Second     // between refreshes
-	stale = 5 * time.Second // a search waits if the index is older
-	page  = 500             // registrations at a time
+	every = time.Second     // minimum time between refreshes
+	stale = 5 * time.Second // age of the index from which a search waits for a refresh
+	page  = 500             // registrations per read
 )
 
-// Feed returns registrations in the order of their last change, from since on
-// ("" for all); *registry.Registry implements it.
+// Feed returns registrations in the order of their last change, starting at since ("" for all).
+// *registry.Registry implements it.
 type Feed interface {
 	Changes(ctx context.Context, since string, n int, cursor string) ([]registry.Registration, string, error)
 }
 
-// Live keeps one index up to date. It is safe for concurrent use, but an index
-// must have only one Live.
+// Live updates one index. It is safe for concurrent use, but an index must have only one Live.
 type Live struct {
 	index search.Index
 	feed  Feed
 	now   func() time.Time
-	last  atomic.Pointer[time.Time] // when the last successful refresh began
-	turn  chan struct{}             // holds one token: the right to write, and to use seen
+	last  atomic.Pointer[time.Time] // start of the last successful refresh
+	turn  chan struct{}             // contains a token, which allows its owner to write and to use seen
 	seen  map[identity.ID]seen
 }
 
-// seen is the version of a registration in the index.
+// seen is the version of a registration that the index contains.
 type seen struct {
 	key     string // position in the feed
 	version uint64
 }
 
-// New makes a Live over an index.
 func New(index search.Index, feed Feed, now func() time.Time) *Live {
 	l := &Live{index: index, feed: feed, now: now, turn: make(chan struct{}, 1), seen: make(map[identity.ID]seen)}
 	l.turn <- struct{}{}
 	return l
 }
 
-// Refresh brings the index up to date, if that was not done within the last
-// second: then it does nothing. While another is at it, it waits only for an
-// index that is some seconds old.
+// Refresh updates the index unless this was done within the last second. If another caller is
+// updating the index, Refresh waits only if the index is older than stale.
 func (l *Live) Refresh(ctx context.Context) error {
 	age := l.age()
 	if age < every {
@@ -78,12 +75,11 @@ func (l *Live) Refresh(ctx context.Context) error {
 	}
 	defer l.done()
 	if l.age() < every {
-		return nil // another has done it meanwhile
+		return nil // another caller has updated the index
 	}
 	return l.follow(ctx)
 }
 
-// CatchUp brings the index up to date now.
 func (l *Live) CatchUp(ctx context.Context) error {
 	if err := l.wait(ctx); err != nil {
 		return err
@@ -92,8 +88,8 @@ func (l *Live) CatchUp(ctx context.Context) error {
 	return l.follow(ctx)
 }
 
-// Replace lets swap replace the index by another that is built from the same feed, and
-// brings the new index up to date.
+// Replace calls swap, which replaces the index by another one that was built from the same feed,
+// and updates the new index.
 func (l *Live) Replace(ctx context.Context, swap func() error) error {
 	if err := l.wait(ctx); err != nil {
 		return err
@@ -102,7 +98,7 @@ func (l *Live) Replace(ctx context.Context, swap func() error) error {
 	if err := swap(); err != nil {
 		return err
 	}
-	clear(l.seen) // of the index before
+	clear(l.seen) // the versions belong to the previous index
 	l.last.Store(nil)
 	return l.follow(ctx)
 }
@@ -118,8 +114,8 @@ func (l *Live) wait(ctx context.Context) error {
 
 func (l *Live) done() { l.turn <- struct{}{} }
 
-// age returns the age of the index: the longest, if the index was never brought up to date,
-// or if the clock was set back since.
+// age returns the age of the index. It is the maximum if the index was never updated or if the
+// clock was set back after the last update.
 func (l *Live) age() time.Duration {
 	if last := l.last.Load(); last != nil && !l.now().Before(*last) {
 		return l.now().Sub(*last)
@@ -127,7 +123,6 @@ func (l *Live) age() time.Duration {
 	return math.MaxInt64
 }
 
-// follow applies what changed since the last time, page by page.
 func (l *Live) follow(ctx context.Context) error {
 	mark, err := l.index.Mark(ctx)
 	if err != nil {
@@ -147,7 +142,7 @@ func (l *Live) follow(ctx context.Context) error {
 		}
 	}
 	l.last.Store(&started)
-	from = registry.ChangeKeyBefore(registry.ChangeKeyAt(started), Overlap) // where the next refresh begins
+	from = registry.ChangeKeyBefore(registry.ChangeKeyAt(started), Overlap) // start of the next refresh
 	maps.DeleteFunc(l.seen, func(_ identity.ID, s seen) bool { return s.key < from })
 	return nil
 }
@@ -157,7 +152,8 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 	var fresh []registry.Registration
 	for i := range changes {
 		g := &changes[i]
-		// If the clock of the host that made the change is ahead, all changes until then would be behind the mark.
+		// If the clock of the host that made the change is fast, a mark with its time would be
+		// later than changes that are made before that time.
 		b.Mark = max(b.Mark, min(g.ChangeKey, registry.ChangeKeyAt(l.now())))
 		if s, ok := l.seen[g.ID]; ok && s.version >= g.DocVersion {
 			continue
@@ -177,7 +173,6 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 	return b.Mark, nil
 }
 
-// add puts what search shows and removes the rest.
 func add(b *search.Batch, g *registry.Registration) {
 	if e, _, ok := search.EntryOf(g); ok {
 		b.Put = append(b.Put, e)

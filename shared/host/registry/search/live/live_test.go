@@ -22,8 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// feed is a registry's feed of changes. A late change becomes visible only when
-// show is called, at its earlier place.
+// feed is a registry's feed of changes. A late change becomes visible at its earlier position when
+// show is called.
 type feed struct {
 	mu     sync.Mutex
 	rows   map[identity.ID]registry.Registration
@@ -64,7 +64,7 @@ func (f *feed) pass(d time.Duration) {
 	f.now = f.now.Add(d)
 }
 
-// make returns a registration of vacant i, changed now.
+// make returns a registration of vacant i that was changed now.
 func (f *feed) make(t *testing.T, i int, change func(*registry.Registration)) registry.Registration {
 	t.Helper()
 	key := f.keys[i]
@@ -96,7 +96,7 @@ func (f *feed) put(t *testing.T, i int, change func(*registry.Registration)) {
 	f.rows[g.ID] = g
 }
 
-// late hides a change until show.
+// late hides a change until show is called.
 func (f *feed) late(t *testing.T, i int) {
 	t.Helper()
 	f.hidden = append(f.hidden, f.make(t, i, nil))
@@ -145,10 +145,10 @@ func (f *feed) Changes(_ context.Context, since string, n int, cursor string) ([
 	return page[:n], place(page[n-1]), nil
 }
 
-// waitForReader waits until somebody reads a feed that is held.
+// waitForReader waits until a held feed is read.
 func (f *feed) waitForReader() { <-f.reader }
 
-// counting counts writes to an index.
+// counting counts the writes to an index.
 type counting struct {
 	search.Index
 	put, removed int

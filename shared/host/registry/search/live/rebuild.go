@@ -10,15 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Progress is the progress of Rebuild.
 type Progress struct {
-	Read   int // registrations
-	Listed int // of them in the index
+	Read   int // registrations that were read
+	Listed int // registrations that the index contains
 }
 
-// Rebuild fills an empty index with all listed vacants and sets its mark. tell
-// is called after each page; it may be nil. Concurrent changes come later in
-// the feed.
+// Rebuild fills an empty index with all listed vacants and sets its mark. If tell is not nil, it is
+// called after each page. Concurrent changes appear later in the feed.
 func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time.Time, tell func(Progress)) error {
 	var p Progress
 	mark := ""
@@ -44,7 +42,6 @@ func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time
 	return nil
 }
 
-// changesSince returns what changed from a time on, page by page.
 func changesSince(ctx context.Context, feed Feed, since string) iter.Seq2[[]registry.Registration, error] {
 	return store.Follow(func(cursor string) ([]registry.Registration, string, error) {
 		return feed.Changes(ctx, since, page, cursor)
