@@ -16,13 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// request is a request of the vacant k (and sometimes the next one) that is
-// interrupted at each of its store calls and then resent.
+// request is a request of vacant k, and sometimes of the next vacant. It is interrupted at each of
+// its store calls and then sent again.
 type request struct {
 	name    string
-	prepare []func(testing.TB, *registry.Registry, *identity.Key) error // earlier requests, without faults
+	prepare []func(testing.TB, *registry.Registry, *identity.Key) error // earlier requests, which do not fail
 	send    func(testing.TB, *registry.Registry, *identity.Key) error
-	events  uint64 // events of k in the end
+	events  uint64 // final number of events of k
 	want    func(*registry.Registration) bool
 }
 
@@ -57,7 +57,7 @@ func requests() []request {
 		_, err := r.SetReputation(context.Background(), k.ID(), reputation.NewState(Start))
 		return err
 	}
-	// Reach, until nobody waits.
+	// Reach is called until no endpoint waits.
 	reach := func(_ testing.TB, r *registry.Registry, _ *identity.Key) error {
 		for {
 			reached, err := r.Reach(context.Background(), func(context.Context, string) error { return nil })
@@ -89,9 +89,9 @@ func requests() []request {
 	}
 }
 
-// brokenOff sends each request with each of its store calls failing in each
-// way: once, or from then on as in a crash; late writes arrive before or after
-// the resend. Each round uses another vacant.
+// brokenOff makes each store call of each request fail in each way: once, or from then on as in a
+// crash. Late writes arrive before or after the request is sent again. Each round uses another
+// vacant.
 func brokenOff(t *testing.T, inner store.Store) {
 	next := 10_000
 	for _, q := range requests() {
@@ -121,8 +121,8 @@ func brokenOff(t *testing.T, inner store.Store) {
 	wantWhole(t, inner)
 }
 
-// play runs one request of k whose store call number at gets its fate; in a
-// crash, all later calls fail. It returns the store calls of the request.
+// play runs one request of k and applies fate to its store call number at. In a crash, all later
+// calls fail. It returns the store calls of the request.
 func (q *request) play(t *testing.T, inner store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (ops []string) {
 	t.Helper()
 	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, at, fate, crash, lateLast)

@@ -20,14 +20,13 @@ import (
 
 const (
 	workers  = 4
-	deeds    = 60 // per worker
+	deeds    = 60 // operations per worker
 	vacants  = 12
 	firstOne = 5000 // index of the first vacant's key
 )
 
-// mixture has several processes run random operations on the same few vacants
-// concurrently, over a store that loses one call in ten, and then checks the
-// invariant.
+// mixture lets several processes run random operations on the same few vacants concurrently, over a
+// store that loses one call in ten. Then it checks the invariants.
 func mixture(t *testing.T, inner store.Store) {
 	var wg sync.WaitGroup
 	var lossy [workers]*storetest.Lossy
@@ -69,7 +68,6 @@ func mixture(t *testing.T, inner store.Store) {
 	}
 }
 
-// expected are the refusals that concurrency can cause.
 func expected(err error) bool {
 	switch problem.Of(err).Kind {
 	case problem.Unavailable, problem.Sequence, problem.Idempotency, problem.Equivocation, problem.Revoked, problem.Forbidden, problem.NotFound, problem.Conflict:
@@ -78,7 +76,6 @@ func expected(err error) bool {
 	return false
 }
 
-// deed runs one operation on one of the vacants.
 func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (string, error) {
 	ctx := context.Background()
 	k := Key(firstOne + dice.IntN(vacants))
@@ -122,8 +119,8 @@ func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (s
 	return "nothing", nil
 }
 
-// wantRefused requires that a vacant with a closed manifest is hidden and that
-// no other vacant is closed.
+// wantRefused requires that a vacant with a closed manifest is hidden and that other vacants are
+// not closed.
 func wantRefused(t *testing.T, inner store.Store, id identity.ID) {
 	t.Helper()
 	ctx := context.Background()

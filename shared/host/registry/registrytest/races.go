@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Run proves every fact over stores that open returns.
+// Run runs all tests of this package with stores that open returns.
 func Run(t *testing.T, open func(testing.TB) store.Store) {
 	t.Run("of many publishers for one count one wins", func(t *testing.T) { oneWins(t, open(t)) })
 	t.Run("all who publish at once have their place in the end", func(t *testing.T) { allEnd(t, open(t)) })
@@ -29,7 +29,6 @@ const (
 	children  = 12
 )
 
-// wantWhole reports violations of the invariant in s.
 func wantWhole(t *testing.T, s store.Store) {
 	t.Helper()
 	for _, err := range Check(context.Background(), s) {
@@ -37,8 +36,8 @@ func wantWhole(t *testing.T, s store.Store) {
 	}
 }
 
-// atOnce has many goroutines publish concurrently through several registries
-// over one store, as several processes would.
+// atOnce publishes concurrently from many goroutines through several registries with one store, as
+// several processes would.
 func atOnce(t *testing.T, s store.Store, of func(i int) registry.Publication) ([]registry.Receipt, []error) {
 	t.Helper()
 	var registries [processes]*registry.Registry
@@ -104,9 +103,9 @@ func allEnd(t *testing.T, s store.Store) {
 	wantWhole(t, s)
 }
 
-// closes sends an open manifest, closed manifests of two parents, and a
-// publication of the child concurrently to different processes: one closed
-// manifest is stored and the child is hidden, in any order.
+// closes sends an open manifest, the closed manifests of two parents, and a publication of the
+// child to different processes concurrently. In any order, one closed manifest is stored and the
+// child is hidden.
 func closes(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
@@ -138,8 +137,8 @@ func closes(t *testing.T, s store.Store) {
 	wantWhole(t, s)
 }
 
-// wantClosed requires that exactly one of two parents has closed id, and that
-// the other requests were refused for that reason only.
+// wantClosed requires that exactly one of two parents has closed id, and that the other requests
+// failed only for this reason.
 func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity.Key, errs []error) {
 	t.Helper()
 	for i, kind := range []problem.Kind{problem.Conflict, problem.Conflict, problem.Conflict, problem.Forbidden} {

@@ -1,5 +1,5 @@
-// Package registrytest makes signed requests for a registry, and is the
-// contract suite of the registry over a store: Run is called for each store.
+// Package registrytest creates signed requests for a registry and tests the registry over a store.
+// Run must be called for each implementation of a store.
 package registrytest
 
 import (
@@ -25,34 +25,31 @@ import (
 // Start is the initial time of a Clock.
 var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// Clock is a clock that moves only by Pass.
+// Clock is a clock that only Pass changes.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// NewClock returns a clock set to Start.
 func NewClock() *Clock { return &Clock{at: Start} }
 
-// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// Pass moves the clock.
 func (c *Clock) Pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// HostURL is the prefix of this host's endpoints; the vacant's id follows.
+// HostURL is the start of this host's endpoints, followed by the vacant's id.
 const HostURL = "https://host.example/v/"
 
-// Open returns a registry over s that lists vacants elsewhere, and hosts the
-// endpoints with the prefix HostURL.
+// Open returns a registry over s that accepts vacants of other hosts. Endpoints that start with
+// HostURL are on this host.
 func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.Registry {
 	config := registry.Config{
 		Store: s, Now: c.Now, Rand: rand.Reader,
@@ -64,14 +61,13 @@ func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.R
 	return registry.New(config)
 }
 
-// endpoints are the endpoints with the prefix HostURL.
+// endpoints accepts the endpoints that start with HostURL.
 type endpoints struct{}
 
 func (endpoints) IsEndpoint(_ context.Context, id identity.ID, endpoint string) (bool, error) {
 	return strings.HasPrefix(endpoint, HostURL+id.String()), nil
 }
 
-// Key returns the key of the n-th vacant of a test.
 func Key(n int) *identity.Key {
 	k, err := identity.KeyFromSeed(binary.BigEndian.AppendUint64(make([]byte, identity.Size-8), uint64(n)))
 	if err != nil {
@@ -80,10 +76,10 @@ func Key(n int) *identity.Key {
 	return k
 }
 
-// Draft describes a publication. Zero fields have defaults: ACTIVE, PUBLIC, the
-// actor's first event, signed at Start.
+// Draft describes a publication. By default it is ACTIVE, PUBLIC, the actor's first event, and
+// signed at Start.
 type Draft struct {
-	Text       string // of the card
+	Text       string // capability text of the card
 	Endpoint   string
 	State      lifecycle.State
 	Visibility lifecycle.Visibility
@@ -111,7 +107,7 @@ func (d *Draft) defaults(id identity.ID) {
 	}
 }
 
-// Reach lists the vacants whose endpoints wait, as if all answered.
+// Reach lists the vacants whose endpoints wait for a probe, as if all endpoints answered.
 func Reach(t testing.TB, r *registry.Registry) {
 	t.Helper()
 	if _, err := r.Reach(context.Background(), func(context.Context, string) error { return nil }); err != nil {
@@ -119,7 +115,6 @@ func Reach(t testing.TB, r *registry.Registry) {
 	}
 }
 
-// Publication returns d signed with k.
 func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 	t.Helper()
 	d.defaults(k.ID())
@@ -146,7 +141,6 @@ func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 	return p
 }
 
-// sign signs any event, including invalid ones.
 func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
 	t.Helper()
 	signature, err := k.Sign(context.Background(), e.AppendCanonical(nil))
@@ -156,8 +150,8 @@ func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
 	return signature
 }
 
-// Revocation returns a revocation of k as its seq-th event, signed at Start,
-// with a payload made by payload.
+// Revocation returns a revocation of k as its seq-th event, signed at Start. The function payload
+// creates the signed payload.
 func Revocation(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
 	t.Helper()
 	v := registry.Revocation{ID: k.ID(), Reason: reason, Time: Start.UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("revoke-%d", seq)}
@@ -167,7 +161,6 @@ func Revocation(t testing.TB, k *identity.Key, seq int64, reason string, payload
 	return v
 }
 
-// Manifest returns a manifest signed by parent and child.
 func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.Manifest {
 	t.Helper()
 	m := composite.Manifest{
@@ -184,8 +177,6 @@ func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.
 	return m
 }
 
-// Listing returns a listing of k with a version; change, if not nil, runs
-// before signing.
 func Listing(t testing.TB, k *identity.Key, version int64, change func(*listing.Listing)) listing.Listing {
 	t.Helper()
 	l := listing.New(k.ID(), version)

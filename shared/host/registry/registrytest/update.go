@@ -10,8 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Update commits a transaction of r with what add adds, as the directory does
-// without changes of its own.
+// Update commits a transaction of r with the writes of add, as the directory does.
 func Update(ctx context.Context, r *registry.Registry, add func(context.Context, *store.Tx) error) error {
 	done, err := r.Turn(ctx)
 	if err != nil {
@@ -21,7 +20,6 @@ func Update(ctx context.Context, r *registry.Registry, add func(context.Context,
 	return registry.Problem(store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}.Update(ctx, add))
 }
 
-// AddManifest commits a manifest.
 func AddManifest(ctx context.Context, r *registry.Registry, m composite.Manifest) error {
 	return Update(ctx, r, func(ctx context.Context, tx *store.Tx) error {
 		_, err := r.AddManifest(ctx, tx, &m)
@@ -29,7 +27,6 @@ func AddManifest(ctx context.Context, r *registry.Registry, m composite.Manifest
 	})
 }
 
-// Revoke commits a revocation.
 func Revoke(ctx context.Context, r *registry.Registry, v registry.Revocation) (receipt registry.Receipt, err error) {
 	err = Update(ctx, r, func(ctx context.Context, tx *store.Tx) error {
 		receipt, err = r.Revoke(ctx, tx, v)
@@ -38,7 +35,6 @@ func Revoke(ctx context.Context, r *registry.Registry, v registry.Revocation) (r
 	return receipt, err
 }
 
-// PublishHosted commits a publication of a vacant that the host runs.
 func PublishHosted(ctx context.Context, r *registry.Registry, p registry.Publication) (receipt registry.Receipt, err error) {
 	err = Update(ctx, r, func(ctx context.Context, tx *store.Tx) error {
 		receipt, err = r.PublishHosted(ctx, tx, p)
@@ -47,18 +43,15 @@ func PublishHosted(ctx context.Context, r *registry.Registry, p registry.Publica
 	return receipt, err
 }
 
-// SetState commits a state.
 func SetState(ctx context.Context, r *registry.Registry, id identity.ID, s lifecycle.State) error {
 	return Update(ctx, r, func(ctx context.Context, tx *store.Tx) error { return r.SetState(ctx, tx, id, s) })
 }
 
-// Recorder is a store that records the writes of the last commit.
 type Recorder struct {
 	store.Store
 	Writes []store.Write
 }
 
-// Commit implements store.Store.
 func (s *Recorder) Commit(ctx context.Context, writes ...store.Write) error {
 	s.Writes = writes
 	return s.Store.Commit(ctx, writes...)

@@ -11,10 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Check returns every violation of the registry's invariant in s: the events
-// are one chain without gaps, each signed and its actor's next; every
-// registration matches its vacant's last event; no event follows a revocation,
-// which has its document.
+// Check returns all violations of the registry's invariants in s. All events form one chain without
+// gaps, and each is signed and is its actor's next event. Each registration matches the last event
+// of its vacant. A revocation is the last event of its actor and has a document.
 func Check(ctx context.Context, s store.Store) []error {
 	w := walk{store: s, last: map[identity.ID]registry.Logged{}, joined: map[identity.ID]uint64{}}
 	if err := w.chain(ctx); err != nil {
@@ -102,7 +101,7 @@ func (w *walk) actor(ctx context.Context, id identity.ID) error {
 	}
 	d, err := w.store.Doc(ctx, registry.RegistrationKey(id))
 	if err != nil || d.Version == 0 && revoked && l.ActorSeq == 1 {
-		return err // revoked, and never registered
+		return err // the key was revoked without a registration
 	}
 	g, err := registry.RegistrationDocs.Parse(d)
 	if err != nil {
