@@ -1,31 +1,30 @@
-// Package booking books venues: a vacant that is listed is a venue, and a booking a paid
-// call that outlives its request.
+// Package booking books venues. Every listed vacant is a venue. A booking is a paid call that may
+// outlive its request.
 //
-// The invariants: a booking, its event and its money are one commit, so there is never one
-// without the others. Each change is a row of the booking's stream, in the commit that
-// makes it; its state moves as vacant/booking says, and no other way. What cannot be
-// delivered is given back, once.
+// A booking, its usage event and its payment are written in one commit. Each later change is a row
+// in the booking's stream, written in the commit of the change. The states change only as package
+// vacant/booking allows. The price of a booking that cannot be delivered is refunded once.
 //
 // # The life of a booking
 //
-//  1. Confirm commits row 1, the booking, its event, the debit, and a reminder. The debit is
-//     the price of a booking and the most that the venue charges for a call. Then Confirm
-//     sends the booking to the queue, and waits a little for the venue.
-//  2. Work dispatches it: the state is dispatched before the venue hears of it. A guest of
-//     its own signs the envelope, so bookings of one venue run in parallel. The commit that
-//     accepts the call passes what is held for the venue to the call's request row, which
-//     names the account as payer: from then on the call is charged, or refunded, as any
-//     other. A later dispatch holds the same price again.
-//  3. The venue's answer moves it to accepted, rejected or, with a result, completed.
-//  4. Sweep follows the reminders: it dispatches again, expires and completes.
+//  1. Confirm commits row 1, the booking, its usage event, the debit and a reminder. The debit is
+//     the price of the booking plus the maximum charge for the venue's call, which is held. Then
+//     Confirm sends the booking to the queue and waits a short time for the venue.
+//  2. Work dispatches the booking. The state becomes dispatched before the venue is called. A guest
+//     key of the booking signs the envelope, so that bookings of one venue run in parallel. The
+//     commit that accepts the call moves the held money to the call's request row, which names the
+//     account as payer. From then on, the call is charged or refunded like any other call. If a
+//     later dispatch makes another call, the same price is held again.
+//  3. The venue's answer changes the state to accepted, rejected or, with a result, completed.
+//  4. Sweep handles due reminders: it dispatches again, and expires or completes bookings.
 //
 // # Crashes
 //
-// Money that is held for a venue whose call was not accepted is given back by the step that
-// ends the wait for the venue. A crash before 1 leaves nothing but details that expire.
-// After 1 the reminder dispatches
-// the booking. After 2 the reminder sends the same bytes again, which a venue of this host
-// answers as before; to one elsewhere it is a dispatch that failed.
+// Money that is held for a venue whose call was not accepted is refunded by the step that stops
+// waiting for the venue. A crash before step 1 leaves only details, which expire. After a crash
+// after step 1, the reminder dispatches the booking. After a crash after step 2, the reminder sends
+// the same bytes again. A venue on this host returns the same answer. For a venue on another host,
+// the dispatch has failed.
 package booking
 
 import (
@@ -52,69 +51,64 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindBooking is the kind of the stream of a booking's rows.
+// KindBooking is the stream kind of bookings.
 const KindBooking = "bkg"
 
-// DefaultPrice is the default price of a booking.
 const DefaultPrice = 250_000 * money.Amount(1)
 
-// Cent is a cent: AGP tells money in cents.
+// Cent is one cent. AGP states amounts in cents.
 const Cent = money.Dollar / 100
 
-// Times of a booking.
 const (
-	// MaxPending bounds the time for which a booking waits to be dispatched.
+	// MaxPending limits the time in which a booking must be dispatched.
 	MaxPending = 24 * time.Hour
-	// completeAfter is the time after its start at which an accepted booking is
-	// completed.
+	// completeAfter is the time after the start at which an accepted booking becomes completed.
 	completeAfter = 24 * time.Hour
-	// MaxAhead bounds the time from now to the start of a booking.
+	// MaxAhead limits how far the start of a booking may be in the future.
 	MaxAhead = 366 * 24 * time.Hour
-	// detailsAfter is the time for which details are kept after the start, or
+	// detailsAfter is the retention of details after the start of the booking or, without a start,
 	// after the confirm.
 	detailsAfter = 30 * 24 * time.Hour
-	// answerTime bounds the time that a venue takes to answer. After it, the
-	// dispatch has failed.
+	// answerTime limits the time in which a venue must answer. After it, the dispatch has failed.
 	answerTime = 2 * time.Minute
-	// work bounds the turn of a venue of this host, below answerTime.
+	// work limits the turn of a venue on this host, and the call to a venue on another host. It is
+	// shorter than answerTime.
 	work = 90 * time.Second
-	// repeats is the time for which a repeated confirm finds the booking that
-	// the first one made.
+	// repeats is the time for which a repeated confirm returns the booking of the first confirm.
 	repeats = 24 * time.Hour
 )
 
-// retries are the times between dispatches that failed.
+// retries are the pauses after failed dispatches. If the dispatch after the last pause fails too,
+// the booking is rejected.
 var retries = []time.Duration{time.Minute, 5 * time.Minute, 25 * time.Minute}
 
-// Config configures a Service. All fields are required, except Wait, Outbound and Price.
+// Config configures a Service. Wait, Outbound and Price are optional.
 type Config struct {
 	Store    store.Store
 	Billing  *billing.Billing
 	Registry *registry.Registry
 	Calls    *call.Host
 	Guests   *guests.Keys
-	// Signer returns the key that signs the claims of bookings of time at (signingkey.Keys).
+	// Signer returns the key that signs claims of bookings at a time, as signingkey.Keys does.
 	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
-	// URL returns the base URL of the host's AGP.
+	// URL returns the base URL of the host's AGP endpoints.
 	URL func(context.Context) (string, error)
-	// ByShort returns the listed vacant with the first 12 digits of an id; the zero id if
-	// there is none.
+	// ByShort returns the listed vacant whose id starts with the 12 digits short, or the zero id.
 	ByShort func(ctx context.Context, short string) (identity.ID, error)
-	// Outbound reaches venues elsewhere. With nil, they cannot be booked.
+	// Outbound sends requests to venues on other hosts. If it is nil, these venues cannot be
+	// booked.
 	Outbound *outbound.Client
 	Queue    task.Queue
-	Price    money.Amount // a multiple of Cent; zero means DefaultPrice
+	Price    money.Amount // multiple of Cent; zero means DefaultPrice
 	Log      *slog.Logger
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
 	Wait     func(ctx context.Context, d time.Duration) error
 }
 
-// Service books venues. It is safe for concurrent use, and any number of them may share a
-// store.
+// Service books venues. It is safe for concurrent use, and several Services may share a store.
 type Service struct{ Config }
 
-// New returns a Service.
 func New(c Config) *Service {
 	c.Price = cmp.Or(c.Price, DefaultPrice)
 	return &Service{c}
@@ -130,14 +124,14 @@ func (s *Service) due() due.Reminders {
 	return due.Reminders{Of: DueDocs.Shape, With: s.updater(), Now: s.Now}
 }
 
-// Booking is a booking as it is now, without its details.
+// Booking is the current state of a booking without its details.
 type Booking struct {
-	ID      string       `json:"booking_id"` // 32 random bytes, hex
+	ID      string       `json:"booking_id"` // 32 random bytes in hex
 	Account string       `json:"account"`
-	Key     string       `json:"key"` // id of the key that made it
+	Key     string       `json:"key"` // id of the account's key that made the booking
 	Tier    billing.Tier `json:"tier"`
 	Test    bool         `json:"test,omitempty"`
-	From    string       `json:"from"` // as the key claims
+	From    string       `json:"from"` // sender, as the key claims
 	Venue   identity.ID  `json:"venue_id"`
 	Slug    string       `json:"venue_slug"`
 	Name    string       `json:"venue_name"`
@@ -145,28 +139,28 @@ type Booking struct {
 	Party   int64        `json:"party_size"`
 	Price   money.Amount `json:"price"` // micro-dollars
 	Event   string       `json:"event_id,omitempty"`
-	// VenuePrice is the most that the venue charges for its call, by version VenueVersion of
-	// its price when the booking was made. Held is the part of it that is held for a call
-	// that the venue has not accepted yet.
+	// VenuePrice is the maximum charge for the venue's call under version VenueVersion of its
+	// price, which was current when the booking was created. Held is the part of it that is held
+	// for a call that the venue has not accepted yet.
 	VenuePrice   money.Amount `json:"venue_price,omitempty"`
 	VenueVersion uint64       `json:"venue_price_version,omitempty"`
 	Held         money.Amount `json:"held,omitempty"`
-	// Credited is the amount that was given back.
+	// Credited is the refunded amount.
 	Credited money.Amount  `json:"credited,omitempty"`
 	State    booking.State `json:"envelope_status"`
-	// Cancelled: its guest has cancelled it. Reason is why it was cancelled or rejected.
+	// Cancelled means that the guest has cancelled the booking. Reason is the reason of a
+	// cancellation or rejection.
 	Cancelled bool      `json:"cancelled,omitempty"`
 	Reason    string    `json:"cancel_reason,omitempty"`
 	Rows      uint64    `json:"history"`
-	Answered  bool      `json:"answered,omitempty"` // the venue gave a result
-	Cut       call.Cut  `json:"cut,omitempty"`      // why the venue's answer may be incomplete; "" for a complete one
-	Attempts  int       `json:"attempts"`           // dispatches
+	Answered  bool      `json:"answered,omitempty"` // whether the venue has returned a result
+	Cut       call.Cut  `json:"cut,omitempty"`      // reason why the venue's answer may be incomplete, or ""
+	Attempts  int       `json:"attempts"`           // number of dispatches
 	Sent      time.Time `json:"dispatched_at,omitzero"`
 	Created   time.Time `json:"created_at"`
 	Changed   time.Time `json:"changed_at"`
 }
 
-// Status returns the booking's status for its guest.
 func (b *Booking) Status() booking.Status {
 	if b.Cancelled {
 		return booking.StatusCancelled
@@ -174,46 +168,44 @@ func (b *Booking) Status() booking.Status {
 	return b.State.Status()
 }
 
-// settling reports whether a booking is to change at once: it is on its way, or its result
-// completes it.
+// settling reports whether the booking is about to change: it waits for the venue, or its result is
+// about to complete it.
 func (b *Booking) settling() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.Answered && b.Starts.IsZero()
 }
 
-// awaitsVenue reports whether the venue's call may still be accepted.
 func (b *Booking) awaitsVenue() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.DispatchFailed
 }
 
-// stored is the document of a booking.
+// stored is the stored form of a booking.
 type stored struct {
 	Booking
 	Shard int `json:"shard"`
-	// Cap is the daily cap of the key that made the booking. It bounds later dispatches.
+	// Cap is the daily cap of the key that created the booking. It also limits later dispatches.
 	Cap money.Amount `json:"cap,omitempty"`
-	// Most is the limit of the booking and of the calls that the venue makes for it, by the key and
-	// the confirm. Zero means no limit.
+	// Most limits the cost of the booking together with the calls that the venue makes for it. It
+	// is the lower limit of the key and the confirm. Zero means no limit.
 	Most   money.Amount `json:"most,omitempty"`
-	Slot   bool         `json:"slot,omitempty"` // it has a place in the slot of its start
-	Due    time.Time    `json:"due,omitzero"`   // of its reminder
+	Slot   bool         `json:"slot,omitempty"` // whether the booking takes up places in the slot of its start
+	Due    time.Time    `json:"due,omitzero"`   // due time of its reminder
 	Events []string     `json:"events,omitempty"`
 }
 
-// RowKind names the event that a row of a booking records.
+// RowKind is the kind of change that a row of a booking records.
 type RowKind string
 
-// The kinds of row.
 const (
 	RowCreated    RowKind = "created"
 	RowTransition RowKind = "transition"
 	RowCancelled  RowKind = "cancelled"
-	// RowPaid says that the venue accepted the call, which pays with the held money.
+	// RowPaid records that the venue has accepted the call, which pays with the held money.
 	RowPaid RowKind = "paid"
 )
 
-// Row is a row of a booking. Amount is the amount that the row takes from the account; a
-// negative one is given back. Held is the amount that the row holds for the venue's call; a
-// negative one is no longer held.
+// Row is a row of a booking. Amount is the amount that is debited from the account, or refunded if
+// it is negative. Held is the amount that is held for the venue's call, or released if it is
+// negative.
 type Row struct {
 	Kind    RowKind       `json:"kind"`
 	From    booking.State `json:"from,omitempty"`
@@ -221,15 +213,15 @@ type Row struct {
 	Actor   string        `json:"actor"`
 	Reason  string        `json:"reason,omitempty"`
 	EventID string        `json:"event_id,omitempty"`
-	Account string        `json:"account,omitempty"` // whose money Amount and Held are
+	Account string        `json:"account,omitempty"` // account of Amount and Held
 	Amount  money.Amount  `json:"amount,omitempty"`
 	Held    money.Amount  `json:"held,omitempty"`
-	Event   string        `json:"usage_event,omitempty"` // beside the row
+	Event   string        `json:"usage_event,omitempty"` // usage event in the same commit
 	At      time.Time     `json:"at"`
 }
 
-// Details are the guest's request and the venue's answer. They are deleted 30 days after
-// the booking's start.
+// Details contains the guest's request and the venue's answer. It is deleted 30 days after the
+// booking's start, or after the confirm if the booking has no start.
 type Details struct {
 	Guest  json.RawMessage `json:"guest,omitempty"`
 	Notes  string          `json:"notes,omitempty"`
@@ -237,29 +229,27 @@ type Details struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Event is the usage event of a booking, or of a credit.
+// Event is the usage event of a booking or a refund.
 type Event struct {
 	ID      string       `json:"event_id"`
 	Account string       `json:"account"`
 	Key     string       `json:"key"`
 	Intent  string       `json:"intent"`
-	Amount  money.Amount `json:"amount"` // micro-dollars; negative: a credit
+	Amount  money.Amount `json:"amount"` // micro-dollars, negative for a refund
 	Booking string       `json:"booking_id"`
 	Tier    billing.Tier `json:"tier"`
 	Version int          `json:"price_version"`
 	At      time.Time    `json:"at"`
 }
 
-// IntentConfirm is the intent of AGP that costs money.
+// IntentConfirm is the AGP intent that costs money.
 const IntentConfirm = "booking.confirm"
 
-// Key is the key of a booking's document.
 func Key(id string) store.Key { return BookingDocs.Key(id) }
 
-// eventTime begins the sort of an event.
+// eventTime is the format of the time at the start of an event's sort key.
 const eventTime = "2006-01-02T15:04:05.000000"
 
-// EventKey is the key of an event's document.
 func EventKey(e *Event) store.Key {
 	return EventDocs.Key(e.Account, e.At.UTC().Format(eventTime)+"#"+e.ID)
 }
@@ -268,7 +258,6 @@ func slotKey(venue identity.ID, starts time.Time) store.Key {
 	return SlotDocs.Key(venue.String(), starts.UTC().Format(time.RFC3339))
 }
 
-// Stream is the stream of a booking's rows.
 func Stream(id string) (store.Stream, error) {
 	raw, err := identity.ParseHex(id)
 	if err != nil || len(raw) != identity.Size {
@@ -279,7 +268,6 @@ func Stream(id string) (store.Stream, error) {
 
 func notFound() error { return problem.New(problem.NotFound, "no such booking") }
 
-// DecodeRow reads a row of a booking's stream.
 func DecodeRow(row store.Row) (Row, error) {
 	r, err := rows.Decode(store.Doc{Data: row.Data})
 	if err != nil {
@@ -288,7 +276,6 @@ func DecodeRow(row store.Row) (Row, error) {
 	return r, nil
 }
 
-// Get returns a booking; NotFound if there is none.
 func (s *Service) Get(ctx context.Context, id string) (Booking, error) {
 	if _, err := Stream(id); err != nil {
 		return Booking{}, err
@@ -303,7 +290,6 @@ func (s *Service) Get(ctx context.Context, id string) (Booking, error) {
 	return b.Booking, nil
 }
 
-// Details returns the details of a booking; none if they are deleted.
 func (s *Service) Details(ctx context.Context, id string) (Details, error) {
 	all, d, err := DetailsDocs.Get(ctx, s.Store, DetailsDocs.Key(id))
 	if err != nil || d.Expired(s.Now()) {
@@ -312,7 +298,6 @@ func (s *Service) Details(ctx context.Context, id string) (Details, error) {
 	return all, nil
 }
 
-// History returns the rows of a booking.
 func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -331,8 +316,7 @@ func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 	return all, nil
 }
 
-// OfVenue returns a page of a venue's bookings, the oldest first, and the cursor of the
-// next.
+// OfVenue returns a page of a venue's bookings, oldest first, and the cursor of the next page.
 func (s *Service) OfVenue(ctx context.Context, venue identity.ID, cursor string, n int) (all []Booking, next string, err error) {
 	docs, next, err := s.Store.Docs(ctx, BookingDocs.Indexed(venue.String()), n, cursor)
 	for i := 0; err == nil && i < len(docs); i++ {
@@ -343,7 +327,8 @@ func (s *Service) OfVenue(ctx context.Context, venue identity.ID, cursor string,
 	return all, next, store.Problem(err)
 }
 
-// OfAccount returns a page of an account's bookings, the oldest first.
+// OfAccount returns a page of an account's bookings, oldest first, and the cursor of the next page.
+// A page may have fewer than n bookings.
 func (s *Service) OfAccount(ctx context.Context, account, cursor string, n int) (all []Booking, next string, err error) {
 	docs, next, err := s.Store.Docs(ctx, EventDocs.All(account), n, cursor)
 	for _, d := range docs {
@@ -360,7 +345,6 @@ func (s *Service) OfAccount(ctx context.Context, account, cursor string, n int) 
 	return all, next, store.Problem(err)
 }
 
-// Events calls fn with the events of an account from time from until time until.
 func Events(ctx context.Context, s store.Store, account string, from, until time.Time, fn func(Event) error) error {
 	r := EventDocs.All(account)
 	r.First, r.Last = from.UTC().Format(eventTime), until.UTC().Format(eventTime)

@@ -25,8 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
-// world is a host with a venue for two guests at a time, at $2 a call, and a buyer with $100.
-// Nothing is dispatched unless a test sweeps.
+// world is a host with a venue that takes two guests at a time and charges $2 per call, and a buyer
+// with $100. Bookings are dispatched only when a test calls Sweep.
 type world struct {
 	*memhost.Host
 	*booking.Service
@@ -58,7 +58,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// quiet is a queue that loses all messages: the reminders dispatch.
+// quiet is a queue that loses all messages, so that only the reminders dispatch.
 type quiet struct{}
 
 func (quiet) Send(context.Context, string, task.Sender) (func(context.Context, bool), error) {
@@ -67,7 +67,7 @@ func (quiet) Send(context.Context, string, task.Sender) (func(context.Context, b
 
 func (w *world) balance() money.Amount { return w.Balance(w.buyer) }
 
-// start is when bookings start: the table is for two.
+// start is the start of the bookings. The table has two places.
 var start = time.Date(2026, 12, 24, 19, 0, 0, 0, time.UTC)
 
 func (w *world) confirm(party int64) (booking.Booking, error) {
@@ -82,7 +82,7 @@ func (w *world) confirmed(party int64) booking.Booking {
 	return b
 }
 
-// taken reports whether the slot has no room for a guest more.
+// taken reports whether the slot is full.
 func (w *world) taken() bool {
 	w.Helper()
 	b, err := w.confirm(1)
@@ -103,7 +103,7 @@ func (w *world) move(id string, to states.State) booking.Booking {
 	return b
 }
 
-// paths lead from pending to each state.
+// paths contains a sequence of states from pending to each state.
 var paths = map[states.State][]states.State{
 	states.Pending: nil, states.Dispatched: {states.Dispatched}, states.DispatchFailed: {states.Dispatched, states.DispatchFailed},
 	states.Accepted: {states.Dispatched, states.Accepted}, states.Rejected: {states.Dispatched, states.Rejected},
@@ -111,8 +111,8 @@ var paths = map[states.State][]states.State{
 	states.Expired: {states.Expired},
 }
 
-// Every pair of states, and a cancel in each: what a booking costs afterwards, and whether it
-// keeps its place. No venue was called, so none earns anything.
+// The test covers every pair of states and a cancellation in each state. It checks the cost of the
+// booking and whether it keeps its place. Venues are not called, so they earn no money.
 func TestEachStepMovesStateMoneyAndSlot(t *testing.T) {
 	waits := map[states.State]bool{states.Pending: true, states.Dispatched: true, states.DispatchFailed: true}
 	freed := map[states.State]bool{states.Rejected: true, states.Expired: true}
@@ -168,7 +168,8 @@ func TestEachStepMovesStateMoneyAndSlot(t *testing.T) {
 	}
 }
 
-// A place is given back once: not again when the venue accepts what its guest has cancelled.
+// A place is released only once, and not again when the venue accepts a booking that its guest has
+// cancelled.
 func TestAPlaceIsGivenBackOnce(t *testing.T) {
 	w := newWorld(t)
 	first := w.confirmed(2)
@@ -182,7 +183,7 @@ func TestAPlaceIsGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Why a booking ended is said by the step that ended it for its guest, and by no other.
+// The reason of a booking is set only by the step that ended it for its guest.
 func TestTheFirstReasonStays(t *testing.T) {
 	for _, path := range [][]states.State{{states.Accepted}, {states.Rejected}, {states.Accepted, states.Completed}, {states.Accepted, states.NoShow}, {states.DispatchFailed}} {
 		for _, reason := range []string{"full", ""} {
@@ -210,7 +211,8 @@ func TestTheFirstReasonStays(t *testing.T) {
 	}
 }
 
-// Details are kept until 30 days after the start, or after a confirm without one.
+// Details are stored until 30 days after the start, or after the confirm of a booking without a
+// start.
 func TestDetailsAreKeptForThirtyDays(t *testing.T) {
 	const days = 24 * time.Hour
 	w := newWorld(t)
@@ -234,7 +236,7 @@ func TestDetailsAreKeptForThirtyDays(t *testing.T) {
 	}
 }
 
-// An event id makes one change, however often it comes.
+// An event id has only one effect, however often it is sent.
 func TestAChangeIsMadeOnce(t *testing.T) {
 	w := newWorld(t)
 	b := w.confirmed(1)
@@ -253,8 +255,8 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 	}
 }
 
-// reminded returns the times at which a booking is looked at again, in minutes from now,
-// or nil. A booking has one reminder at most.
+// reminded returns the time of the booking's reminder in minutes from now, or nil. A booking has at
+// most one reminder.
 func (w *world) reminded(id string) (minutes []int64) {
 	w.Helper()
 	of := due.Reminders{Of: booking.DueDocs.Shape}
@@ -268,8 +270,8 @@ func (w *world) reminded(id string) (minutes []int64) {
 	return minutes
 }
 
-// A dispatch that failed is tried three times more, 1, 5 and 25 minutes later, and then
-// given up. The reminder of the step before is gone.
+// A failed dispatch is repeated three times, after 1, 5 and 25 minutes. Then the booking is
+// rejected. Each step removes the previous reminder.
 func TestABookingHasTheReminderOfItsLastStep(t *testing.T) {
 	w := newWorld(t)
 	b := w.confirmed(1)
@@ -293,7 +295,7 @@ func TestABookingHasTheReminderOfItsLastStep(t *testing.T) {
 	reminded()
 }
 
-// The size of a booking is bounded, however often its state is changed.
+// The size of a booking is limited, however often its state changes.
 func TestABookingRemembersFewEvents(t *testing.T) {
 	w := newWorld(t)
 	b := w.confirmed(1)
@@ -310,7 +312,8 @@ func TestABookingRemembersFewEvents(t *testing.T) {
 	}
 }
 
-// A host whose key has no certificate yet sends nothing and uses no attempt.
+// If the host's key has no certificate yet, the booking is not sent, and the attempt does not
+// count.
 func TestABookingWaitsForTheHostsKey(t *testing.T) {
 	w := newWorld(t)
 	signer := w.Signer
@@ -334,8 +337,8 @@ func TestABookingWaitsForTheHostsKey(t *testing.T) {
 	}
 }
 
-// A guest who cancels while the venue is called: either the call was accepted, and is paid
-// for, or it never is.
+// A guest cancels while the venue is called. Either the call was accepted and is paid for, or it is
+// never accepted.
 func TestACancelMeetsADispatch(t *testing.T) {
 	for _, at := range []string{"before the call is accepted", "after"} {
 		t.Run(at, func(t *testing.T) {

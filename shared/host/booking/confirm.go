@@ -20,28 +20,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Request is a confirm.
+// Request is a request to confirm a booking.
 type Request struct {
-	From    string // as the key claims
-	Agent   string // the part of From that names the agent
-	Venue   string // for Find
+	From    string // sender, as the key claims
+	Agent   string // part of From that names the agent
+	Venue   string // reference to the venue, for Find
 	Starts  time.Time
 	Party   int64
 	Details Details
-	// Once is the idempotency key, and Hash the hash of the request. With "", a
-	// repeated request makes another booking.
+	// Once is the idempotency key, and Hash is the hash of the request. If Once is empty, each
+	// request creates another booking.
 	Once, Hash string
-	// Most refuses a booking that costs more together with the venue's price. With nil,
-	// any price is accepted.
+	// Most limits the cost of the booking together with the venue's price. If it is nil, there is
+	// no limit.
 	Most *money.Amount
-	// Wait is the time for which Confirm waits for the venue's answer. With
-	// zero, it does not wait.
+	// Wait is the maximum time for which Confirm waits for the venue's answer. Zero means that it
+	// does not wait.
 	Wait time.Duration
-	// Writes join the commit of the booking.
+	// Writes are added to the commit of the booking.
 	Writes []store.Write
 }
 
-// Confirmed is the result of a confirm.
 type Confirmed struct {
 	Booking
 	Venue    Venue
@@ -50,13 +49,13 @@ type Confirmed struct {
 	Left     billing.Allowance
 }
 
-// Refusals of Confirm, in the chain of a problem of kind Conflict.
+// Confirm returns these errors in the chain of a problem of kind Conflict.
 var (
 	ErrNotBookable = errors.New("the venue takes no bookings")
 	ErrSlotTaken   = errors.New("the slot is taken")
 )
 
-// once is the booking that a confirm made.
+// once records the booking that a confirm created.
 type once struct {
 	Hash    string `json:"hash"`
 	Booking string `json:"booking"`
@@ -66,8 +65,8 @@ func onceKey(key, once string) store.Key {
 	return OnceDocs.Key(key, identity.Sum([]byte(once)).String())
 }
 
-// made returns the booking that the same confirm made before, or "". If a different
-// confirm has the same key, the error is Idempotency.
+// made returns the booking that the same confirm created earlier, or "". If the idempotency key was
+// used for a different confirm, the error is Idempotency.
 func (s *Service) made(ctx context.Context, from store.Reader, key string, r *Request) (id string, err error) {
 	if r.Once == "" {
 		return "", nil
@@ -82,12 +81,12 @@ func (s *Service) made(ctx context.Context, from store.Reader, key string, r *Re
 	return o.Booking, nil
 }
 
-// Confirm books a venue for a key. The booking is kept before the venue hears of it; a
-// repeated confirm returns the booking that it made, and costs nothing.
+// Confirm books a venue for a key. It stores the booking before the venue is called. A repeated
+// confirm returns the booking of the first one without another charge.
 //
-// The refusals are NotFound for the venue, Conflict with ErrNotBookable or ErrSlotTaken,
-// Idempotency, Schema for a start out of bounds, PriceAboveMax, the refusals of
-// billing.Purchase, and a *billing.QuotaError. None of them leaves a booking.
+// If the error is NotFound for the venue, Conflict with ErrNotBookable or ErrSlotTaken,
+// Idempotency, Schema for a start out of bounds, PriceAboveMax, an error of billing.Purchase or a
+// *billing.QuotaError, no booking was created.
 func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Confirmed, err error) {
 	id, err := s.made(ctx, s.Store, k.ID, &r)
 	if err != nil {
@@ -105,7 +104,8 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		fresh := hex.EncodeToString(random[:])
 		id, c.Left, err = s.create(ctx, fresh, k, &v, &r)
 		if id != fresh && !problem.Is(err, problem.Unavailable) {
-			// There is no such booking. If its details cannot be deleted, they expire.
+			// The booking with the id fresh was certainly not created. If its details cannot be
+			// deleted, they expire.
 			_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 				d, err := tx.Doc(ctx, DetailsDocs.Key(fresh))
 				tx.Delete(d.Key)
@@ -115,7 +115,7 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		if err != nil {
 			return c, err
 		}
-		if settle, err := s.queue(ctx, id, k.Account); err != nil { // the booking's reminder dispatches it
+		if settle, err := s.queue(ctx, id, k.Account); err != nil { // the reminder dispatches the booking
 			s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
 		} else {
 			settle(ctx, true)
@@ -130,7 +130,7 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 	if c.Booking.Test {
 		c.Venue = TestVenue()
 	} else if c.Venue, err = s.Find(ctx, c.Booking.Venue.String()); problem.Is(err, problem.NotFound) {
-		c.Venue, err = Venue{ID: c.Booking.Venue}, nil // as the booking recorded it
+		c.Venue, err = Venue{ID: c.Booking.Venue}, nil // the booking recorded the slug and the name
 		c.Venue.Slug, c.Venue.Name = c.Booking.Slug, c.Booking.Name
 	}
 	if err != nil {
@@ -141,7 +141,6 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 	return c, err
 }
 
-// bookable finds the venue of a confirm, and checks that it can be booked.
 func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v Venue, err error) {
 	now := s.Now()
 	if !r.Starts.IsZero() && (r.Starts.Before(now) || r.Starts.After(now.Add(MaxAhead))) {
@@ -168,8 +167,8 @@ func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v V
 	return v, nil
 }
 
-// create commits a new booking with an id. It returns the id of the booking that the same
-// confirm made meanwhile, if there is one.
+// create commits a new booking with an id and returns this id. If the same confirm has created a
+// booking concurrently, it returns that booking's id.
 func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venue, r *Request) (made string, left billing.Allowance, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -222,7 +221,6 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 	}
 }
 
-// purchase plans the debit of a booking: its price, and what the venue's call may cost.
 func (s *Service) purchase(ctx context.Context, k *billing.Key, v *Venue, r *Request, b *stored) (*billing.Purchase, error) {
 	b.Price = s.Price
 	if v.hosted {
@@ -246,9 +244,9 @@ func (s *Service) purchase(ctx context.Context, k *billing.Key, v *Venue, r *Req
 	return s.Billing.Purchase(ctx, k, b.Price+b.Held)
 }
 
-// keepDetails stores the details before the booking: if that fails they are nobody's, and
-// expire.
 func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *billing.Key) error {
+	// The details are stored before the booking is committed. If that commit fails, the details
+	// belong to no booking and expire.
 	id, err := s.updater().NewWriteID()
 	if err != nil {
 		return err
@@ -268,7 +266,6 @@ func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *bil
 	return store.Problem(s.updater().Commit(ctx, writes...))
 }
 
-// add adds a new booking to tx: its row, document, event, money and reminder.
 func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) error {
 	row := Row{Kind: RowCreated, To: booking.Pending, Actor: "key " + b.Key, At: b.Created}
 	if bought != nil {
@@ -297,7 +294,6 @@ func appendRow(tx *store.Tx, s store.Stream, position uint64, r *Row) error {
 	return err
 }
 
-// document is the document of a booking, without its data.
 func (b *stored) document() store.Doc {
 	d := store.Doc{Key: Key(b.ID)}
 	if !b.Test {
@@ -306,24 +302,21 @@ func (b *stored) document() store.Doc {
 	return d
 }
 
-// messagePrefix is of this package's messages in the queue, which it shares. dueMark follows
-// if a reminder is due.
+// messagePrefix starts the messages of this package in the shared queue. dueMark follows it if a
+// reminder is due.
 const (
 	messagePrefix = "booking#"
 	dueMark       = "due#"
 )
 
-// IsMessage reports whether a message of the queue is for Work.
 func IsMessage(m string) bool {
 	return len(m) > len(messagePrefix) && m[:len(messagePrefix)] == messagePrefix
 }
 
-// queue sends a message about a booking, for which its account answers.
 func (s *Service) queue(ctx context.Context, message, account string) (settle func(context.Context, bool), err error) {
 	return s.Queue.Send(ctx, messagePrefix+message, task.SenderOf(call.AccountOwner(account, ""), ""))
 }
 
-// await waits until a venue has answered, for the time most at most.
 func (s *Service) await(ctx context.Context, id string, most time.Duration) {
 	const first, longest = 10 * time.Millisecond, 500 * time.Millisecond
 	for pause, waited := first, time.Duration(0); waited < most; pause = min(pause*2, longest) {
@@ -333,7 +326,7 @@ func (s *Service) await(ctx context.Context, id string, most time.Duration) {
 		}
 		waited += pause
 		if b, err := s.Get(ctx, id); err != nil || !b.settling() {
-			return // the caller reads it again
+			return // the caller reads the booking again
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Counter adds to a counter of the host, in a commit. Labels are names and values, which
-// the caller bounds.
+// Counter returns a write that adds n to a counter of the host. The labels are alternating names
+// and values, and the caller must limit the number of different values.
 func Counter(name string, n int64, labels ...string) store.Write {
 	var b strings.Builder
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -24,10 +24,9 @@ func Counter(name string, n int64, labels ...string) store.Write {
 	return store.Add{Key: CounterDocs.Key(name, "{"+b.String()+"}"), Delta: n, Max: math.MaxInt64}
 }
 
-// Metric is a counter, and what it counts.
+// Metric is the name of a counter and its description.
 type Metric struct{ Name, Help string }
 
-// Metrics are the counters of AGP.
 func Metrics() []Metric {
 	return []Metric{
 		{"a2a_requests_total", "Envelopes that reached their intent, by tier and status (ok, error, replay)."},
@@ -37,7 +36,6 @@ func Metrics() []Metric {
 	}
 }
 
-// WriteMetrics writes the counters in the text format of Prometheus.
 func (s *Service) WriteMetrics(ctx context.Context) ([]byte, error) {
 	var out []byte
 	for _, m := range Metrics() {
@@ -60,7 +58,6 @@ func (s *Service) WriteMetrics(ctx context.Context) ([]byte, error) {
 	return out, nil
 }
 
-// Count commits what add adds, for a request that changes nothing else.
 func (s *Service) Count(ctx context.Context, add func(context.Context, *store.Tx) error) error {
 	return store.Problem(s.updater().Update(ctx, add))
 }

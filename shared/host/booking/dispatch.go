@@ -25,17 +25,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// actorHost is the host in the rows of a booking.
+// actorHost identifies the host as the actor in rows.
 const actorHost = "host"
 
-// Work dispatches the booking of a message of the queue, or follows its reminder.
+// Work handles a message of the queue: it dispatches the booking or handles its due reminder.
 func (s *Service) Work(ctx context.Context, message string) error {
 	id, due := strings.CutPrefix(strings.TrimPrefix(message, messagePrefix), dueMark)
 	return s.advance(ctx, id, due)
 }
 
-// SendDue sends the bookings with due reminders to the queue, for a process whose time limit
-// is too short for a dispatch. Each sweep sends a booking again until its state has changed.
+// SendDue sends the bookings with due reminders to the queue. It is for a process whose time limit
+// is too short for a dispatch. Each call sends a booking again until its state has changed.
 func (s *Service) SendDue(ctx context.Context) (due.Swept, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		b, err := s.stored(ctx, string(d.Data))
@@ -50,15 +50,14 @@ func (s *Service) SendDue(ctx context.Context) (due.Swept, error) {
 	})
 }
 
-// Sweep follows the reminders of bookings that are due.
 func (s *Service) Sweep(ctx context.Context) (due.Swept, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		err := s.advance(ctx, string(d.Data), true)
 		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errMoved) {
 			return false, err
 		}
-		// A booking that changed has another reminder. This one stays only if nothing
-		// could be done about the booking yet.
+		// A booking that has changed has another reminder. This reminder remains only if the
+		// booking has not changed yet.
 		b, err := s.stored(ctx, string(d.Data))
 		return err == nil && s.due().Key(b.Due, b.ID) != d.Key, err
 	})
@@ -69,8 +68,8 @@ func (s *Service) stored(ctx context.Context, id string) (stored, error) {
 	return b, store.Problem(err)
 }
 
-// advance does what is to be done about a booking now. due: its reminder is due, so what is
-// under way elsewhere takes too long.
+// advance makes the next step of a booking. due means that its reminder is due, so that another
+// process that handles the booking is taking too long.
 func (s *Service) advance(ctx context.Context, id string, due bool) error {
 	at, err := s.stored(ctx, id)
 	if err != nil || at.ID == "" {
@@ -87,7 +86,7 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 		return s.dispatch(ctx, b)
 	case booking.DispatchFailed:
 		if b.Cancelled || b.Attempts > len(retries) || !b.Starts.IsZero() && s.Now().After(b.Starts) {
-			// The only way out is by dispatched; nothing is sent.
+			// A booking must be dispatched before it can be rejected. It is not sent.
 			if at, err := s.host(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
 				_, err = s.host(ctx, &at, booking.Rejected, reasonUnreachable)
 				return err
@@ -99,8 +98,8 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 		}
 	case booking.Dispatched:
 		if due && late {
-			// It took too long. A venue of this host answers the same bytes as before, so nothing
-			// that it has decided is lost.
+			// The venue took too long. A venue on this host returns the same answer to the same
+			// bytes, so its decision is not lost.
 			v, err := s.Find(ctx, b.Venue.String())
 			if err == nil && v.hosted && s.Now().Sub(b.Sent) < MaxPending && b.Attempts <= len(retries)+1 {
 				return s.deliver(ctx, b)
@@ -119,7 +118,8 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 	return nil
 }
 
-// host makes a transition of the host's, unless the booking changed since b was read.
+// host makes a transition for the host. If the booking has changed since b was read, the error is
+// errMoved.
 func (s *Service) host(ctx context.Context, b *Booking, to booking.State, reason string) (Booking, error) {
 	return s.hostWith(ctx, b, step{To: to, Actor: actorHost, Reason: reason})
 }
@@ -133,10 +133,9 @@ func (s *Service) hostWith(ctx context.Context, b *Booking, one step) (Booking, 
 	})
 }
 
-// errMoved means that another process moved the booking.
+// errMoved is returned if another process has changed the booking.
 var errMoved = problem.New(problem.Pending, "the booking was changed meanwhile")
 
-// dispatch sends a booking to its venue, if the venue's breaker lets it.
 func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 	wait, err := s.admit(ctx, b.Venue)
 	if err != nil {
@@ -146,7 +145,8 @@ func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 		_, err := s.hostWith(ctx, b, step{wait: wait})
 		return unlessMoved(err)
 	}
-	// A host that cannot sign yet sends nothing, and the venue is not to blame.
+	// If the host cannot sign yet, the booking is not sent, and this must not count as a failure of
+	// the venue.
 	if _, err := s.Signer(ctx, s.now()); err != nil {
 		return err
 	}
@@ -168,31 +168,29 @@ func (s *Service) failed(ctx context.Context, b *Booking, reason string) error {
 	if _, err := s.host(ctx, b, booking.DispatchFailed, reason); err != nil {
 		return unlessMoved(err)
 	}
-	if b.Test || b.Cancelled { // a cancelled dispatch says nothing about the venue
+	if b.Test || b.Cancelled { // the dispatch of a cancelled booking does not show whether the venue can be reached
 		return nil
 	}
 	return s.tell(ctx, b.Venue, false)
 }
 
-// answer is the answer of a venue.
 type answer struct {
 	Decision string          `json:"decision"`
 	Reason   string          `json:"reason"`
 	Result   json.RawMessage `json:"result"`
 }
 
-// The decisions. A venue that decides later sets the state itself.
+// A venue that decides later changes the state itself.
 const (
 	decideAccept = "accept"
 	decideReject = "reject"
 	decideLater  = "later"
 )
 
-// maxResult bounds a result in bytes.
 const maxResult = 128 << 10
 
-// parseAnswer reads a venue's answer: any text but a decision accepts the booking, and is
-// its result.
+// parseAnswer parses a venue's answer. An answer that is not a decision accepts the booking, and
+// its text is the result.
 func parseAnswer(text string) answer {
 	var a answer
 	d := json.NewDecoder(strings.NewReader(text))
@@ -221,8 +219,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
-// deliver sends a dispatched booking and applies what the venue answers. A booking whose
-// outcome is not known yet stays dispatched.
+// deliver sends a dispatched booking and applies the venue's answer. If the outcome is not known
+// yet, the booking remains dispatched.
 func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	if b.Test {
 		_, err := s.host(ctx, b, booking.Accepted, "")
@@ -232,13 +230,13 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	if err != nil {
 		return err
 	}
-	// The call's row moved money of the booking, and the guest may have cancelled it.
+	// The call's row has moved money of the booking, and the guest may have cancelled it.
 	now, err := s.Get(ctx, b.ID)
 	if err != nil {
 		return err
 	}
 	if now.State != b.State || now.Attempts != b.Attempts {
-		return nil // another process had the answer first
+		return nil // another process has applied the answer
 	}
 	b = &now
 	switch {
@@ -256,13 +254,13 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		if !b.Starts.IsZero() && b.Starts.Before(until) {
 			until = b.Starts
 		}
-		if !s.now().Before(until) { // a venue of this host answers the same again after the start
+		if !s.now().Before(until) { // after the start, a venue on this host would return the same answer again
 			return s.failed(ctx, b, reasonTimeout)
 		}
 		_, err := s.hostWith(ctx, b, step{wait: until, Cut: said.cut})
 		return unlessMoved(err)
 	case decideReject:
-		if a.Reason == "" || a.Reason == reasonUnreachable { // which is the host's word
+		if a.Reason == "" || a.Reason == reasonUnreachable { // reserved for the host
 			a.Reason = "rejected"
 		}
 		_, err := s.hostWith(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: a.Reason, Cut: said.cut})
@@ -275,14 +273,13 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	return unlessMoved(err)
 }
 
-// reply is the text of a venue's answer, and why it may be incomplete.
 type reply struct {
 	text string
 	cut  call.Cut
 }
 
-// ask sends a booking to its venue and returns the answer; or the reason why the dispatch
-// failed. An error leaves it open.
+// ask sends a booking to its venue. It returns the answer, or the reason why the dispatch failed.
+// If it returns an error, the outcome is not known.
 func (s *Service) ask(ctx context.Context, b *Booking) (said reply, reason string, err error) {
 	g, ok, err := s.Registry.Get(ctx, b.Venue)
 	if err != nil {
@@ -305,9 +302,9 @@ func (s *Service) ask(ctx context.Context, b *Booking) (said reply, reason strin
 	return s.askElsewhere(ctx, g.Card, key, msg)
 }
 
-// askHere calls a vacant of this host. The envelope is the same each time, so a repeated
-// one gets the answer of the first.
 func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (said reply, reason string, err error) {
+	// The envelope is the same for each attempt of a dispatch, so a repeated envelope gets the same
+	// answer.
 	e := &envelope.Envelope{From: key.ID(), To: b.Venue, Seq: 1, Time: b.Sent, Payload: msg, IdempotencyKey: "booking:" + b.ID}
 	if _, err := e.Sign(ctx, key); err != nil {
 		return said, "", err
@@ -324,15 +321,15 @@ func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, ms
 	case out.Reply != nil:
 		return reply{out.Reply.Payload.Text(), out.Cut}, "", nil
 	case out.Problem.Kind == problem.Unavailable, errors.Is(out.Problem, errMoved), out.State == call.Pending:
-		return said, "", errMoved // another process has it, or will
+		return said, "", errMoved // another process handles the booking or will do so
 	case out.Problem.Kind == problem.Deadline && out.State == "":
 		return said, reasonSlow, nil
 	}
 	return said, out.Problem.Kind.String(), nil
 }
 
-// payment returns the payer and the price of the venue's call: the account pays, at the price
-// of the confirm.
+// payment returns the terms of the venue's call: the account pays the price that was current at the
+// confirm.
 func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, call.Credential, error) {
 	at, err := s.stored(ctx, b.ID)
 	if err != nil {
@@ -349,11 +346,11 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	if at.Held > 0 {
 		agreed.Held = &call.Held{Amount: at.Held, Shard: uint8(at.Shard)}
 	}
-	// The account takes the place of the address, which is not stored, in counts of free calls.
+	// Counts of free calls are per account and not per address, because the address is not stored.
 	by := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}, Address: "account " + b.Account}
 	if at.Most > 0 {
 		rest := at.Most - at.Price
-		if b.Attempts > 1 { // what the venue's calls cost in earlier attempts is not known
+		if b.Attempts > 1 { // the costs of the calls that the venue made in earlier attempts are not known
 			rest = at.VenuePrice
 		}
 		by.Most = &rest
@@ -361,7 +358,6 @@ func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, cal
 	return agreed, by, nil
 }
 
-// askElsewhere calls a vacant of another host.
 func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.Key, msg envelope.Message) (said reply, reason string, err error) {
 	c, err := card.Parse(blob)
 	if err != nil || s.Outbound == nil {
@@ -383,14 +379,13 @@ func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.K
 	return reply{result.Reply.Payload.Text(), call.Cut(clip(result.Cut))}, "", nil
 }
 
-// message returns the message that tells a venue of a booking: one part, in
-// JSON.
 func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m envelope.Message, err error) {
 	all, err := s.Details(ctx, b.ID)
 	if err != nil {
 		return m, err
 	}
-	// The key of that time, so that a venue of this host gets the same bytes again.
+	// The key depends on the time of the dispatch, so that a venue on this host gets the same bytes
+	// again.
 	signer, err := s.Signer(ctx, b.Sent)
 	if err != nil {
 		return m, err
@@ -416,9 +411,9 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 		Callback string          `json:"callback"`
 		Host     identity.ID     `json:"host_id"`
 		Time     string          `json:"time"`
-		Claim    string          `json:"claim"` // of vacant/booking, hex
+		Claim    string          `json:"claim"` // claim of vacant/booking, in hex
 
-		Certificate certificate.Certificate `json:"certificate"` // of the key that signed claim
+		Certificate certificate.Certificate `json:"certificate"` // certificate of the key that signed the claim
 	}{
 		IntentConfirm, b.ID, b.From, nil, b.Party, all.Guest, all.Notes, all.Input, int64(b.Price / Cent),
 		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hex.EncodeToString(c.Signature), c.Certificate,

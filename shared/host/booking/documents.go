@@ -7,35 +7,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// bookingPartition has what belongs to a booking: its id is the star.
+// bookingPartition contains the documents of a booking, whose id replaces the star.
 const bookingPartition = KindBooking + "#*"
 
-// The documents of bookings and of AGP.
 var (
-	// BookingDocs are the bookings. The index lists the bookings of a venue by
-	// their time.
+	// BookingDocs contains the bookings. The index lists the bookings of a venue by their creation
+	// time.
 	BookingDocs = store.Kind[stored]{
 		Shape: store.Shape{Name: "booking", Partition: bookingPartition, Sort: "booking", Index: "bookings#*", Verify: store.Joined},
 		Codec: store.JSON[stored](1),
 		Own:   func(b stored) []string { return []string{b.ID} },
 	}
-	// DetailsDocs are deleted 30 days after the booking's start.
+	// DetailsDocs contains the details, which expire 30 days after the booking's start.
 	DetailsDocs = store.Kind[Details]{
 		Shape: store.Shape{Name: "details of a booking", Partition: bookingPartition, Sort: "details", Verify: store.Unread},
 		Codec: store.JSON[Details](1),
 	}
-	// EventDocs are the usage events of an account, by their time.
+	// EventDocs contains the usage events of an account, ordered by time.
 	EventDocs = store.Kind[Event]{
 		Shape: store.Shape{Name: "usage event", Partition: "bookevent#*", Sort: "*", Of: store.OfAccount, Verify: store.Joined},
 		Codec: store.JSON[Event](1),
 	}
-	// OnceDocs are the confirms that idempotency keys made: the key of the account, and the
-	// hash of the idempotency key.
+	// OnceDocs contains the bookings that confirms with idempotency keys have created. A key is the
+	// id of the account's key and the hash of the idempotency key.
 	OnceDocs = store.Kind[once]{
 		Shape: store.Shape{Name: "idempotency key of a confirm", Partition: "bookidem#*", Sort: "*", Verify: store.Unread},
 		Codec: store.JSON[once](1),
 	}
-	// SlotDocs count the guests in a venue's slots: the venue's id, and the slot's start.
+	// SlotDocs contains the number of guests per slot. A key is the venue's id and the slot's
+	// start.
 	SlotDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "slot", Partition: "slot-taken#*", Sort: "*", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.Count(),
@@ -44,7 +44,8 @@ var (
 		Shape: store.Shape{Name: "breaker of a venue", Partition: "breaker#*", Sort: "breaker", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.JSON[breaker](1),
 	}
-	// CounterDocs are the counters of AGP: the name, and the labels as Prometheus writes them.
+	// CounterDocs contains the counters of AGP. A key is the name and the labels in the form of
+	// Prometheus.
 	CounterDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "counter", Partition: "metric#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
@@ -55,12 +56,12 @@ var (
 			return nil
 		},
 	}
-	// DueDocs are the reminders of bookings: the text is the id.
+	// DueDocs contains the reminders of bookings. The value is the booking's id.
 	DueDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "reminder of a booking", Partition: "bookdue#*#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
 	}
 )
 
-// rows is how the rows of a booking are stored.
+// rows is the codec of a booking's rows.
 var rows = store.JSON[Row](1)

@@ -27,32 +27,31 @@ func (s *Service) pause(ctx context.Context, d time.Duration) error {
 
 // step is a change of a booking.
 type step struct {
-	To     booking.State // "" for a cancellation
+	To     booking.State // empty for a cancellation
 	Actor  string
 	Reason string
-	// EventID names the change: it is made once.
+	// EventID identifies the change, which is made only once.
 	EventID string
 	Result  json.RawMessage
-	Cut     call.Cut // of the venue's answer
-	// wait changes nothing but when the booking is looked at again.
+	Cut     call.Cut // reason why the venue's answer may be incomplete
+	// wait changes only the time of the reminder.
 	wait time.Time
 }
 
-// The reasons of the host.
 const (
 	reasonTimeout = "timeout"
-	// reasonSlow: the venue may take longer than a dispatch waits, so it was not asked.
+	// reasonSlow means that the venue may take longer than a dispatch waits, so it was not called.
 	reasonSlow        = "too_slow"
 	reasonUnreachable = "unreachable"
 	reasonExpired     = "expired"
 	reasonGuest       = "guest"
 )
 
-// maxEvents bounds the event ids that a booking remembers.
+// maxEvents limits the event ids that a booking stores.
 const maxEvents = 32
 
-// move applies a step to a booking, in one commit with its row. decide is asked again if
-// another process changed the booking meanwhile; nil changes nothing.
+// move applies a step to a booking in one commit with its row. decide is called again if another
+// process has changed the booking concurrently. If decide returns nil, the booking does not change.
 func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 			if err != nil {
 				return err
 			}
-			if d.Version > 0 { // the details are not deleted
+			if d.Version > 0 { // false if the details are deleted
 				all.Result = one.Result
 				DetailsDocs.Put(tx, d, all)
 			}
@@ -108,7 +107,6 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 	return b, store.Problem(err)
 }
 
-// apply makes a step, and returns its row.
 func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 	now := s.now()
 	row := Row{Kind: RowTransition, From: b.State, To: one.To, Actor: one.Actor, Reason: one.Reason, EventID: one.EventID, At: now}
@@ -118,7 +116,7 @@ func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 		}
 		b.Cancelled, row.Kind, row.To = true, RowCancelled, b.State
 		if b.State == booking.Pending {
-			row.To = booking.Expired // nobody has heard of it
+			row.To = booking.Expired // the venue does not know the booking
 		}
 		b.State = row.To
 	} else if err := booking.Transition(b.State, one.To); err != nil {
@@ -131,7 +129,7 @@ func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 	}
 	b.Rows, b.Changed = b.Rows+1, now
 	ended := b.State == booking.Rejected || b.State == booking.Expired
-	if row.Kind == RowCancelled || ended && !b.Cancelled { // who ends it first says why
+	if row.Kind == RowCancelled || ended && !b.Cancelled { // the step that ends the booking first determines the reason
 		b.Reason = one.Reason
 	}
 	if one.EventID != "" && len(b.Events) < maxEvents {
@@ -152,9 +150,9 @@ func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 	return row, nil
 }
 
-// giveBack gives back the price of a booking that never reached its venue, and what is held
-// for the venue's call once the booking waits for it no more. Both are one write, because a
-// commit may change a balance once.
+// giveBack refunds the price of a booking that never reached its venue. It also releases the money
+// that is held for the venue's call when the booking stops waiting for the venue. Both are one
+// write, because a commit may change a balance only once.
 func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) error {
 	if undelivered && b.Price > b.Credited {
 		row.Amount = b.Credited - b.Price
@@ -179,9 +177,9 @@ func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) 
 	return nil
 }
 
-// pass is the step by which the venue's call pays with what the booking holds. Its writes
-// join the commit that accepts the call. A booking that was cancelled or moved meanwhile
-// refuses the call.
+// pass returns the writes with which the venue's call takes over the held money. They are added to
+// the commit that accepts the call. If the booking was cancelled or has changed, the error refuses
+// the call.
 func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) {
 	stream, err := Stream(at.ID)
 	if err != nil {
@@ -213,8 +211,6 @@ func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) 
 	}, errors.Join(err1, err2)
 }
 
-// dueAfter returns the time at which a booking must be looked at again, or the
-// zero time.
 func (s *Service) dueAfter(b *stored) time.Time {
 	now := s.now()
 	switch b.State {
@@ -229,7 +225,7 @@ func (s *Service) dueAfter(b *stored) time.Time {
 		return now
 	case booking.Accepted:
 		if b.settling() {
-			return now // if nobody completes it at once
+			return now // in case the next step does not complete it
 		}
 		at := now
 		if b.Starts.After(now) {
@@ -240,7 +236,7 @@ func (s *Service) dueAfter(b *stored) time.Time {
 	return time.Time{}
 }
 
-// expiry returns the time at which a booking expires that nobody heard of.
+// expiry returns the time at which a booking expires if it is not sent to its venue before.
 func expiry(b *Booking) time.Time {
 	end := b.Created.Add(MaxPending)
 	if !b.Starts.IsZero() && b.Starts.Before(end) {
@@ -249,7 +245,6 @@ func expiry(b *Booking) time.Time {
 	return end
 }
 
-// rewind replaces the reminder of a booking.
 func (s *Service) rewind(ctx context.Context, tx *store.Tx, b *stored, before time.Time) error {
 	old, next := s.due().Key(before, b.ID), s.due().Key(b.Due, b.ID)
 	if !before.IsZero() && (b.Due.IsZero() || old != next) {
@@ -268,22 +263,21 @@ func (s *Service) rewind(ctx context.Context, tx *store.Tx, b *stored, before ti
 	return err
 }
 
-// Change is a transition that somebody asks for.
+// Change is a requested change of a booking's state.
 type Change struct {
 	To      booking.State
 	Actor   string
 	Reason  string
-	EventID string // the same change again has no effect
-	// Any allows the states that only the host sets, for the operator.
+	EventID string // identifies the change; a repeated change has no effect
+	// Any allows all states, including those that only the host sets. It is for the operator.
 	Any bool
 }
 
-// venueStates are the states that venues set.
 var venueStates = []booking.State{booking.Accepted, booking.Rejected, booking.Completed, booking.NoShow}
 
-// Transition changes the state of a booking. The error is Conflict, with a
-// *booking.IllegalError in its chain, for a state that may not follow, and Forbidden for
-// a state that only the host sets.
+// Transition changes the state of a booking. If the state may not follow the current one, the error
+// is Conflict with a *booking.IllegalError in its chain. If only the host may set the state, the
+// error is Forbidden.
 func (s *Service) Transition(ctx context.Context, id string, c Change) (Booking, error) {
 	return s.move(ctx, id, func(b *Booking) (*step, error) {
 		if err := booking.Transition(b.State, c.To); err == nil && !c.Any && !slices.Contains(venueStates, c.To) {
@@ -293,8 +287,8 @@ func (s *Service) Transition(ctx context.Context, id string, c Change) (Booking,
 	})
 }
 
-// Cancel cancels a booking for its guest. A booking that nobody has heard of expires, and
-// is given back. The error is Conflict for a booking that is over.
+// Cancel cancels a booking for its guest. A booking that was not sent to its venue expires and is
+// refunded. If the booking has already ended, the error is Conflict.
 func (s *Service) Cancel(ctx context.Context, id, actor string) (Booking, error) {
 	return s.move(ctx, id, func(b *Booking) (*step, error) {
 		if b.Cancelled {

@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Venue is a vacant that may be booked.
+// Venue is a vacant that can be booked.
 type Venue struct {
 	ID identity.ID
 	listing.Venue
 	Summary    string
-	Price      money.Amount // of a call
+	Price      money.Amount // price of a call
 	Reputation float64
-	// Live: it is listed, and its dispatches do not fail.
+	// Live means that the venue is listed and its breaker is closed.
 	Live bool
 
 	card   []byte
@@ -32,11 +32,9 @@ type Venue struct {
 	test   bool
 }
 
-// AgentID is the name of the venue as a destination.
 func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
-// VenueOf returns a registration as a venue. It does not read the venue's
-// breaker.
+// VenueOf returns a registration as a venue. Live does not consider the venue's breaker.
 func VenueOf(g *registry.Registration) Venue {
 	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.Score(reputation.Searched()...)}
 	if g.Listing != nil {
@@ -51,15 +49,15 @@ func VenueOf(g *registry.Registration) Venue {
 	return v
 }
 
-// TestVenue returns the venue that test keys book. It accepts every booking.
 func TestVenue() Venue {
 	v := listing.DefaultVenue()
 	v.Slug, v.Name = listing.TestSlug, "Test venue"
 	return Venue{Venue: v, Summary: "accepts every booking of a test key", Live: true, test: true}
 }
 
-// Find finds a venue by its id, its slug, venue:<slug> or agnt_venue_<slug>. A venue that
-// may not be seen is NotFound. A venue that is not listed now is found only by its id.
+// Find returns the venue with a reference, which is an id, a slug, venue:<slug> or
+// agnt_venue_<slug>. If the venue is hidden or revoked, the error is NotFound. By a default slug,
+// which contains the first digits of an id, Find returns only listed venues.
 func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 	unknown := problem.New(problem.NotFound, "no venue %.80q", ref)
 	for _, prefix := range []string{"venue:", "agnt_venue_"} {
@@ -81,8 +79,6 @@ func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 	return v, err
 }
 
-// registration returns the registration of the vacant with an id or a slug; ok is false if there
-// is none.
 func (s *Service) registration(ctx context.Context, ref string) (g registry.Registration, ok bool, err error) {
 	id, err := identity.ParseID(ref)
 	if err != nil {
@@ -101,8 +97,8 @@ func (s *Service) registration(ctx context.Context, ref string) (g registry.Regi
 	return s.Registry.Get(ctx, id)
 }
 
-// The breaker of a venue: after five failures in ten minutes nothing is sent to the venue
-// for five minutes; then one dispatch tries, and the others wait for it.
+// The breaker of a venue opens for five minutes after five failures within ten minutes. Then one
+// dispatch is sent as a probe, while the others wait for its result.
 const (
 	breakAfter  = 5
 	breakWithin = 10 * time.Minute
@@ -111,14 +107,14 @@ const (
 
 type breaker struct {
 	Failures []time.Time `json:"failures,omitempty"`
-	Until    time.Time   `json:"until,omitzero"` // open until then
-	Probe    time.Time   `json:"probe,omitzero"` // one tries until then
+	Until    time.Time   `json:"until,omitzero"` // end of the open state
+	Probe    time.Time   `json:"probe,omitzero"` // time until which one dispatch may probe
 }
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
-// admit returns the time until which a dispatch to a venue has to wait, or the
-// zero time if it may go.
+// admit returns the time until which a dispatch to a venue must wait, or the zero time if it may
+// start.
 func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		wait = time.Time{}
@@ -126,7 +122,7 @@ func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time,
 		now := s.now()
 		switch {
 		case problem.Is(err, problem.Damaged):
-			return nil // it is replaced
+			return nil // a damaged breaker is replaced
 		case err != nil || b.Until.IsZero():
 			return err
 		case now.Before(b.Until):
@@ -143,7 +139,6 @@ func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time,
 	return wait, store.Problem(err)
 }
 
-// tell notes whether a dispatch reached a venue.
 func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) error {
 	return store.Problem(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
@@ -165,13 +160,12 @@ func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) err
 	}))
 }
 
-// breakerEnds returns the time at which an unchanged breaker is forgotten.
 func (s *Service) breakerEnds() time.Time { return s.Now().UTC().Truncate(time.Second).Add(time.Hour) }
 
-// Reached reports whether dispatches to a venue reach it.
+// Reached reports whether a venue's breaker is closed or may be probed.
 func (s *Service) Reached(ctx context.Context, venue identity.ID) (bool, error) {
 	b, _, err := BreakerDocs.Get(ctx, s.Store, breakerKey(venue))
-	if problem.Is(err, problem.Damaged) { // it is replaced
+	if problem.Is(err, problem.Damaged) { // a damaged breaker is replaced
 		return true, nil
 	}
 	return err != nil || !s.Now().Before(b.Until), store.Problem(err)
