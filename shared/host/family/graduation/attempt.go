@@ -13,23 +13,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindAttempts is the kind of the stream of a child's attempts.
+// KindAttempts is the stream kind of attempts.
 const KindAttempts = "grad"
 
-// Stream is the stream of child's attempts.
 func Stream(child identity.ID) store.Stream { return store.StreamOf(KindAttempts, child) }
 
-// ID names an attempt, in paths and for people.
+// ID identifies an attempt in paths and for people.
 type ID struct {
 	Child    identity.ID
 	Position uint64
 }
 
-// String is <child in hex>-<position>.
 func (id ID) String() string { return id.Child.String() + "-" + strconv.FormatUint(id.Position, 10) }
 
-// ParseID parses the output of String, strictly. The error is of kind NotFound,
-// because a malformed id names no attempt.
+// ParseID parses the result of String. The error is of kind NotFound, because an attempt with a
+// malformed id cannot exist.
 func ParseID(text string) (ID, error) {
 	none := problem.New(problem.NotFound, "graduation %.80q is not known", text)
 	child, position, ok := strings.Cut(text, "-")
@@ -47,23 +45,22 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// Attempt is one attempt of a child to pass the gate. It never changes.
+// Attempt is an attempt of a child to pass the gate. It is immutable.
 type Attempt struct {
 	ID
 	Submission
-	Policy gate.Policy // the policy when it began
+	Policy gate.Policy // policy at the start of the attempt
 	Began  time.Time
-	Due    time.Time // nothing is committed from then on
+	Due    time.Time // end of the time in which the attempt may be committed
 }
 
-// Execution is the name of the attempt's run in a state machine. A name cannot
-// be reused for 90 days, and a refused request may be sent again, so the
-// position is part of it.
+// Execution returns the name of the attempt's run in a state machine. It contains the position,
+// because a refused request may be sent again, and a state machine does not accept a used name for
+// 90 days.
 func (a *Attempt) Execution() string {
 	return a.Request.Hash().String()[:32] + "-" + strconv.FormatUint(a.Position, 10)
 }
 
-// State is the input of the first step.
 func (a *Attempt) State() State {
 	return State{Child: a.Child, Position: a.Position, Request: a.Request.Hash()}
 }
@@ -71,7 +68,7 @@ func (a *Attempt) State() State {
 type storedAttempt struct {
 	Submission json.RawMessage `json:"submission"`
 	Policy     gate.Policy     `json:"policy"`
-	Began      int64           `json:"began"` // Unix microseconds, as all times here
+	Began      int64           `json:"began"` // Unix microseconds, as for all times in stored documents
 	Due        int64           `json:"due"`
 }
 
@@ -83,8 +80,8 @@ func (a *Attempt) encode() ([]byte, error) {
 	return attempts.Encode(storedAttempt{submission, a.Policy, a.Began.UnixMicro(), a.Due.UnixMicro()})
 }
 
-// DecodeAttempt reads a row of child's attempts. The error is of kind Damaged
-// if it is unreadable. Signatures are not verified.
+// DecodeAttempt decodes a row of child's attempts without verifying signatures. If the row is
+// invalid, the error is of kind Damaged.
 func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	a := Attempt{ID: ID{child, row.Position}}
 	s, err := attempts.Decode(store.Doc{Data: row.Data})
@@ -109,8 +106,8 @@ func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	return a, nil
 }
 
-// encode writes JSON without escaping, so signed parts keep their bytes.
 func encode(v any) ([]byte, error) {
+	// HTML escaping would change the bytes of signed parts.
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

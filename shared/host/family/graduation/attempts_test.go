@@ -174,7 +174,7 @@ func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
 	}
 }
 
-// stamp makes verdicts of now.
+// stamp returns verdicts with the current time.
 func stamp(passed []graduation.Verdict, now time.Time) []graduation.Verdict {
 	out := append([]graduation.Verdict(nil), passed...)
 	for i := range out {
@@ -211,7 +211,7 @@ func TestAPartyThatSleepsTakesPartInNoGraduation(t *testing.T) {
 
 func TestACompositeGraduatesAfterItHasAPlan(t *testing.T) {
 	h := newFixture(t)
-	// The child answers with another substrate family than the clerk's.
+	// The child answers with a substrate family other than the clerk's.
 	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "drafts", Substrate: "http:https://parent.example/answer"})
 	must(t, err)
 	parent := r.ID
@@ -250,7 +250,7 @@ func manifestOf(t testing.TB, parent, child identity.Signer) composite.Manifest 
 	return m
 }
 
-// Its key never comes to this host.
+// The key of this child is not on this host.
 func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	h := newFixture(t)
 	child := newKey(t)

@@ -10,22 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AttemptWindow lists when children of one parent began attempts, in Unix
-// microseconds. It need not be sorted: a clock may have gone back.
+// AttemptWindow contains the start times of attempts by children of one parent, in Unix
+// microseconds. The times may be unsorted, because a clock may have gone back.
 type AttemptWindow struct {
 	Began []int64 `json:"began"`
 }
 
-// within returns the times that still count: less than a day old.
 func (w AttemptWindow) within(now time.Time) []int64 {
 	floor := now.Add(-Day).UnixMicro()
 	return slices.DeleteFunc(slices.Clone(w.Began), func(at int64) bool { return at <= floor })
 }
 
-// tried is the write that counts an attempt at now against parent. It refuses
-// if the parent's children began too many: a parent can make any number of
-// children, also on other hosts, and each may attempt on its own. The write
-// must be committed with the attempt.
+// tried returns the write that counts an attempt at now for parent, or an error if the parent's
+// children have begun too many. The limit is per parent, because a parent can create any number of
+// children, also on other hosts. The write must be in the commit of the attempt.
 func (s *Service) tried(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
 	w, d, err := AttemptWindowDocs.Get(ctx, s.Store, AttemptWindowKey(parent))
 	if err != nil {

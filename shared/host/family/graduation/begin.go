@@ -13,16 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Begin accepts a submission and returns its attempt: the open or accepted one
-// if that has the same request, else a new one. Refusals write nothing and come
-// in this order: form, a child that cannot graduate here (NotFound), signatures
-// (Consent), what could not be committed (Malformed, Conflict), another open
-// attempt of the child (Conflict), too many attempts in a day, of the child or
-// of its parent's children (TooMany). A handler that must not reveal who is a
-// child checks signatures first.
+// Begin accepts a submission and returns its attempt. If the open or the accepted attempt has the
+// same request, Begin returns it, and otherwise it creates a new attempt. The errors, in order,
+// are: an invalid form; NotFound for a child that cannot graduate on this host; Consent for invalid
+// signatures; Malformed or Conflict for a submission that could not be committed; Conflict while
+// another attempt of the child is open; TooMany for too many attempts in a day by the child or all
+// children of its parent. In these cases Begin writes no data. A handler that must not reveal which
+// vacants are children has to check the signatures first.
 //
-// An attempt does not proceed by itself: walk it or start its Execution, unless
-// its Status is decided. Doing so twice is harmless.
+// An attempt does not proceed by itself. The caller must call Walk or start the Execution, unless
+// the Status is decided. Doing so twice has no additional effect.
 func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err
@@ -41,7 +41,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := h.possible(&sub.Artefacts, m); err != nil {
 		return Status{}, err
 	}
-	if h.child { // hosted parties sign for themselves, so nothing unused is stored
+	if h.child { // hosted parties sign for themselves, so unused artefacts are not stored
 		sub.Artefacts = Artefacts{ManifestParent: sub.Artefacts.ManifestParent}
 	}
 	if h.parent {
@@ -58,17 +58,17 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	return st, fault(err)
 }
 
-// hosts tells which parties are hosted here, and the tenant whose policy
-// applies: the parent's, or else the child's.
+// hosts describes which parties are on this host, and the tenant whose policy applies. It is the
+// parent's tenant if the parent is hosted, and otherwise the child's.
 type hosts struct {
 	parent, child bool
 	tenant        string
-	asleep        error // why a party cannot take part now: it answers no calls, or its parent is closed
+	asleep        error // reason why a party cannot take part: it answers no calls, or the parent is a closed child
 }
 
-// graduable refuses a child as unknown if neither it nor its parent is hosted
-// here, so strangers' families cost nothing.
 func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts, err error) {
+	// If neither party is on this host, the child is unknown, so that the families of strangers
+	// cost no further work.
 	for _, party := range []struct {
 		id   identity.ID
 		here *bool
@@ -103,9 +103,8 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 	return h, nil
 }
 
-// asleep refuses a party that answers no calls. A revoked key is left to the
-// gate to refuse.
 func (s *Service) asleep(ctx context.Context, r *vacants.Record) (refusal, err error) {
+	// A revoked key is not refused here, because the gate refuses it.
 	gone, err := s.Registry.IsRevoked(ctx, r.ID)
 	if err != nil || gone {
 		return nil, err
@@ -113,9 +112,8 @@ func (s *Service) asleep(ctx context.Context, r *vacants.Record) (refusal, err e
 	return problem.New(problem.Conflict, "vacant %s is %s; only one that answers calls takes part in a graduation", r.ID.Short(), r.State), nil
 }
 
-// speechless refuses a composite without a plan: it answers no calls, and would
-// become public so.
 func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, err error) {
+	// A composite without a plan answers no calls and must not become public.
 	if r.Substrate != plan.Kind {
 		return nil, nil
 	}
@@ -125,8 +123,8 @@ func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, e
 	return problem.New(problem.Conflict, "child %s is a composite without a plan and answers no call; set one first: vacancy plan set", r.ID.Short()), nil
 }
 
-// possible refuses what would fail at commit: a party that is asleep, a closed
-// parent, or a missing signature of a party that is not hosted here.
+// possible returns an error for a submission that would fail at the commit: a party is asleep, the
+// parent is a closed child, or a party on another host has not signed.
 func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 	if h.asleep != nil {
 		return h.asleep
@@ -148,7 +146,6 @@ func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 	return nil
 }
 
-// manifest reads the manifest of child.
 func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.Manifest, error) {
 	m, d, err := registry.ManifestDocs.Get(ctx, s.Store, registry.ManifestKey(child))
 	if err == nil && d.Version == 0 {
@@ -196,8 +193,8 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 	return next, s.write(ctx, &next, &last, tried)
 }
 
-// write commits the row and document of a new attempt, its count against the
-// parent, and the end of the previous attempt if nobody ended it.
+// write commits the row and the status of a new attempt and counts it for the parent. If the
+// previous attempt is still recorded as open, it is recorded as failed.
 func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put) error {
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {
@@ -227,8 +224,9 @@ func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put
 	return nil
 }
 
-// again returns the attempt that sub repeats: the last one if it is open, or
-// the accepted one. It refuses while another is open.
+// again returns the attempt that sub repeats: the last one if it is open, or the accepted one. It
+// returns an error if another request's attempt is open, and the zero Status if no attempt is
+// repeated.
 func (s *Service) again(ctx context.Context, last *Status, sub *Submission) (Status, error) {
 	same := last.Request.Hash() == sub.Request.Hash()
 	switch {
@@ -249,9 +247,8 @@ func (s *Service) again(ctx context.Context, last *Status, sub *Submission) (Sta
 	return before, nil
 }
 
-// often refuses a child that begins too many attempts: each costs the host two
-// writes.
 func (s *Service) often(ctx context.Context, child identity.ID, tip uint64) error {
+	// Each attempt costs the host at least two writes.
 	if tip < MaxAttempts {
 		return nil
 	}
@@ -269,7 +266,6 @@ func (s *Service) often(ctx context.Context, child identity.ID, tip uint64) erro
 	return err
 }
 
-// read returns the status of an attempt; NotFound if there is none.
 func (s *Service) read(ctx context.Context, id ID) (Status, error) {
 	a, err := s.row(ctx, id)
 	if err != nil {
@@ -278,7 +274,6 @@ func (s *Service) read(ctx context.Context, id ID) (Status, error) {
 	return s.refresh(ctx, &a)
 }
 
-// row reads an attempt without its status; NotFound if there is none.
 func (s *Service) row(ctx context.Context, id ID) (Attempt, error) {
 	rows, err := s.Store.Rows(ctx, Stream(id.Child), id.Position, 1, store.Ascending)
 	if err != nil {
@@ -294,7 +289,6 @@ func notObserved(id ID) error {
 	return problem.New(problem.NotFound, "graduation %s is not known", id)
 }
 
-// refresh reads the status of an attempt.
 func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
 	w, d, err := StatusDocs.Need(ctx, s.Store, AttemptKey(a.Child, a.Position))
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// BenchmarkGraduation is one graduation in a host of one process, with a file:
-// begin, four steps and the record. ms/p50 is their median. It is the same for
-// few children and short logbooks, which shows that nothing is read whole.
+// BenchmarkGraduation measures a graduation on a host of one process with a file store: the begin,
+// the four steps and the record. ms/p50 is the median. It is the same for few children and short
+// logbooks, which shows that the cost does not depend on their number.
 func BenchmarkGraduation(b *testing.B) {
 	for _, size := range []struct{ children, entries int }{{30, 10}, {1000, 10_000}} {
 		b.Run(fmt.Sprintf("%d children, logbooks of %d entries", size.children, size.entries), func(b *testing.B) {
@@ -25,8 +25,7 @@ func BenchmarkGraduation(b *testing.B) {
 	}
 }
 
-// filled is the number of children with long logbooks: those that graduate
-// first.
+// filled is the number of children with long logbooks. These children graduate first.
 const filled = 20
 
 func graduate(b *testing.B, many, entries int) {
@@ -57,7 +56,7 @@ func graduate(b *testing.B, many, entries int) {
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/p50")
 }
 
-// fill lengthens logbooks, all at once, so that they share the disk's commits.
+// fill lengthens logbooks concurrently, so that they share the disk's commits.
 func (h *fixture) fill(b *testing.B, entries int, ids ...identity.ID) {
 	b.Helper()
 	var all sync.WaitGroup

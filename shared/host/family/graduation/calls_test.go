@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// caller is a chain of calls to one vacant.
+// caller makes a chain of calls to one vacant.
 type caller struct {
 	*fixture
 	pipeline *call.Host
@@ -47,8 +47,8 @@ func (c *caller) call(t testing.TB) call.Outcome {
 	return out
 }
 
-// A child is called before and after it: by its parent on one chain, and by a
-// stranger who was told before that there is no such vacant.
+// A child is called before and after its graduation: by its parent on one chain, and by a stranger
+// who got NotFound before.
 func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	h := newFixture(t)
 	sub := h.family(t)
@@ -143,7 +143,7 @@ func TestSignalsThatAreNoneFailARunAndNeverPassIt(t *testing.T) {
 	}
 }
 
-// withActivity is evidence whose activity is the same number all week.
+// withActivity returns evidence with the same activity in each hour of the week.
 func withActivity(n float64) collector {
 	return func(child, parent identity.ID) (gate.Evidence, error) {
 		week := make([]float64, gate.Buckets)

@@ -8,9 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// commit makes the child public, or changes nothing. Everything that may have
-// changed since the checks is checked again. It retries conflicts until the
-// attempt is due.
+// commit makes the child public in one transaction. It repeats all checks whose facts may have
+// changed, and retries conflicts until the attempt is due.
 func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) error {
 	done, err := s.Vacants.LockGraduation(ctx, a.Request.ParentID, a.Child)
 	if err != nil {
@@ -20,10 +19,9 @@ func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) 
 	return s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return s.decideCommit(ctx, tx, a, found) })
 }
 
-// decideCommit adds the graduation to tx, on the condition that nothing it read
-// has changed. The attempt's own document is among the writes, so two runs of
-// one attempt have one effect, and an attempt that was recorded as failed stays
-// failed.
+// decideCommit adds the graduation to tx. The transaction conflicts if any of the facts that it
+// read changes. It also writes the attempt's status, so two runs of one attempt have a single
+// effect, and a failed attempt remains failed.
 func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, found *gate.Findings) error {
 	st, err := s.refresh(ctx, a)
 	switch {
@@ -37,12 +35,12 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 	if err := s.addSlot(ctx, tx, &st); err != nil {
 		return err
 	}
-	// AddGraduation checks consent, keys and the closed manifest once more.
+	// AddGraduation repeats the checks of consent, keys and the closed manifest.
 	made, err := s.Vacants.AddGraduation(ctx, tx, vacants.Graduation{Request: a.Request, Artefacts: a.Artefacts, When: s.now()})
 	if err != nil {
 		return err
 	}
-	if err := s.due(&st); err != nil { // as late as possible
+	if err := s.due(&st); err != nil { // checked as late as possible
 		return err
 	}
 	st.Phase, st.Step, st.Decided, st.Findings = Accepted, gate.Commit, s.now(), found
@@ -52,8 +50,6 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 	return err
 }
 
-// addSlot adds to tx the write that takes a slot of the parent's day. It refuses
-// if the parent has no slot left.
 func (s *Service) addSlot(ctx context.Context, tx *store.Tx, st *Status) error {
 	parent := st.Request.ParentID
 	w, d, err := WindowDocs.Get(ctx, tx, WindowKey(parent))

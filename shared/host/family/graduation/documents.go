@@ -12,16 +12,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The documents of graduations. Statuses, attempts and successes have partitions of their
-// own, so that roles can be allowed one of them.
+// Statuses, attempt windows and windows of successes have their own partitions, so that a role can
+// be restricted to one of them.
 var (
-	// StatusDocs are the statuses of attempts: the child, and the position in its stream.
+	// StatusDocs contains the statuses of attempts. A key is the child and the position in its
+	// stream.
 	StatusDocs = store.Kind[storedStatus]{
 		Shape: store.Shape{Name: "outcome of a graduation", Partition: KindAttempts + "#*", Sort: "*", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.JSON[storedStatus](1),
 		Valid: validStatus,
 	}
-	// AttemptWindowDocs list when children of a parent, by their manifests, began attempts.
+	// AttemptWindowDocs contains, per parent in the children's manifests, the start times of
+	// attempts.
 	AttemptWindowDocs = store.Kind[AttemptWindow]{
 		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.JSON[AttemptWindow](1),
@@ -32,13 +34,14 @@ var (
 			return nil
 		},
 	}
-	// WindowDocs list when children of a parent succeeded.
+	// WindowDocs contains, per parent, the times of successful graduations.
 	WindowDocs = store.Kind[window]{
 		Shape: store.Shape{Name: "window of graduations", Partition: "gradwin#*", Sort: "window", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.JSON[window](1),
 		Valid: func(_ store.Doc, w window) error { return w.Taken.Check() },
 	}
-	// PolicyDocs are the policies: the star is "" for the host's, and # and a tenant.
+	// PolicyDocs contains the policies. The star is empty for the host's policy, and otherwise #
+	// and the tenant.
 	PolicyDocs = store.Kind[policy]{
 		Shape: store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.Joined},
 		Codec: store.JSON[policy](1),
@@ -46,21 +49,17 @@ var (
 	}
 )
 
-// attempts is how the rows of attempts are stored.
+// attempts is the codec of attempt rows.
 var attempts = store.JSON[storedAttempt](1)
 
-// AttemptKey is the key of the status of child's attempt at a position.
 func AttemptKey(child identity.ID, position uint64) store.Key {
 	return StatusDocs.Key(child.String(), fmt.Sprintf("%016x", position))
 }
 
-// AttemptWindowKey is the key of parent's attempt window.
 func AttemptWindowKey(parent identity.ID) store.Key { return AttemptWindowDocs.Key(parent.String()) }
 
-// WindowKey is the key of the times of parent's successes.
 func WindowKey(parent identity.ID) store.Key { return WindowDocs.Key(parent.String()) }
 
-// PolicyKey is the key of a tenant's policy; "" is the host's.
 func PolicyKey(tenant string) store.Key {
 	if tenant != "" {
 		tenant = tenantMark + tenant
@@ -68,7 +67,7 @@ func PolicyKey(tenant string) store.Key {
 	return PolicyDocs.Key(tenant)
 }
 
-// tenantMark is before the tenant in the key of a policy.
+// tenantMark precedes the tenant in the key of a policy.
 const tenantMark = "#"
 
 type policy struct {

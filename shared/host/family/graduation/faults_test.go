@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// fates applies faults that a test chooses to a server's store calls.
+// fates applies the faults that a test chooses to a server's store calls.
 type fates struct {
 	mu    sync.Mutex
 	count int
@@ -40,8 +40,8 @@ func (f *fates) before(s store.Store) store.Store {
 	return f.lossy
 }
 
-// arm applies fn to the calls from now on, counted from 1. A nil fn means no
-// faults. It returns the number of calls before.
+// arm applies fn to all calls from now on, counted from 1, and returns the number of earlier calls.
+// A nil fn means no faults.
 func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,8 +50,8 @@ func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
 	return before
 }
 
-// wantWhole reports whether a child has graduated, and checks that it did so
-// completely or not at all.
+// wantWhole reports whether a child has graduated, and checks that its graduation is complete or
+// absent.
 func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	t.Helper()
 	ctx := t.Context()
@@ -101,7 +101,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	return facts["manifest"]
 }
 
-// graduations counts the entries of a graduation in a logbook.
+// graduations counts the graduation entries in a logbook.
 func (h *fixture) graduations(t testing.TB, id identity.ID) (n int) {
 	t.Helper()
 	// The logbook of a busy vacant has more than a page of entries.
@@ -132,7 +132,7 @@ func (h *fixture) wantClean(t testing.TB) {
 	must(t, err)
 }
 
-// faulty is a server whose store fails as f says, with a family.
+// faulty returns a server whose store fails as f determines, with a family.
 func faulty(t *testing.T) (*fixture, *fates, graduation.Submission) {
 	t.Helper()
 	f := &fates{}
@@ -168,7 +168,7 @@ func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 					}
 					return storetest.Fine
 				})
-				// One fault is survived: reads and commits are retried.
+				// A single fault does not matter, because reads and commits are retried.
 				st, err := h.gate.Submit(t.Context(), sub)
 				f.arm(nil)
 				f.lossy.AwaitPending(t.Context())
@@ -214,8 +214,7 @@ func TestAHostThatDiesAtAnyCallToTheStoreLeavesAGraduationWhole(t *testing.T) {
 	}
 }
 
-// wantAcceptedInTheEnd sends the same again, once at once and once when nothing
-// can be open any more.
+// wantAcceptedInTheEnd sends the request again twice: at once, and after all open attempts are due.
 func (h *fixture) wantAcceptedInTheEnd(t *testing.T, sub graduation.Submission) {
 	t.Helper()
 	st, err := h.gate.Submit(t.Context(), sub)
@@ -284,7 +283,7 @@ func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
 			t.Errorf("Task(%s) after the commit = %v, want nil", step.Name, err)
 		}
 	}
-	// A machine that timed out on a commit that was applied records a fault.
+	// A state machine that timed out although its commit was applied records a fault.
 	late, err := h.gate.Record(t.Context(), states[3], graduation.ReadCause(gate.Commit, "States.Timeout", ""))
 	if err != nil || late.Phase != graduation.Accepted || late.Decided != st.Decided {
 		t.Errorf("Record() of a timeout after the commit = %s, %v, want accepted as it was", late.Phase, err)

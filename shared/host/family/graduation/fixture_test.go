@@ -31,8 +31,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// fixture is a host with a gate. The gate and the host use its faulty store;
-// its sound one is the same without faults.
+// fixture is a host with a gate. The gate and the host use the faulty store. The sound store has
+// the same data without faults.
 type fixture struct {
 	clock    *calltest.Clock
 	sound    store.Store
@@ -48,7 +48,7 @@ func newFixture(t testing.TB, change ...func(*graduation.Config)) *fixture {
 	return fixtureOver(t, memory.New(), nil, change...)
 }
 
-// fixtureOver is a server over a store; before, if not nil, wraps it.
+// fixtureOver returns a server with a store. If before is not nil, it wraps the store.
 func fixtureOver(t testing.TB, sound store.Store, before func(store.Store) store.Store, change ...func(*graduation.Config)) *fixture {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -56,7 +56,7 @@ func fixtureOver(t testing.TB, sound store.Store, before func(store.Store) store
 	return openFixture(t, &fixture{clock: calltest.NewClock(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)), sound: sound, vault: vault}, before, change...)
 }
 
-// beside is another host over the store of h.
+// beside returns another host with the store of h.
 func (h *fixture) beside(t testing.TB) *fixture {
 	t.Helper()
 	return openFixture(t, &fixture{clock: h.clock, sound: h.sound, vault: h.vault}, nil)
@@ -71,7 +71,7 @@ func openFixture(t testing.TB, h *fixture, before func(store.Store) store.Store,
 	h.vacants = hosttest.NewVacants(t, s, h.clock.Now(0), "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault,
 		Wait:  noWait,
-		// Nobody is called: only the declared substrates count.
+		// No vacant is called, so only the declared substrates matter.
 		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }}},
 	})
 	h.registry = h.vacants.Registry
@@ -100,7 +100,7 @@ func (h *fixture) vacant(t testing.TB) identity.ID {
 	return r.ID
 }
 
-// children are n closed children with another substrate than their parent.
+// children creates n closed children whose substrate differs from their parent's.
 func (h *fixture) children(t testing.TB, parent identity.ID, n int) []identity.ID {
 	t.Helper()
 	ids := make([]identity.ID, n)
@@ -117,7 +117,7 @@ func (h *fixture) child(t testing.TB, parent identity.ID, substrate string) iden
 	return r.ID
 }
 
-// request has both parties sign that child is to graduate.
+// request returns a graduation request of child that both parties have signed.
 func (h *fixture) request(t testing.TB, parent, child identity.ID, text string) graduation.Submission {
 	t.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
@@ -131,14 +131,14 @@ func (h *fixture) sign(t testing.TB, r *composite.Request) {
 	must(t, h.vacants.Sign(t.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(t.Context(), s) }))
 }
 
-// family is a parent, a closed child, and the request that both have signed.
+// family creates a parent, a closed child, and a request that both have signed.
 func (h *fixture) family(t testing.TB) graduation.Submission {
 	t.Helper()
 	parent := h.vacant(t)
 	return h.request(t, parent, h.children(t, parent, 1)[0], "drafts contracts")
 }
 
-// home is h as gatetest uses it.
+// home returns h in the form that gatetest uses.
 func (h *fixture) home() gatetest.Fixture {
 	return gatetest.Fixture{
 		Store:  h.sound,
@@ -179,7 +179,7 @@ func TestTheGateOfOneProcessIsTheGate(t *testing.T) {
 	}
 }
 
-// anonymous replaces ids by words.
+// anonymous replaces ids by names.
 func anonymous(text string, id identity.ID) string {
 	return strings.ReplaceAll(text, id.Short(), "PARENT")
 }

@@ -1,47 +1,46 @@
-// Package graduation runs the gate at a host: attempts of closed children to
-// become public, through gate.Steps, and their outcomes.
+// Package graduation runs the gate on a host. It manages the attempts of closed children to become
+// public, runs the steps of gate.Steps, and records the outcomes.
 //
-// The same service runs all steps in one process, or each step as a task of a
-// state machine; both pass a small State from step to step. The invariants: an
-// attempt has one outcome, even if its steps run several times, or in several
-// processes. Only commit changes anything but the attempt itself, in one
-// transaction with the outcome and the slot of the day, and it repeats the
-// earlier checks under that transaction's conditions. Nothing is committed once
-// an attempt is due. A child has at most one open attempt; an attempt that was
-// not completed in time has failed, so a crash blocks nobody. A fault is never
-// shown as a refusal. A child begins at most MaxAttempts in a Day, and all
-// children of a parent together at most MaxOfParent, counted in the commit that
-// begins an attempt.
+// The same Service runs all steps in one process or each step as a task of a state machine. In both
+// cases a small State is passed from step to step. The package guarantees:
+//
+//   - An attempt has one outcome, even if its steps run several times or in several processes.
+//   - Only the commit step changes data other than the attempt itself. It does so in one
+//     transaction with the outcome and the slot of the day, which also repeats the earlier checks.
+//   - An attempt is not committed after its due time.
+//   - A child has at most one open attempt. An attempt that was not completed in time has failed,
+//     so a crash does not block the child.
+//   - A fault is never reported as a refusal.
+//   - In a Day, a child begins at most MaxAttempts attempts, and all children of a parent together
+//     at most MaxOfParent. They are counted in the commit that begins an attempt.
 //
 // # Layout
 //
-// Stream grad#<child>: an immutable row for each attempt, with the request, the
-// policy, and when it began and is due. Document grad#<child>/<position, 16 hex
-// digits> is the status; Begin, commit and Record write it.
-// gradtry#<parent>/times lists when children of the parent began attempts in
-// the last day; only Begin writes it. gradwin#<parent>/window lists when they
-// succeeded; only commit writes it, so a role that writes attempts cannot
-// change the limit of successes. Each has its own partition, so roles can be
-// limited to one of them. host/gate and host/gate#<tenant> are the policies.
+// Stream grad#<child> has an immutable row per attempt with the request, the policy, the start and
+// the due time. Document grad#<child>/<position, 16 hex digits> is the status, which Begin, commit
+// and Record write. gradtry#<parent>/times contains the start times of attempts by the parent's
+// children in the last day and is written only by Begin. gradwin#<parent>/window contains the times
+// of their successes and is written only by commit, so a role that writes attempts cannot change
+// the limit of successes. Each of these has its own partition, so that roles can be restricted to
+// one. host/gate and host/gate#<tenant> are the policies.
 //
 // # Limits of a parent
 //
-// An attempt counts against the parent in the child's manifest, whoever signed
-// the request as the parent: both signed the manifest, and it cannot be
-// changed. The holder of a parent's key can make any number of children, but
-// all together get no further than one parent. With only a child's key, an
-// attacker can use up MaxAttempts of that.
+// An attempt counts for the parent in the child's manifest, regardless of who signed the request as
+// the parent. Both parties have signed the manifest, and it cannot be changed. The holder of a
+// parent's key can create any number of children, but together they have only the limit of one
+// parent. An attacker who has only a child's key can use up at most MaxAttempts of this limit.
 //
 // # Repeated requests
 //
-// A request has neither time nor nonce, because its form is the reference's.
-// Anybody who saw its bytes can send them again. While its attempt is open,
-// that joins it; once accepted, it returns the outcome. After a refusal or a
-// failure it begins another attempt, which counts as one more of the day and
-// may succeed if the obstacle is gone: consent does not expire. It covers this
-// text of this child under this parent only, and takes effect once: an open
-// child is not opened again. To withdraw consent, revoke one of the two keys;
-// while either is paused, nothing begins.
+// A request contains neither a time nor a nonce, because the reference defines its form, so
+// everybody who has seen its bytes can send them again. While the attempt is open, a repeated
+// request returns the attempt. After acceptance it returns the outcome. After a refusal or a
+// failure it begins another attempt, which counts for the limits and may succeed if the reason of
+// the failure no longer exists. Consent does not expire. It covers only this text of this child
+// under this parent, and it takes effect only once, because an open child is not opened again. To
+// withdraw consent, one of the parties must revoke its key. While one of them is paused, attempts
+// cannot begin.
 package graduation
 
 import (
@@ -58,36 +57,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Collector collects the evidence for the collusion check.
+// Collector collects the evidence for the check of collusion.
 type Collector interface {
 	Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error)
 }
 
-// Config configures a Service. Store, Vacants, Registry, Now and Rand are
-// required.
+// Config configures a Service. Store, Vacants, Registry, Now and Rand are required.
 type Config struct {
 	Store    store.Store
 	Vacants  *vacants.Directory
 	Registry *registry.Registry
-	// Evidence is required where the collusion step runs.
+	// Evidence is required if this process runs the collusion step.
 	Evidence Collector
-	// Detector replaces the detector that a policy names, if not nil.
+	// Detector replaces the detectors that policies name. It may be nil.
 	Detector gate.Detector
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// Running returns the step that a state machine runs for an open attempt,
-	// or "" if unknown. With nil, it is always unknown.
+	// Running returns the step that a state machine is running for an open attempt, or "" if it is
+	// not known. It may be nil.
 	Running func(ctx context.Context, a *Attempt) gate.StepName
-	// Wait sleeps between tries, or returns early when ctx ends; retry.Sleep if
-	// nil.
+	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// Service is the gate of one host. It is safe for concurrent use, and any
-// number of services may share a store.
+// Service is the gate of one host. It is safe for concurrent use, and several Services may share a
+// store.
 type Service struct{ Config }
 
-// New makes a Service.
 func New(c Config) *Service {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
@@ -95,18 +91,16 @@ func New(c Config) *Service {
 	return &Service{c}
 }
 
-// Limits of attempts.
 const (
-	// DueAfter bounds the time of an attempt.
+	// DueAfter limits the duration of an attempt.
 	DueAfter = 2 * time.Minute
-	// MaxAttempts bounds the attempts of one child that begin in a Day, and
-	// MaxOfParent the attempts of all children of one parent.
+	// MaxAttempts limits the attempts per Day of one child, and MaxOfParent the attempts of all
+	// children of one parent.
 	MaxAttempts = 32
 	MaxOfParent = 96
 	Day         = gate.Day
 )
 
-// detector returns p's detector.
 func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
 	if s.Detector != nil {
 		return s.Detector, nil
@@ -114,16 +108,12 @@ func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
 	return gate.DetectorOf(p)
 }
 
-// now is the time in stored precision.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-// updater changes the store with optimistic concurrency.
 func (s *Service) updater() store.Updater {
 	return store.Updater{Store: s.Store, Rand: s.Rand, Wait: s.Wait}
 }
 
-// fault gives an error of the store a kind. A conflict that outlasted all
-// retries is Unavailable: the request can be sent again.
 func fault(err error) error {
 	if store.IsConflict(err) {
 		return problem.Wrap(problem.Unavailable, err, "others keep changing it; send the same again")
@@ -131,7 +121,6 @@ func fault(err error) error {
 	return store.Problem(err)
 }
 
-// unknown is the refusal of a child that cannot graduate here.
 func unknown(child identity.ID) error {
 	return problem.New(problem.NotFound, "unknown child %s", child.Short())
 }

@@ -179,8 +179,7 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	}
 }
 
-// widest is the evidence for a parent and eight siblings where everything is
-// missing for a reason.
+// widest is the evidence for a parent and eight siblings with a reason for every missing part.
 func widest(t *testing.T) *gate.Findings {
 	t.Helper()
 	why := map[gate.Name]string{}

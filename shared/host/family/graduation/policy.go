@@ -9,15 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Sources of a policy.
 const (
 	FromTenant  = "tenant"
 	FromHost    = "host"
 	FromDefault = "default"
 )
 
-// Policy returns the policy for attempts of tenant's children and its source:
-// the tenant's own, the host's, or the default.
+// Policy returns the policy for attempts of tenant's children and its source. It is the tenant's
+// policy, otherwise the host's policy, otherwise the default.
 func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, from string, err error) {
 	for _, at := range []struct{ tenant, from string }{{tenant, FromTenant}, {"", FromHost}} {
 		if at.tenant == "" && at.from == FromTenant {
@@ -34,9 +33,8 @@ func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, fro
 	return gate.DefaultPolicy(), FromDefault, nil
 }
 
-// SetPolicy stores the policy of a tenant, or of the host for "". Attempts that
-// have begun keep the policy of their beginning.
 func (s *Service) SetPolicy(ctx context.Context, whose string, p gate.Policy) error {
+	// Attempts that have already begun keep their policy.
 	if err := tenant.Check(whose); err != nil {
 		return err
 	}
@@ -50,8 +48,8 @@ func (s *Service) SetPolicy(ctx context.Context, whose string, p gate.Policy) er
 	}))
 }
 
-// Warnings returns warnings for an operator at start: for whom the collusion
-// check was switched off by name.
+// Warnings returns a warning for each policy that disables the check of collusion. A host logs them
+// when it starts.
 func (s *Service) Warnings(ctx context.Context) ([]string, error) {
 	var said []string
 	for d, err := range store.All(ctx, s.Store, PolicyDocs.All()) {

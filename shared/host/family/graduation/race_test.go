@@ -72,7 +72,7 @@ func TestOf50GraduationsAtOnceAsManySucceedAsTheDayHasSlots(t *testing.T) {
 	}
 }
 
-// Another host writes to both logbooks all the time.
+// Another host writes to both logbooks continuously.
 func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
 	h := newFixture(t)
 	other := h.beside(t)

@@ -14,9 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A reader who is neither party costs one row, whatever is known of the
-// attempt: no document and no state machine is read, and nothing is written for
-// an overdue attempt.
+// A request by a reader who is not a party costs one row. It does not read the status or ask the
+// state machine, and it does not end an overdue attempt.
 func TestAStrangersQuestionCostsOneRow(t *testing.T) {
 	f, asked := &fates{}, 0
 	h := fixtureOver(t, memory.New(), f.before, func(c *graduation.Config) {

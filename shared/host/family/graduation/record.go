@@ -11,10 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Record stores the outcome of a run; r is the refusal or fault that ended it,
-// nil after commit. A decided attempt stays decided: if the commit was applied,
-// the attempt is accepted whatever r is. Record writes documents of attempts
-// only.
+// Record stores the outcome of a run. r is the refusal or the fault that ended the run, and nil
+// after the commit step. A decided attempt does not change: if the commit was applied, the attempt
+// is accepted regardless of r. Record writes only the attempt's status.
 func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, error) {
 	st, err := s.end(ctx, state.ID(), func(st *Status) error {
 		if state.Request != st.Request.Hash() {
@@ -40,8 +39,8 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 	return st, err
 }
 
-// Status returns an attempt, or NotFound. An attempt that was not completed in
-// time has failed; the first reader records that.
+// Status returns an attempt. An attempt that was not completed in time has failed, which its first
+// reader records.
 func (s *Service) Status(ctx context.Context, child identity.ID, position uint64) (Status, error) {
 	a, err := s.row(ctx, ID{child, position})
 	if err != nil {
@@ -50,8 +49,8 @@ func (s *Service) Status(ctx context.Context, child identity.ID, position uint64
 	return s.tell(ctx, &a)
 }
 
-// StatusFor returns an attempt to its parent or child and NotFound to everybody
-// else. A stranger's question costs one row and writes nothing.
+// StatusFor returns an attempt to its parent or child. For others the error is NotFound, and such a
+// request costs only one read.
 func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error) {
 	a, err := s.row(ctx, id)
 	if err == nil && who != a.Child && who != a.Request.ParentID {
@@ -63,7 +62,6 @@ func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status
 	return s.tell(ctx, &a)
 }
 
-// tell returns the status of an attempt, and ends the attempt if it is overdue.
 func (s *Service) tell(ctx context.Context, a *Attempt) (Status, error) {
 	st, err := s.refresh(ctx, a)
 	if err != nil || st.Phase != Open {
@@ -84,7 +82,6 @@ func (s *Service) tell(ctx context.Context, a *Attempt) (Status, error) {
 	})
 }
 
-// Latest returns the status of child's last attempt; false if there was none.
 func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, error) {
 	tip, err := s.Store.Tip(ctx, Stream(child))
 	if err != nil || tip.Position == 0 {
@@ -94,7 +91,7 @@ func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, 
 	return st, err == nil, err
 }
 
-// errOpen: the attempt stays as it is.
+// errOpen is returned by the argument of end to leave the attempt open.
 var errOpen = errors.New("it is open")
 
 // end decides an open attempt. It returns a decided attempt unchanged.
@@ -102,7 +99,7 @@ func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (S
 	var st Status
 	ended := false
 	err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		ended = false // an earlier try may have set it
+		ended = false // a previous try may have set it
 		st, err = s.read(ctx, id)
 		if err != nil || st.Phase != Open {
 			return err
@@ -130,7 +127,6 @@ func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (S
 	return st, nil
 }
 
-// overdue fails an attempt that was not completed in time.
 func (s *Status) overdue(now time.Time) {
 	s.Phase, s.Decided = Failed, now
 	s.Refusal = &Refusal{

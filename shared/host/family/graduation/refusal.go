@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// JudgedError is a refusal of the collusion check, with its findings.
+// JudgedError is a refusal by the check of collusion, with the findings.
 type JudgedError struct {
 	Findings gate.Findings
 	Err      error
@@ -16,10 +16,8 @@ type JudgedError struct {
 
 func (e *JudgedError) Error() string { return e.Err.Error() }
 
-// Unwrap is the problem.
 func (e *JudgedError) Unwrap() error { return e.Err }
 
-// Refuse makes the Refusal for an error of step.
 func Refuse(step gate.StepName, err error) *Refusal {
 	p := problem.Of(err)
 	r := &Refusal{Error: gate.ErrorName(p.Kind), Kind: p.Kind.String(), Detail: p.Text(), Step: step}
@@ -30,12 +28,12 @@ func Refuse(step gate.StepName, err error) *Refusal {
 	return r
 }
 
-// MaxCause is the longest Cause in bytes, as a JSON string: a state machine
-// keeps 32 KiB, including the error's name.
+// MaxCause limits a Cause, encoded as a JSON string, in bytes. A state machine stores 32 KiB, which
+// include the name of the error.
 const MaxCause = 30 << 10
 
-// Cause returns r as the text of a task's error, for ReadCause. Findings that
-// do not fit are left out; the findings of nine pairs take a third of MaxCause.
+// Cause returns r as the message of a task's error, which ReadCause parses. It omits findings that
+// do not fit. The findings of nine pairs take a third of MaxCause.
 func (r *Refusal) Cause() string {
 	if text, ok := r.fitting(); ok {
 		return text
@@ -57,9 +55,8 @@ func (r *Refusal) fitting() (string, bool) {
 	return string(b), err == nil && len(quoted) <= MaxCause
 }
 
-// ReadCause makes a Refusal of the name and cause of the error that a state
-// machine caught at step. An unknown error (a timeout, a task that died) is a
-// failure.
+// ReadCause returns the Refusal for the name and the cause of an error that a state machine caught
+// in a step. An unknown error, for example a timeout or a crash of the task, becomes a failure.
 func ReadCause(step gate.StepName, name, cause string) *Refusal {
 	var task struct {
 		Message string `json:"errorMessage"`

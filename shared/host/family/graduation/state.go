@@ -8,9 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// State is passed from step to step: the attempt, and the verdicts of earlier
-// steps. It is a small JSON value, the input and output of every task of a
-// state machine.
+// State is passed from step to step. It contains the attempt and the verdicts of earlier steps. It
+// is a small JSON value, because it is the input and output of every task of a state machine.
 type State struct {
 	Child    identity.ID    `json:"child"`
 	Position uint64         `json:"position"`
@@ -25,12 +24,11 @@ type Verdict struct {
 	At   int64         `json:"at"` // Unix microseconds
 }
 
-// ID is the attempt of s.
 func (s *State) ID() ID { return ID{s.Child, s.Position} }
 
-// fits refuses a state that is not a's, or in which the steps before name have
-// not all passed in order since a began. The error is of kind Untrusted and not
-// a refusal of the gate, because nobody made a valid request.
+// fits returns an error unless the state belongs to a and all steps before name have passed in
+// order since a began. The error is of kind Untrusted and is not a refusal by the gate, because
+// such a state does not come from a valid request.
 func (s *State) fits(a *Attempt, name gate.StepName) error {
 	if s.ID() != a.ID || s.Request != a.Request.Hash() {
 		return problem.New(problem.Untrusted, "graduation %s: the state belongs to another attempt", a.ID)
@@ -54,15 +52,13 @@ func (s *State) fits(a *Attempt, name gate.StepName) error {
 	return problem.New(problem.Untrusted, "graduation %s: %.40q is not a step", a.ID, string(name))
 }
 
-// pass is s with the verdict of one more step. Hosts' clocks differ, so the
-// verdict is dated no earlier than the attempt.
 func (s State) pass(a *Attempt, name gate.StepName, now time.Time) State {
+	// The clocks of hosts differ, so the time of the verdict is at least the start of the attempt.
 	passed := append(make([]Verdict, 0, len(s.Passed)+1), s.Passed...)
 	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.Began.UnixMicro())})
 	return s
 }
 
-// Next is the next step of s; "" if all have passed.
 func (s *State) Next() gate.StepName {
 	if steps := gate.Steps(); len(s.Passed) < len(steps) {
 		return steps[len(s.Passed)].Name

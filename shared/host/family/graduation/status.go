@@ -9,11 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Phase is the progress of an attempt; its value is the wire's term.
+// Phase is the progress of an attempt in the protocol's words.
 type Phase string
 
-// The phases. Refused: a step refused. Failed: the run made no decision,
-// because of a fault or because it did not complete in time.
+// An attempt is Refused if a step refused it. It has Failed if its run made no decision because of
+// a fault, or because it was not completed in time.
 const (
 	Open     Phase = "open"
 	Accepted Phase = "accepted"
@@ -21,20 +21,20 @@ const (
 	Failed   Phase = "failed"
 )
 
-// Refusal says why an attempt was refused or failed.
+// Refusal is the reason why an attempt was refused or has failed.
 type Refusal struct {
-	Error  string        `json:"error"`  // gate.ErrorName of the kind: the reference's class
-	Kind   string        `json:"kind"`   // the code of the kind
-	Detail string        `json:"detail"` // the reason
+	Error  string        `json:"error"`  // gate.ErrorName of the kind, which is the reference's exception class
+	Kind   string        `json:"kind"`   // code of the kind
+	Detail string        `json:"detail"` // message
 	Step   gate.StepName `json:"step"`
-	// Findings are set if the collusion check refused. A Status has them beside
-	// the Refusal.
+	// Findings is set if the check of collusion refused. A Status has the findings in its own
+	// field.
 	Findings *gate.Findings `json:"findings,omitempty"`
 }
 
 // Outcome is the result of an accepted attempt.
 type Outcome struct {
-	Manifest json.RawMessage `json:"manifest"` // as registered now, with both signatures
+	Manifest json.RawMessage `json:"manifest"` // registered manifest with both signatures
 	CardHash identity.Hash   `json:"card_hash"`
 	Endpoint string          `json:"endpoint"`
 	Seq      uint64          `json:"event_seq"` // seq of the register event
@@ -44,17 +44,17 @@ type Outcome struct {
 type Status struct {
 	Attempt
 	Phase    Phase
-	Step     gate.StepName // where it ended, or where it is if that is known
-	Refusal  *Refusal      // of a refused or failed attempt
+	Step     gate.StepName // last step of the run, or the current step if it is known
+	Refusal  *Refusal      // set if the attempt was refused or has failed
 	Findings *gate.Findings
-	Outcome  *Outcome  // of an accepted attempt
-	Decided  time.Time // zero while it is open
+	Outcome  *Outcome  // set if the attempt was accepted
+	Decided  time.Time // zero while the attempt is open
 
-	accepted uint64 // the position of an earlier accepted attempt, or 0
-	version  uint64 // of the document
+	accepted uint64 // position of an earlier accepted attempt, or 0
+	version  uint64 // version of the document
 }
 
-// View is a status as both parties see it.
+// View is the JSON form of a status for both parties.
 type View struct {
 	ID         string         `json:"id"`
 	Child      identity.ID    `json:"child_id"`
@@ -73,7 +73,6 @@ type View struct {
 	Outcome    *Outcome       `json:"outcome,omitempty"`
 }
 
-// View returns the View of s.
 func (s *Status) View() View {
 	return View{
 		ID: s.ID.String(), Child: s.Child, Parent: s.Request.ParentID, Position: s.Position, State: s.Phase, Step: s.Step,
@@ -82,7 +81,6 @@ func (s *Status) View() View {
 	}
 }
 
-// put is the write of s over the version that was read.
 func (s *Status) put(writeID store.WriteID) (store.Put, error) {
 	w := storedStatus{State: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, Accepted: s.accepted}
 	if !s.Decided.IsZero() {
@@ -92,8 +90,8 @@ func (s *Status) put(writeID store.WriteID) (store.Put, error) {
 	return store.Put{Key: AttemptKey(s.Child, s.Position), If: s.version, WriteID: writeID, Data: data}, err
 }
 
-// DecodeStatus reads the status of a. The error is of kind Damaged if it is
-// unreadable or absent.
+// DecodeStatus decodes the status of a. If the document is missing or invalid, the error is of kind
+// Damaged.
 func DecodeStatus(a Attempt, d store.Doc) (Status, error) {
 	w, err := StatusDocs.Parse(d)
 	if err != nil {

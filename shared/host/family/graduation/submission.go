@@ -13,27 +13,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Submission is a request signed by both parties, with artefacts that this host
-// cannot sign.
+// Submission is a graduation request signed by both parties, with artefacts that this host cannot
+// sign.
 type Submission struct {
 	Request   composite.Request
 	Artefacts Artefacts
 }
 
-// Artefacts are signed in advance by a party whose key this host does not hold.
-// Artefacts of hosted parties are neither needed nor stored.
+// Artefacts are signed in advance by a party whose key is not on this host. Artefacts of hosted
+// parties are neither needed nor stored.
 type Artefacts = vacants.Artefacts
 
-// MaxSubmission is the largest submission in bytes.
+// MaxSubmission limits a submission in bytes.
 const MaxSubmission = 128 << 10
 
-// SubmissionShape is the JSON of a submission; an event's members are named as in a publication.
+// SubmissionShape is the JSON form of a submission. The members of the event have the same names as
+// in a publication.
 type SubmissionShape struct {
 	Request   json.RawMessage `json:"request" canon:"required"`
 	Artefacts *ArtefactsShape `json:"artefacts,omitempty"`
 }
 
-// ArtefactsShape is the JSON of Artefacts.
+// ArtefactsShape is the JSON form of Artefacts.
 type ArtefactsShape struct {
 	ManifestParent hexText `json:"manifest_signature_parent,omitempty"`
 	ManifestChild  hexText `json:"manifest_signature_child,omitempty"`
@@ -44,19 +45,16 @@ type ArtefactsShape struct {
 	Signature      hexText `json:"event_signature_hex,omitempty"`
 }
 
-// hexText is bytes, in JSON as hexadecimal digits.
+// hexText is bytes that are hexadecimal digits in JSON.
 type hexText []byte
 
-// MarshalText implements encoding.TextMarshaler.
 func (h hexText) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (h *hexText) UnmarshalText(b []byte) (err error) {
 	*h, err = identity.ParseHex(string(b))
 	return err
 }
 
-// Blob is the JSON form, as sent and stored.
 func (s *Submission) Blob() ([]byte, error) {
 	w := SubmissionShape{Request: s.Request.Blob()}
 	if a := &s.Artefacts; !a.IsZero() {
@@ -65,9 +63,9 @@ func (s *Submission) Blob() ([]byte, error) {
 	return encode(w)
 }
 
-// CheckWords refuses a capability text that no card can have: both may have
-// signed it elsewhere, and the commit would fail. A handler checks before
-// anything is stored.
+// CheckWords returns an error for a capability text that a card cannot have. Both parties may have
+// signed it on another host, and the commit would fail. A handler calls CheckWords before data is
+// stored.
 func (s *Submission) CheckWords() error {
 	const field = "capability_text"
 	if canon.IsBlank(s.Request.CapabilityText) {
@@ -76,9 +74,8 @@ func (s *Submission) CheckWords() error {
 	return canon.CheckText(field, s.Request.CapabilityText)
 }
 
-// ParseSubmission parses a Blob strictly: unknown and repeated members are
-// refused. Signatures are not verified. Errors are of kind Malformed or
-// TooLarge.
+// ParseSubmission parses a Blob without verifying signatures. It refuses unknown and repeated
+// members. The errors are of kind Malformed or TooLarge.
 func ParseSubmission(blob []byte) (Submission, error) {
 	if len(blob) > MaxSubmission {
 		return Submission{}, &problem.Error{Kind: problem.TooLarge, Field: "graduation", Want: fmt.Sprintf("at most %d bytes", MaxSubmission), Got: fmt.Sprint(len(blob))}

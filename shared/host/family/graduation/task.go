@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Task runs one step of an attempt and returns the state for the next step. An
-// error is a refusal (its kinds are in gate.Steps) or a fault. A task may run
-// more than once with the same state: Step Functions may deliver it again.
-// After acceptance every step passes without effect; after a refusal, a failure
-// or the due time none does.
+// Task runs one step of an attempt and returns the state for the next step. The error is either a
+// refusal, whose kinds are listed in gate.Steps, or a fault. A task may run more than once with the
+// same state, because Step Functions may deliver it again. If the attempt is already accepted,
+// every step passes without effect. If it was refused, has failed or is due, every step returns an
+// error.
 func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (State, error) {
 	st, err := s.read(ctx, state.ID())
 	if err != nil {
@@ -30,9 +30,8 @@ func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (St
 	return s.step(ctx, name, &st, state)
 }
 
-// step runs a step of an attempt that was open when it was read. Later changes
-// are found at commit.
 func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
+	// The attempt was open when it was read. The commit step detects later changes.
 	err := s.due(st)
 	if err != nil {
 		return state, err
@@ -53,7 +52,6 @@ func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, stat
 	return state.pass(&st.Attempt, name, s.now()), nil
 }
 
-// over is the error for a step of an attempt that was refused or has failed.
 func over(st *Status) error {
 	return problem.New(problem.Conflict, "graduation %s is over: it was %s", st.ID, st.Phase)
 }
@@ -65,7 +63,6 @@ func (s *Service) due(st *Status) error {
 	return problem.New(problem.Deadline, "graduation %s: expected its end before %s", st.ID, st.Due.Format("15:04:05Z07:00"))
 }
 
-// consent checks that both parties signed and neither key is revoked.
 func (s *Service) consent(ctx context.Context, st *Status) error {
 	m, err := s.manifest(ctx, st.Child)
 	if err != nil {
@@ -86,8 +83,6 @@ func (s *Service) consent(ctx context.Context, st *Status) error {
 	return nil
 }
 
-// rateLimit checks that the parent has a slot left and that the child is still
-// closed.
 func (s *Service) rateLimit(ctx context.Context, st *Status) error {
 	w, _, err := WindowDocs.Get(ctx, s.Store, WindowKey(st.Request.ParentID))
 	if err != nil {
@@ -103,7 +98,7 @@ func (s *Service) rateLimit(ctx context.Context, st *Status) error {
 	return gate.CheckStillClosed(m)
 }
 
-// collusion judges the evidence. It returns the findings with a refusal, too.
+// collusion judges the evidence. It also returns the findings together with a refusal.
 func (s *Service) collusion(ctx context.Context, st *Status) (*gate.Findings, error) {
 	detector, err := s.detector(st.Policy)
 	if err != nil {

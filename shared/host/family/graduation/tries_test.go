@@ -16,8 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// elsewhere is a child of parent that runs elsewhere, and the request of both
-// with all its artefacts.
+// elsewhere returns a child of parent on another host and a complete submission of both.
 func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submission {
 	t.Helper()
 	child := newKey(t)
@@ -29,14 +28,14 @@ func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submiss
 	must(t, r.SignChild(t.Context(), child))
 	next := m.Graduated()
 	must(t, next.SignChild(t.Context(), child))
-	// Neither is read before the last step.
+	// The artefacts are not read before the last step.
 	return graduation.Submission{Request: r, Artefacts: graduation.Artefacts{
 		ManifestChild: next.SignatureChild, Card: []byte("{}"), Time: 1, ActorSeq: 1, Key: "graduate:1", Signature: make([]byte, identity.SignatureSize),
 	}}
 }
 
-// Children that run elsewhere cost the holder of the parent's key nothing, and
-// each of them may try 32 times.
+// Children on other hosts cost the holder of the parent's key no money, and each of them may begin
+// 32 attempts.
 func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 	h := newFixture(t)
 	parent := h.vacant(t)
@@ -77,8 +76,8 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 	h.wantClean(t)
 }
 
-// The gate finds out who signed as the parent, and a forger may use another key
-// each time: the manifest says whose child it is.
+// The gate finds out who signed as the parent. A forger may use another key each time, but the
+// manifest determines the parent.
 func TestAnAttemptCountsAgainstTheParentOfTheManifest(t *testing.T) {
 	h := newFixture(t)
 	parent := h.vacant(t)
@@ -113,7 +112,7 @@ func TestJoiningAnAttemptIsNotCounted(t *testing.T) {
 	}
 }
 
-// Two hosts over one store take requests at once: their count is exact.
+// Two hosts over one store accept requests concurrently. Their common count is exact.
 func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 	h := newFixture(t)
 	parent := h.vacant(t)
@@ -174,8 +173,8 @@ func TestArtefactsOfHostedPartiesAreNotStored(t *testing.T) {
 	})
 }
 
-// adopted is a hosted child whose parent runs elsewhere: the request of both,
-// and the parent's signature of the open manifest.
+// adopted returns a hosted child whose parent is on another host: the request of both, and the
+// parent's signature of the open manifest.
 func (h *fixture) adopted(t testing.TB) (graduation.Submission, []byte) {
 	t.Helper()
 	child, parent := h.vacant(t), newKey(t)
@@ -195,7 +194,7 @@ func (h *fixture) adopted(t testing.TB) (graduation.Submission, []byte) {
 	return graduation.Submission{Request: r}, next.SignatureParent
 }
 
-// wantKept checks which artefacts of an attempt its row keeps.
+// wantKept checks which artefacts the row of an attempt contains.
 func (h *fixture) wantKept(t testing.TB, sub graduation.Submission, want graduation.Artefacts) {
 	t.Helper()
 	st, err := h.gate.Begin(t.Context(), sub)
@@ -215,7 +214,7 @@ func TestTriesOfMoreThanTheLimitAreDamaged(t *testing.T) {
 	wantKind(t, "Check()", err, problem.Damaged)
 }
 
-// A writer of attempts writes no windows and no tries with them.
+// A role that writes attempts cannot write windows.
 func TestEachDocumentThatLimitsHasAPartitionOfItsOwn(t *testing.T) {
 	id := newKey(t).ID()
 	keys := []store.Key{graduation.AttemptKey(id, 1), graduation.AttemptWindowKey(id), graduation.WindowKey(id)}

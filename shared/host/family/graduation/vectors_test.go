@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// given is a detector with three chosen strengths.
+// given is a detector that returns three given strengths.
 type given struct{ controller, substrate, stylo float64 }
 
 func (g given) Detect(e gate.Evidence, p gate.Policy) (gate.Findings, error) {
@@ -125,8 +125,7 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 			st, err := h.gate.Submit(t.Context(), sub)
 			class, message := outcome(&st, err)
 			if v.Expect.Refused == "" && sub.CheckWords() != nil {
-				// The reference accepts any words; here are some that no card
-				// can have.
+				// The reference accepts any text. These texts cannot be in a card.
 				if st.Phase != graduation.Failed || st.Step != gate.Commit || st.Refusal.Kind != problem.Malformed.String() {
 					t.Errorf("Submit() = %+v, %v, want failed at commit", st.View(), err)
 				}
@@ -142,7 +141,7 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 	}
 }
 
-// outcome is the class and the text of a refusal, wherever it came from.
+// outcome is the class and the text of a refusal from either implementation.
 func outcome(st *graduation.Status, err error) (class, message string) {
 	switch {
 	case err != nil:
@@ -159,7 +158,7 @@ func (h *fixture) wantGraduated(t *testing.T, v *graduationVector, st *graduatio
 	must(t, err)
 	want := v.Expect.Manifest.manifest(t)
 	if v.Input.Manifest.Schema == composite.V1 {
-		// In version 1 nobody signs an axis, so there is none to copy.
+		// In version 1 the axis is not signed, so it cannot be copied.
 		want.Outbound = composite.NoExternal
 		must(t, h.vacants.Sign(t.Context(), want.ParentID, func(s identity.Signer) error { return want.SignParent(t.Context(), s) }))
 		must(t, h.vacants.Sign(t.Context(), want.ChildID, func(s identity.Signer) error { return want.SignChild(t.Context(), s) }))

@@ -8,20 +8,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is the service behind the graduation routes.
+// Gate is the service that the graduation routes call.
 type Gate interface {
-	// Submit begins an attempt and starts its run, unless it is decided. The
-	// run may be over when Submit returns.
+	// Submit begins an attempt and starts its run unless the attempt is decided. The run may be
+	// complete when Submit returns.
 	Submit(ctx context.Context, sub Submission) (Status, error)
-	// StatusFor returns an attempt to its parent or child; NotFound if there is
-	// none, and for everybody else.
+	// StatusFor returns an attempt to its parent or child. If the attempt does not exist, and for
+	// all others, the error is NotFound.
 	StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error)
 }
 
-// Service is the Gate of a single process.
+// Service implements Gate for a single process.
 var _ Gate = (*Service)(nil)
 
-// Submit begins an attempt and runs it to its end.
 func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	st, err := s.Begin(ctx, sub)
 	if err != nil || st.Phase != Open {
@@ -30,12 +29,11 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	return s.Walk(ctx, st.Attempt)
 }
 
-// maxWalkTries bounds the tries of a step while storage is unavailable.
+// maxWalkTries limits the tries of a step while storage is unavailable.
 const maxWalkTries = 3
 
-// Walk runs all steps of an attempt in this process and records the outcome. A
-// refusal is not an error: the status has it. The attempt is completed even if
-// the caller's context ends.
+// Walk runs all steps of an attempt in this process and records the outcome. A refusal is not an
+// error but part of the status. The run continues even if the caller's context ends.
 func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.Due.Sub(s.now()), 0))
 	defer cancel()
@@ -50,7 +48,6 @@ func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 	return s.Record(context.WithoutCancel(ctx), state, nil)
 }
 
-// try runs a step, and again while storage is unavailable.
 func (s *Service) try(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
 	for try := 1; ; try++ {
 		next, err := s.step(ctx, name, st, state)
