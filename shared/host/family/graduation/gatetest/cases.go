@@ -11,11 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// testCase is one request to the gate and its outcome.
+// testCase is one or more requests to the gate with their outcomes.
 type testCase struct {
 	name  string
-	limit int       // of the policy; 3 if 0
-	mode  gate.Mode // of the policy; the default if ""
+	limit int       // limit of the policy; zero means 3
+	mode  gate.Mode // mode of the policy; "" means the default
 	run   func(*scene)
 }
 
@@ -30,7 +30,7 @@ func (c *testCase) policy() gate.Policy {
 	return p
 }
 
-// accepted is the expected record after a graduation.
+// accepted returns the expected record after a graduation.
 func accepted(position uint64, slots int) record {
 	return record{
 		Decision: "accepted at commit", Position: position, Findings: true, Open: true, Graduated: true,
@@ -38,7 +38,6 @@ func accepted(position uint64, slots int) record {
 	}
 }
 
-// closed is the expected record after a refusal: only the attempt.
 func closed(decision, detail string, position uint64) record {
 	return record{Decision: decision, Detail: detail, Position: position, ParentLog: logbook.KindSpawn, ChildLog: logbook.KindBirth}
 }
@@ -47,8 +46,8 @@ func cases() []testCase {
 	return slices.Concat(graduations(), unrelatedCases(), refusals(), judgements())
 }
 
-// graduations are the accepted cases, in order; each changes the slots of later
-// ones.
+// graduations returns cases with accepted graduations. Within a case, each graduation takes a slot
+// of the parent.
 func graduations() []testCase {
 	return []testCase{
 		{name: "a child with the consent of both is accepted", run: func(s *scene) {
@@ -71,7 +70,7 @@ func graduations() []testCase {
 				Position: 2, Slots: 1, ParentLog: logbook.KindGraduated, ChildLog: logbook.KindBirth,
 			}
 			s.expect(s.request(s.parent, s.other, "reads"), full)
-			// For a child that is already open, the rate is checked first.
+			// If the child is already open, the rate is checked first.
 			full.Position, full.Open, full.Graduated, full.Visibility, full.ChildLog = 2, true, true, lifecycle.Public, logbook.KindGraduated
 			s.expect(s.request(s.parent, s.child, "drafts wills"), full)
 		}},
@@ -89,7 +88,7 @@ func graduations() []testCase {
 	}
 }
 
-// unrelatedCases are refused before anything is stored.
+// unrelatedCases returns cases that are refused before an attempt is stored.
 func unrelatedCases() []testCase {
 	return []testCase{
 		{name: "a text that nobody signed is refused at the handler", run: func(s *scene) {
@@ -108,7 +107,6 @@ func unrelatedCases() []testCase {
 	}
 }
 
-// refusals are the refusals of the first check.
 func refusals() []testCase {
 	return []testCase{
 		{name: "another's consent is not the parent's", run: func(s *scene) {
@@ -126,7 +124,6 @@ func refusals() []testCase {
 	}
 }
 
-// judgements are the outcomes of the third check.
 func judgements() []testCase {
 	return []testCase{
 		{name: "evidence that is missing refuses in strict mode, and the same request passes later", mode: gate.Strict, run: func(s *scene) {

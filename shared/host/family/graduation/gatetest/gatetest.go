@@ -1,9 +1,6 @@
-// Package gatetest is the contract suite of the gate: graduations and every
-// refusal, each with the records it leaves. Run is called for each
-// implementation: the service that runs the steps in one process, and the state
-// machine.
-//
-// Invariant: after each case every implementation has the records in the table.
+// Package gatetest tests implementations of the gate: graduations and every refusal, each with the
+// records that it leaves. Run is called for the service that runs the steps in one process and for
+// the state machine. After each case, both must have the same records.
 package gatetest
 
 import (
@@ -24,51 +21,46 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Fixture gives a test access to a host with a gate.
 type Fixture struct {
-	// Store is the host's store, for reading its records.
+	// Store is the host's store, from which the test reads records.
 	Store store.Store
-	// Vacant hosts a new vacant without parent or children.
+	// Vacant creates a hosted vacant without parent and children.
 	Vacant func(t *testing.T) identity.ID
-	// Children hosts n new closed children of a vacant, with another substrate
-	// than the parent's.
+	// Children creates n hosted closed children of a vacant. Their substrate differs from the
+	// parent's.
 	Children func(t *testing.T, parent identity.ID, n int) []identity.ID
-	// Twins hosts a vacant and a closed child with the same substrate.
+	// Twins creates a hosted vacant and a closed child with the same substrate.
 	Twins func(t *testing.T) (parent, child identity.ID)
-	// Sign signs r as both parties, which are hosted here.
-	Sign func(t *testing.T, r *composite.Request)
-	// Revoke revokes a vacant's key.
-	Revoke func(t *testing.T, id identity.ID)
-	// SetPolicy sets the host's policy.
+	// Sign signs r for both parties, which are hosted.
+	Sign      func(t *testing.T, r *composite.Request)
+	Revoke    func(t *testing.T, id identity.ID)
 	SetPolicy func(t *testing.T, p gate.Policy)
-	// Submit sends a request to the gate's handler, waits for the decision, and
-	// returns the status shown to both parties, or the handler's refusal.
+	// Submit sends a request to the gate's handler and waits for the decision. It returns the
+	// status that both parties see, or the handler's error.
 	Submit func(t *testing.T, sub graduation.Submission) (graduation.View, error)
 }
 
-// record is everything that an attempt leaves.
+// record contains all data that an attempt leaves.
 type record struct {
-	Decision   string // state, step and error
-	Detail     string // of the refusal
+	Decision   string // phase, step and error
+	Detail     string // message of the refusal
 	Position   uint64
 	Findings   bool
-	Open       bool // by the child's manifest
-	Graduated  bool // by the gate's record
+	Open       bool // according to the child's manifest
+	Graduated  bool // according to the gate's record
 	Visibility lifecycle.Visibility
-	Slots      int // slots of the parent in use
+	Slots      int // used slots of the parent
 	ParentLog  string
-	ChildLog   string // kinds of the last entries
+	ChildLog   string // kind of the last entry, as in ParentLog
 }
 
-// scene has a parent with two children, and a vacant without children.
 type scene struct {
 	*testing.T
 	Fixture
 	parent, stranger, child, other identity.ID
 }
 
-// Run runs every case over one host. It changes the host's policy between
-// cases.
+// Run runs every case with the same host. It changes the host's policy before each case.
 func Run(t *testing.T, h Fixture) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +73,6 @@ func Run(t *testing.T, h Fixture) {
 	}
 }
 
-// request returns a graduation request signed by both parties.
 func (s *scene) request(parent, child identity.ID, text string) graduation.Submission {
 	s.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
@@ -89,7 +80,6 @@ func (s *scene) request(parent, child identity.ID, text string) graduation.Submi
 	return graduation.Submission{Request: r}
 }
 
-// expect submits sub and compares the record.
 func (s *scene) expect(sub graduation.Submission, want record) graduation.View {
 	s.Helper()
 	view, err := s.Submit(s.T, sub)
@@ -107,8 +97,7 @@ func (s *scene) same(want, got record) {
 	}
 }
 
-// refused submits a request that the handler must refuse, and checks that
-// nothing was stored.
+// refused submits a request that the handler must refuse, and checks that no attempt was stored.
 func (s *scene) refused(sub graduation.Submission, kind problem.Kind, text string) {
 	s.Helper()
 	before := s.attempts(sub.Request.ChildID)
@@ -130,7 +119,6 @@ func (s *scene) attempts(child identity.ID) uint64 {
 	return tip.Position
 }
 
-// record reads the host's current records of child.
 func (s *scene) record(view *graduation.View, child identity.ID) record {
 	s.Helper()
 	ctx := context.Background()
