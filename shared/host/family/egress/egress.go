@@ -1,11 +1,10 @@
-// Package egress decides what a hosted vacant may reach. It is the guard of
-// network/outbound (PROTOCOL §14).
+// Package egress decides which endpoints a hosted vacant may reach. It is the Guard of package
+// outbound (PROTOCOL §14).
 //
-// The invariants: a vacant without a parent is not limited. A child reaches
-// what its own signed manifest allows, and nothing if the manifest cannot be
-// read. A vacant is called only at an address in its own card. Each refusal
-// names the rule. Siblings are determined by the callee's own manifest, so no
-// list can be forged.
+// A vacant without a parent is not limited. A child reaches only what its own signed manifest
+// allows, and no endpoint if the manifest cannot be read. A vacant is called only at an address in
+// its own card. Each refusal names the rule. Whether a callee is a sibling depends on the callee's
+// own manifest, so siblings cannot be forged.
 package egress
 
 import (
@@ -22,28 +21,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vacants returns the records of hosted vacants, at most a second old;
-// *vacants.Records implements it.
+// Vacants returns the records of hosted vacants, which may be a second old. *vacants.Records
+// implements it.
 type Vacants interface {
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 }
 
-// Manifests returns the parent and manifest of vacants, strongly consistent;
-// *registry.Registry implements it.
+// Manifests returns the manifests of children with strongly consistent reads. *registry.Registry
+// implements it.
 type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
 
-// Guard decides which endpoints the vacants of one host may reach. It is safe
-// for concurrent use.
+// Guard decides which endpoints the vacants of one host may reach. It is safe for concurrent use.
 type Guard struct {
 	Vacants   Vacants
 	Manifests Manifests
 }
 
-// Permit is an outbound.Guard. For a vacant without a parent it reads only the
-// cached record. For a child it reads the child's manifest and, unless the child
-// calls its parent, the callee's.
+// Permit is an outbound.Guard. For a vacant without a parent it reads only the cached record. For a
+// child it also reads the child's manifest and, unless the callee is its parent, the callee's
+// manifest.
 func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error {
 	id, _ := as.Vacant()
 	r, ok, err := g.Vacants.Show(ctx, id)
@@ -82,7 +80,6 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	return m.CheckPolicy(callee.VacantID, siblings)
 }
 
-// siblings returns callee if it is a sibling of m's child, otherwise nothing.
 func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
 	if callee == m.ParentID || callee == m.ChildID {
 		return nil, nil
@@ -94,8 +91,8 @@ func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee ident
 	return []identity.ID{callee}, nil
 }
 
-// atItsEndpoint checks that target is at the endpoint in the callee's own card.
-// Any other address under a parent's name would be an escape.
+// atItsEndpoint returns an error unless target is at the endpoint in the callee's own card. With
+// another address, a child could reach any server under the name of its parent.
 func atItsEndpoint(callee *card.Card, target string) error {
 	if !callee.Verify() {
 		return problem.New(problem.Untrusted, "the card of %s does not verify", callee.VacantID.Short())
@@ -114,13 +111,12 @@ func atItsEndpoint(callee *card.Card, target string) error {
 	return nil
 }
 
-// base is a URL without its call path.
 func base(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "", problem.Invalid("url", "a URL", "something else")
 	}
-	// The paths at which a host answers calls of a vacant (PROTOCOL §6.1).
+	// A host answers calls to a vacant at these paths (PROTOCOL §6.1).
 	for _, handler := range []string{"/a2a/message/send", "/a2a/message/ask", "/a2a/chain/reset"} {
 		if strings.HasSuffix(strings.TrimRight(u.EscapedPath(), "/"), handler) {
 			return outbound.ReplaceSuffix(u, handler, "").String(), nil

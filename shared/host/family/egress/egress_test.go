@@ -37,7 +37,7 @@ const (
 	absent // not hosted here
 )
 
-// fixture is the Vacants and the Manifests of a guard.
+// fixture provides the Vacants and the Manifests of a Guard.
 type fixture struct {
 	*testing.T
 	records   map[identity.ID]vacants.Record
@@ -57,7 +57,7 @@ func (w *fixture) Manifest(_ context.Context, id identity.ID) (registry.Manifest
 	return registry.ManifestDocument{Manifest: m}, ok && w.failing == nil, w.failing
 }
 
-// bind makes a manifest of a child, which both sign.
+// bind creates a manifest of a child, which both parties sign.
 func (w *fixture) bind(of, kid byte, change func(*composite.Manifest)) {
 	m := composite.Manifest{
 		ParentID: key(w, of).ID(), ChildID: key(w, kid).ID(), BirthPath: "D2", ClosedByDefault: true,
@@ -88,7 +88,7 @@ func newWorld(t *testing.T, change func(*composite.Manifest)) (*fixture, egress.
 	return w, egress.Guard{Vacants: w, Manifests: w}
 }
 
-// cardOf is n's card, with an endpoint at n's own host unless another is given.
+// cardOf returns n's card. By default its endpoint is at n's own host.
 func cardOf(t testing.TB, n byte, endpoint ...string) *card.Card {
 	t.Helper()
 	at := "https://" + string(rune('a'+n)) + ".example/v/" + key(t, n).ID().String()
