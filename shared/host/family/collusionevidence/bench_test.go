@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A graduation waits for this: a parent of a thousand children, whose last
-// eight have answered fifty times each, like the child.
+// A graduation waits for this collection. The parent has a thousand children. The last eight of
+// them and the child have answered fifty times each.
 func BenchmarkCollect(b *testing.B) {
 	h := newFixture(b)
 	parent := h.create("parent", "echo", "")

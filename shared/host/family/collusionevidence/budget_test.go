@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// metered is a store that ends pages where DynamoDB does and counts like it: a
-// read unit for each 4 KB of a page that was read.
+// metered is a store that ends pages where DynamoDB does and counts a read unit for each 4 KB of a
+// page.
 type metered struct {
 	store.Store
 	mu    sync.Mutex
@@ -63,8 +63,8 @@ func (v *metersPlans) Get(ctx context.Context, by vacants.Asker, id identity.ID)
 	return v.Directory.Get(ctx, by, id)
 }
 
-// everywhere collects over stores that end pages differently, and fails if the
-// evidence differs. units are the units of the store that is like DynamoDB.
+// everywhere collects over stores that end pages differently, and fails if the evidence differs. It
+// returns the units of the store that resembles DynamoDB.
 func (h *fixture) everywhere(child, parent identity.ID) (gate.Evidence, int) {
 	h.Helper()
 	whole := h.collect(child, parent)
@@ -83,8 +83,8 @@ const (
 	huge  = 250 << 10
 )
 
-// heap makes a vacant answer calls with huge texts and then with smaller ones,
-// which are read first and nearly exhaust its read budget.
+// heap makes a vacant answer calls first with very large texts and then with smaller ones. The
+// smaller ones are read first and almost exhaust the budget.
 func (h *fixture) heap(call func(n int)) {
 	h.says = strings.Repeat("x", huge)
 	call(5)
@@ -172,7 +172,7 @@ func TestTextsOfAUsualLengthAreAllRead(t *testing.T) {
 	}
 }
 
-// A reference may name any position: each costs a page.
+// A reference may name any position, and each position costs a page.
 func TestReferencesFarApartAreReadInBoundedPages(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "echo", "")

@@ -1,13 +1,13 @@
-// Package collusionevidence collects the evidence for the gate's collusion
-// check: the host's observations about a child, its parent and its siblings.
+// Package collusionevidence collects the evidence for the gate's check of collusion: the host's
+// observations about a child, its parent and its siblings.
 //
-// The invariants: evidence that is absent, unreadable, not the vacant's or
-// older than seven days is missing, with the reason, and never a zero. An
-// unavailable storage is an error and not evidence. It reads at most ten
-// vacants, and at most MaxUnits read units of rows and plans (budget.go), even
-// if there are more children, calls and plans, or longer texts. Evidence beyond
-// that is missing, equally on every host. It also reads four documents of each
-// vacant. No text leaves the package: a style is sixteen numbers.
+// Evidence is missing if it is absent, unreadable, not the vacant's own or older than seven days.
+// Missing evidence has a reason and is never reported as zero. If storage is unavailable, Collect
+// returns an error. It reads at most ten vacants and at most MaxUnits read units of rows and plans
+// (budget.go), regardless of the number of children, calls and plans and the length of texts.
+// Evidence beyond these limits is missing, with the same result on every host. Collect also reads
+// four documents per vacant. The evidence contains no texts, because a style is a vector of sixteen
+// numbers.
 package collusionevidence
 
 import (
@@ -29,15 +29,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Bounds of a collection.
 const (
-	// MaxSiblings bounds the siblings that are compared: graduated first, then
-	// the latest.
+	// MaxSiblings limits the siblings that are compared, graduated ones first and then the latest.
 	MaxSiblings = 8
-	// MaxResponses bounds the responses that make a vacant's style.
+	// MaxResponses limits the responses from which a vacant's style is computed.
 	MaxResponses = collusion.LastResponses
-	// MaxCallers bounds the other callers whose responses are read if the
-	// responses to the parent are too few.
+	// MaxCallers limits the callers other than the parent whose responses are read if there are too
+	// few responses to the parent.
 	MaxCallers = 8
 	// Window is the maximum age of evidence.
 	Window = callstats.Hours * time.Hour
@@ -45,27 +43,24 @@ const (
 	atOnce = 4
 )
 
-// Vacants reads records and plans of hosted vacants; *vacants.Directory
-// implements it.
+// Vacants reads records, plans and agents of hosted vacants. *vacants.Directory implements it.
 type Vacants interface {
 	Get(ctx context.Context, by vacants.Asker, id identity.ID) (vacants.Record, error)
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
 	Agent(ctx context.Context, r *vacants.Record, version int) (definition.Agent, error)
 }
 
-// Registry reads children and registrations; *registry.Registry implements it.
+// Registry reads children and registrations. *registry.Registry implements it.
 type Registry interface {
 	ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
 	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
 }
 
-// Texts opens the texts of rows; *textkeys.Keys implements it. Safe for
-// concurrent use.
+// Texts opens the texts of rows. *textkeys.Keys implements it. It must be safe for concurrent use.
 type Texts interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
 
-// Collector collects evidence. It is safe for concurrent use.
 type Collector struct {
 	Store    store.Store
 	Vacants  Vacants
@@ -77,26 +72,25 @@ type Collector struct {
 // subject is one of the compared vacants.
 type subject struct {
 	id     identity.ID
-	parent *identity.ID // the delegating parent; nil for the parent itself
-	owner  string       // in its signed listing
-	closed bool         // by its manifest, if it is not hosted here
+	parent *identity.ID // parent in its manifest, or nil for the parent of the child
+	owner  string       // owner in its signed listing
+	closed bool         // closed according to its manifest, used if it is not hosted
 
-	record   vacants.Record // zero unless it is hosted here
+	record   vacants.Record // zero if it is not hosted
 	hosted   bool
-	composed bool // its answers combine its children's
+	composed bool // whether it is a composite, which answers in its children's words
 	refs     []callstats.Reference
-	versions map[version]bool // of its agent that answered, by the rows that were read
+	versions map[version]bool // versions of its agent that gave the answers that were read
 }
 
-// version is a version of a vacant's agent, or its fallback model.
+// version is a version of a vacant's agent. fallback means that its fallback model answered.
 type version struct {
 	agent    int
 	fallback bool
 }
 
-// Collect returns the evidence for a graduation of child under parent. Parts
-// whose cost depends on size are read one after the other, the child first, so
-// every host reads the same.
+// Collect returns the evidence for a graduation of child under parent. Parts whose cost depends on
+// their size are read one after the other, the child's first, so that every host reads the same.
 func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
 	all, err := c.subjects(ctx, child, parent)
 	if err != nil {
@@ -136,14 +130,13 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		if i == 1 {
 			role = gate.Parent
 		}
-		// No Ancestor: a child has one line of parents, and that meets the
-		// parent's line at the edge itself or above.
+		// Ancestor is not set. A child has a single line of ancestors, which meets the parent's
+		// line at the edge to the parent or above it.
 		e.Pairs = append(e.Pairs, gate.Pair{With: all[i].id, Role: role, A: seen[0], B: seen[i]})
 	}
 	return e, nil
 }
 
-// subjects returns the child, the parent and the siblings.
 func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]subject, error) {
 	siblings, err := c.Registry.ChildrenIndex(ctx, parent, MaxSiblings+1)
 	if err != nil {
@@ -155,7 +148,7 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 			all = append(all, subject{id: id, parent: &parent, closed: m.Closed()})
 		}
 	}
-	// An owner is the owner in the signed listing.
+	// The owner is taken only from a signed listing.
 	ids := make([]identity.ID, len(all))
 	for i := range all {
 		ids[i] = all[i].id
@@ -172,7 +165,6 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 	return all, nil
 }
 
-// observe reads the documents of one vacant.
 func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, error) {
 	o := gate.Observation{ID: s.id, Owner: s.owner, Closed: s.closed, Why: map[gate.Name]string{}}
 	r, err := c.Vacants.Get(ctx, vacants.Operator(), s.id)
@@ -202,7 +194,6 @@ func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, 
 	return o, nil
 }
 
-// without is o for a vacant of which this host sees nothing.
 func without(o gate.Observation, why string) gate.Observation {
 	for _, name := range []gate.Name{gate.Activity, gate.Substrate, gate.Style} {
 		o.Why[name] = why

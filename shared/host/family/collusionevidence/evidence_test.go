@@ -30,7 +30,7 @@ func (h *fixture) collect(child, parent identity.ID) gate.Evidence {
 	return e
 }
 
-// shown is the part of an observation that a test compares.
+// shown contains the parts of an observation that a test compares.
 type shown struct {
 	Tenant, Family string
 	Closed         bool
@@ -88,8 +88,7 @@ func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
 	}
 }
 
-// The default detector distinguishes two generators, and recognises one under
-// two names.
+// The default detector distinguishes two generators and recognizes one generator under two names.
 func TestSharedSubstrateIsFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		child   string
@@ -144,7 +143,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	if diff := cmp.Diff(shown{Active: -1, Why: map[gate.Name]string{gate.Activity: away, gate.Substrate: away, gate.Style: away}}, show(&elsewhere.Pairs[0].B)); diff != "" {
 		t.Errorf("a parent elsewhere (-want +got):\n%s", diff)
 	}
-	// Strict mode requires what is missing.
+	// Strict mode requires the missing evidence.
 	strict := gate.DefaultPolicy()
 	strict.Mode = gate.Strict
 	found, err := gate.Observed{}.Detect(e, strict)
@@ -154,7 +153,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	}
 }
 
-// Evidence that is forged, stale or another's does not count.
+// Evidence that is forged, stale or belongs to another vacant is not used.
 func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 	for name, tt := range map[string]struct {
 		with func(h *fixture, parent, child, other identity.ID)
@@ -189,7 +188,7 @@ func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 	}
 }
 
-// ends are the steps to a vacant's end.
+// ends contains the transitions that end a vacant.
 func (h *fixture) ends() []func(context.Context, identity.ID) (vacants.Record, error) {
 	return []func(context.Context, identity.ID) (vacants.Record, error){h.vacants.Sink, h.vacants.Archive, h.vacants.Delete}
 }
@@ -217,8 +216,7 @@ func (h *fixture) copyCalls(from, to identity.ID) {
 	h.put(to, d.Data)
 }
 
-// refer makes the observations of id name refs, by an observer that is given
-// them.
+// refer makes the observations of id contain refs. It passes them to an observer.
 func (h *fixture) refer(id identity.ID, refs ...callstats.Reference) {
 	d, err := h.Doc(h.Context(), callstats.Key(id))
 	must(h, err)
@@ -237,7 +235,7 @@ func (h *fixture) forge(id identity.ID, n uint64) {
 	h.refer(id, refs...)
 }
 
-// transplant appends the rows of one pair's responses to another's.
+// transplant appends the rows of one pair's responses to another pair's stream.
 func (h *fixture) transplant(from, to call.Pair) {
 	rows, err := h.Store.Rows(h.Context(), from.Responses(), 1, 20, store.Ascending)
 	must(h, err)
@@ -276,14 +274,14 @@ func TestSiblingsAreTheGraduatedAndThenTheLatestAndReadsAreBounded(t *testing.T)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Collect() compares with (-want +got):\n%s", diff)
 	}
-	// One page of the parent's nine children, and two pages of eight of the
-	// twelve callers.
+	// The reads are one page of the parent's nine children and two pages of eight of the twelve
+	// callers.
 	if reads, most := h.reads.Load(), int64((1+collusionevidence.MaxSiblings)+2*collusionevidence.MaxCallers); reads > most {
 		t.Errorf("Collect() read %d pages of rows, want at most %d", reads, most)
 	}
 }
 
-// signs is a registry whose registrations name an owner.
+// signs is a registry whose registrations have a signed owner.
 type signs struct {
 	*registry.Registry
 	source string
@@ -332,7 +330,7 @@ func (f faulty) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return f.Store.Doc(ctx, k)
 }
 
-// shut is a vault that opens no text.
+// shut is a vault that opens no boxes.
 type shut struct{ err error }
 
 func (s shut) Open(context.Context, []byte, textkeys.Sealed) ([]byte, error) { return nil, s.err }

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reasons why the family is unknown.
+// These are reasons for an unknown family.
 const (
 	unknown  = "its substrate is not known"
 	former   = "a substrate that answered before is not known"
@@ -21,8 +21,6 @@ const (
 	tooLarge = "too large to read"
 )
 
-// familyOf is the name by which two substrates, in text form, are compared. "" is
-// unknown.
 func familyOf(text string) string {
 	s, err := substrate.Parse(text)
 	if err != nil || s.Kind == plan.Kind {
@@ -31,10 +29,10 @@ func familyOf(text string) string {
 	return s.Family()
 }
 
-// families sets the family of the vacant's substrate. For a composite parent it
-// is the combiner's: that its children answer is the very edge that a
-// graduation ends. For another composite it includes its children's, or a
-// parent's family could be hidden one plan further down.
+// families sets the families of the vacant's substrate. For a composite parent they contain only
+// the combiner's family, because the graduation ends the edge to its child. For other composites
+// they also contain the families of their children. Otherwise the parent's family could be hidden
+// in a plan.
 func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
 	if !s.composed {
 		var err error
@@ -56,8 +54,8 @@ func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observatio
 	return err
 }
 
-// ofAgent are the families of a vacant's substrate and of the model that answers instead
-// of it; no family if one of the two is unknown.
+// ofAgent returns the families of a vacant's substrate and of its fallback model. It returns no
+// family if one of them is unknown.
 func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudget) ([]string, error) {
 	first := familyOf(r.Substrate)
 	if first == "" || r.Agent == 0 {
@@ -80,12 +78,12 @@ func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudge
 	return all, nil
 }
 
-// addEarlierFamilies adds the families of earlier versions of the vacant's agent that answered, or
-// an owner could change the model before a graduation.
 func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
+	// If only the current version were considered, an owner could hide a model by changing it
+	// before a graduation.
 	for v := range s.versions {
 		if v.agent == s.record.Agent {
-			continue // families has both its models
+			continue // families has added the families of the current version
 		}
 		family, err := c.ofVersion(ctx, s, v, p)
 		if err != nil {
@@ -102,9 +100,8 @@ func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.
 	return nil
 }
 
-// ofVersion returns the family of an earlier version, or "" if unknown. The family
-// of version 0 is unknown, because its substrate is not kept.
 func (c *Collector) ofVersion(ctx context.Context, s *subject, v version, p *readBudget) (string, error) {
+	// The family of version 0 is unknown, because its substrate is not stored.
 	if v.agent == 0 {
 		return "", nil
 	}
@@ -133,21 +130,19 @@ func known(family string) []string {
 	return []string{family}
 }
 
-// tree is the families behind a composite, as far as known.
+// tree collects the families of a composite's plans.
 type tree struct {
 	collector  *Collector
 	readBudget *readBudget
 	seen       map[identity.ID]bool
 	families   []string
-	why        string // the first reason why not all is known
+	why        string // first reason why the families are incomplete
 }
 
 func (t *tree) lacks(why string) {
 	t.why = cmp.Or(t.why, why)
 }
 
-// walk adds the combiner of a composite and, if deep, its children. depth is
-// the plan's.
 func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) error {
 	if depth > plan.MaxDepth || t.readBudget.empty() {
 		t.lacks("who answers for it is " + tooLarge)
@@ -188,7 +183,6 @@ func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) e
 	return nil
 }
 
-// child adds the families behind a child in a plan.
 func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	if t.seen[id] {
 		return nil
@@ -199,7 +193,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, vacants.Operator(), id)
-	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10) // about the size of the record
+	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10) // approximate size of the record
 	switch {
 	case problem.Is(err, problem.NotFound):
 		t.lacks("one of its children is not hosted here")
@@ -207,7 +201,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	case err != nil:
 		return err
 	case r.IsDeleted():
-		return nil // it answers no calls
+		return nil // a deleted vacant answers no calls
 	case r.Substrate == plan.Kind:
 		return t.walk(ctx, id, true, depth+1)
 	}

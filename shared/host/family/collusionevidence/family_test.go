@@ -18,8 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// plans makes a vacant answer by its children; combiner combines the answers,
-// "" for none.
+// plans makes a vacant answer with its children. combiner combines the answers unless it is "".
 func (h *fixture) plans(id identity.ID, combiner string, children ...identity.ID) {
 	h.Helper()
 	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.Join}}
@@ -141,8 +140,8 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 	}
 }
 
-// A sibling that answers by a plan also has the families of those it asks; that
-// refuses in strict mode, like any sibling's.
+// A sibling with a plan also has the families of its children. They can refuse only in strict mode,
+// as for any sibling.
 func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
@@ -155,9 +154,8 @@ func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 	}
 }
 
-// The largest tree that plans may make of a child is read whole, if its plans
-// have the usual length. A sibling's tree is read as far as its share of the
-// budget goes.
+// The largest tree that plans can form for a child is read completely if its plans have the usual
+// length. A sibling's tree is read as far as its share of the budget allows.
 func TestCostOfATreeIsBounded(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "http:https://model.example/a", "")
@@ -208,7 +206,7 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 	}
 }
 
-// A fallback model answers, too, and one model at two servers is one.
+// A fallback model can also answer. The same model at two servers has one family.
 func TestAnAgentIsOfTheFamiliesOfBothItsModels(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
@@ -231,7 +229,7 @@ func TestAnAgentIsOfTheFamiliesOfBothItsModels(t *testing.T) {
 	}
 }
 
-// A model that answered counts although another has taken its place since.
+// A model that has answered is considered even if another model has replaced it.
 func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
@@ -254,7 +252,7 @@ func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	if diff := cmp.Diff([]string{"model:c"}, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
 		t.Errorf("Families after the window (-want +got):\n%s", diff)
 	}
-	// A substrate without an agent is not kept when an agent takes its place.
+	// If an agent replaces a substrate without an agent, the substrate is not stored.
 	bare := h.spawn(parent.ID, "D2", "bare", "ollama:a")
 	h.delegate(parent.ID, bare, 1)
 	_, err = h.vacants.Update(h.Context(), bare, vacants.Changes{Agent: &definition.Agent{Model: "b"}})

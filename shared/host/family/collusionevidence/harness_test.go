@@ -29,7 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// fixture is a host whose answers are observed, with a clock that tests move.
+// fixture is a host whose answers are observed, with a clock that tests set.
 type fixture struct {
 	testing.TB
 	store.Store
@@ -43,7 +43,7 @@ type fixture struct {
 	says     string // text that callers send, which echo answers; "" means one word
 }
 
-// collector is the collector of the host, over a store that counts.
+// collector returns the host's collector over a store that counts.
 func (h *fixture) collector() *collusionevidence.Collector {
 	return &collusionevidence.Collector{Store: h, Vacants: h.vacants, Registry: h.registry, Texts: h.texts, Now: h.now}
 }
@@ -55,8 +55,8 @@ func (h *fixture) Rows(ctx context.Context, s store.Stream, from uint64, n int, 
 	return h.Store.Rows(ctx, s, from, n, d)
 }
 
-// speaker answers in a style: "terse" in a word, "florid" in long sentences
-// with questions and lists. n makes each answer different.
+// speaker answers in a style: "terse" with one word, or "florid" with long sentences, questions and
+// lists. n makes each answer different.
 type speaker struct {
 	manner string
 	n      int
@@ -99,7 +99,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// create makes a vacant without a parent.
+// create creates a vacant without a parent.
 func (h *fixture) create(name, spec, tenant string) vacants.Record {
 	h.Helper()
 	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: spec, Tenant: tenant})
@@ -116,7 +116,7 @@ func models() []string {
 	return all
 }
 
-// spawn makes a child.
+// spawn creates a child.
 func (h *fixture) spawn(parent identity.ID, path composite.BirthPath, name, spec string) identity.ID {
 	h.Helper()
 	s := vacants.SpawnSpec{Parent: parent, Path: path, Name: name, Substrate: spec}
@@ -138,7 +138,7 @@ func (h *fixture) delegate(from, to identity.ID, n int) {
 	must(h, h.vacants.Sign(h.Context(), from, func(s identity.Signer) error { return h.call(s, to, n) }))
 }
 
-// visit makes a caller from outside call n times.
+// visit makes a caller outside the tree call n times.
 func (h *fixture) visit(name string, to identity.ID, n int) {
 	h.Helper()
 	if h.keys[name] == nil {
@@ -173,7 +173,7 @@ func (h *fixture) call(s identity.Signer, to identity.ID, n int) error {
 	return nil
 }
 
-// graduate opens a child, like the gate's last step.
+// graduate opens a child as the gate's last step does.
 func (h *fixture) graduate(parent, child identity.ID) {
 	h.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "stands alone"}

@@ -19,13 +19,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// styles sets the vacants' styles. all[0] is the child; the others are read only if the
-// child has a style to compare with.
 func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Observation, p *readBudget) error {
+	// all[0] is the child. The others are read only if the child has a style.
 	var g errgroup.Group
 	for i := range all {
 		switch s, o := &all[i], &seen[i]; {
-		case !s.hosted: // the reason was set before
+		case !s.hosted: // the reason is already set
 		case s.composed:
 			o.Why[gate.Style] = "it answers in its children's words"
 		case i > 0 && seen[0].Why[gate.Style] != "":
@@ -47,7 +46,6 @@ func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Obser
 	return g.Wait()
 }
 
-// responses reads the last responses of s, those to its parent first.
 func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) ([]collusion.Response, error) {
 	r := &responses{collector: c, readBudget: p, since: c.Now().Add(-Window), versions: map[version]bool{}}
 	if s.parent != nil {
@@ -69,18 +67,19 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 	return r.found, nil
 }
 
-// responses holds the responses found of one vacant, at most MaxResponses.
+// responses contains the responses of one vacant that were found, at most MaxResponses.
 type responses struct {
 	collector  *Collector
 	readBudget *readBudget
 	since      time.Time
 	pages      int
 	found      []collusion.Response
-	versions   map[version]bool // that answered
-	left       bool             // there are more, which were not read
+	versions   map[version]bool // versions of the agent that answered
+	left       bool             // whether more responses exist that were not read
 }
 
-// done reports whether reading must stop although there is more.
+// done reports whether reading must stop. It sets left if a limit other than MaxResponses is the
+// reason.
 func (r *responses) done() bool {
 	if len(r.found) == MaxResponses {
 		return true
@@ -89,7 +88,6 @@ func (r *responses) done() bool {
 	return r.left
 }
 
-// delegated reads the last responses of a pair.
 func (r *responses) delegated(ctx context.Context, pair call.Pair) error {
 	for from := uint64(math.MaxInt64); from > 0 && !r.done(); {
 		rows, old, err := r.page(ctx, pair, from, min(pageRows, MaxResponses-len(r.found)), nil)
@@ -101,14 +99,14 @@ func (r *responses) delegated(ctx context.Context, pair call.Pair) error {
 	return nil
 }
 
-// follow reads the referenced responses, of the latest callers first. A reference to a row
-// that does not exist adds no response.
+// follow reads the referenced responses, those to the latest callers first. A reference to a
+// missing row is ignored.
 func (r *responses) follow(ctx context.Context, s *subject) error {
 	var callers []identity.ID
 	named := map[identity.ID][]uint64{}
 	for _, ref := range s.refs {
 		if s.parent != nil && ref.Caller == *s.parent {
-			continue // already read
+			continue // these responses are already read
 		}
 		if named[ref.Caller] == nil {
 			if len(callers) == MaxCallers {
@@ -121,7 +119,7 @@ func (r *responses) follow(ctx context.Context, s *subject) error {
 	for _, caller := range callers {
 		want := named[caller]
 		slices.SortFunc(want, func(a, b uint64) int { return -cmp.Compare(a, b) })
-		// Positions may lie far apart: a page reads no further than needed.
+		// Positions may be far apart, so a page covers only adjacent references.
 		for len(want) > 0 && !r.done() {
 			n := 1
 			for n < len(want) && want[0]-want[n] < pageRows {
@@ -136,9 +134,8 @@ func (r *responses) follow(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// page adds the answers of one page of a pair's responses, newest first; only
-// those at the given positions, if there are any. old means that everything
-// after is too old.
+// page adds the answers in one page of a pair's responses, newest first. If named is not nil, it
+// adds only answers at these positions. old means that all earlier responses are too old.
 func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int, named []uint64) (rows []store.Row, old bool, err error) {
 	r.pages++
 	rows, cut, err := r.collector.page(ctx, pair, from, n, r.readBudget)
@@ -172,7 +169,8 @@ func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int
 	return rows, old, nil
 }
 
-// open decrypts an answer. ok is false if the answer is unreadable or not what was signed.
+// open decrypts an answer. ok is false if the answer cannot be read or differs from the signed
+// answer.
 func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRow) (_ collusion.Response, ok bool, err error) {
 	sealed, bound := a.Sealed(pair)
 	plain, err := r.collector.Texts.Open(ctx, bound, sealed)
@@ -182,8 +180,8 @@ func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRo
 		}
 		return collusion.Response{}, false, nil
 	}
-	// The seal binds the text to this stream and hash. By the hash, the vacant signed
-	// this text.
+	// The seal binds the text to this stream and hash. The hash proves that the vacant signed this
+	// text.
 	e, err := a.Envelope(pair, plain)
 	if err != nil || e.Hash() != a.Hash {
 		return collusion.Response{}, false, nil

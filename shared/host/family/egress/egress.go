@@ -91,8 +91,8 @@ func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee ident
 	return []identity.ID{callee}, nil
 }
 
-// atItsEndpoint returns an error unless target is at the endpoint in the callee's own card. With
-// another address, a child could reach any server under the name of its parent.
+// atItsEndpoint returns an error unless target is at the endpoint in the callee's own card.
+// Otherwise a child could reach any server under the name of its parent.
 func atItsEndpoint(callee *card.Card, target string) error {
 	if !callee.Verify() {
 		return problem.New(problem.Untrusted, "the card of %s does not verify", callee.VacantID.Short())
