@@ -5,11 +5,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// SpawnsDocs are the accepted requests of parents.
+// SpawnsDocs contains the accepted requests per parent.
 var SpawnsDocs = store.Kind[stored]{
 	Shape: store.Shape{Name: "list of requests for children", Partition: "v#*", Sort: "spawns", Of: store.OfVacant, Verify: store.Alone},
 	Codec: store.JSON[stored](1),
 }
 
-// Key is the key of parent's accepted requests.
 func Key(parent identity.ID) store.Key { return SpawnsDocs.Key(parent.String()) }

@@ -1,11 +1,10 @@
-// Package spawning lets a parent request children by its own signature. It
-// checks that a request is current, signed by the parent, not a reused nonce,
-// and within the limits.
+// Package spawning lets a parent request children with its own signature. It checks that a request
+// is current, is signed by the parent, has a new nonce, and is within the limits.
 //
-// The invariants: a request that its parent did not sign costs no read. A nonce
-// stands for one request while its time is valid: the same bytes mean the same
-// child, and others are refused. A parent has at most Most requests an hour and
-// MostChildren children by requests, across all instances.
+// A request with an invalid signature costs no read. While a request is valid, its nonce belongs to
+// it: the same bytes may be sent again and mean the same child, but another request with this nonce
+// is refused. The limits of a parent, Most requests per hour and MostChildren requested children,
+// apply to all instances together.
 package spawning
 
 import (
@@ -22,32 +21,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of requests.
 const (
-	// Skew bounds the distance of a request's time from the host's clock.
+	// Skew limits the difference between a request's time and the host's clock.
 	Skew = 300 * time.Second
-	// Most bounds the requests of a parent that are accepted within Window,
-	// which is longer than a request stays valid.
+	// Most limits the accepted requests of a parent within Window. Window is longer than a request
+	// is valid.
 	Most   = 10
 	Window = time.Hour
-	// MostChildren bounds the children that a parent has by its requests.
-	// Deleted ones are looked up at most once in Recount, with a read for each.
+	// MostChildren limits the children that a parent has requested. Deleted children are detected
+	// at most once per Recount, because the check costs a read per child.
 	MostChildren = 100
 	Recount      = time.Minute
 )
 
-// Requests accepts spawn requests. It is safe for concurrent use if Rand is.
+// Requests accepts requests for children. It is safe for concurrent use if Rand is.
 type Requests struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
-	// Wait sleeps between tries, or returns early when ctx ends; retry.Sleep if
-	// nil.
+	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// stored is the document: at most Most requests, each until it is a Window old,
-// and at most MostChildren requested names.
+// stored is the form of the document. It contains at most Most requests, each until it is older
+// than Window, and at most MostChildren requested names.
 type stored struct {
 	Taken     []taken `json:"taken"`
 	Children  []child `json:"children,omitempty"`
@@ -59,8 +56,7 @@ type child struct {
 	At   int64  `json:"at"` // Unix microseconds
 }
 
-// Gone reports whether the parent has no child of a requested name, or no
-// longer has one.
+// Gone reports whether the parent has no child with a requested name, or the child was deleted.
 type Gone func(ctx context.Context, name string) (bool, error)
 
 type taken struct {
@@ -69,8 +65,8 @@ type taken struct {
 	At    int64         `json:"at"` // Unix microseconds
 }
 
-// Check checks that r is current and signed by its parent. The error is of kind
-// Clock or BadSignature. It reads nothing.
+// Check returns an error of kind Clock or BadSignature unless r is current and signed by its
+// parent. It does not read the store.
 func (q *Requests) Check(r *composite.SpawnRequest) error {
 	now := q.Now()
 	if off := r.Time.Sub(now); off > Skew || off < -Skew {
@@ -80,11 +76,10 @@ func (q *Requests) Check(r *composite.SpawnRequest) error {
 	return r.Verify()
 }
 
-// Take accepts a request that passed Check: a new one, or exactly the same
-// again. Otherwise the error is Replay, for a nonce of another request,
-// TooMany, or Unavailable.
+// Take accepts a request that passed Check. The same request may be sent again. The error is Replay
+// if another request used the nonce, TooMany if a limit is reached, or Unavailable.
 func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gone) error {
-	var refusal error // a refusal may still write
+	var refusal error // a refused request may also write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
 	err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		next, err := q.decide(ctx, tx, r, gone)
@@ -96,8 +91,8 @@ func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gon
 	return errors.Join(unavailable(err), refusal)
 }
 
-// unavailable gives an error of the store a kind: conflicts too are gone later.
 func unavailable(err error) error {
+	// A conflict is also temporary, so it is Unavailable too.
 	var known *problem.Error
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -105,8 +100,9 @@ func unavailable(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-// decide returns the document to store in place of the one that tx reads, or nil if
-// nothing changes: r was accepted before, or is refused.
+// decide returns the document to store, or nil if it does not change, because r was accepted
+// earlier or is refused. Together with an error it may return a document without the names of
+// deleted children.
 func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, gone Gone) (*stored, error) {
 	was, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {
@@ -144,9 +140,9 @@ func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnR
 	return &s, nil
 }
 
-// count appends name. If there are too many names and they were not counted
-// lately, it drops the names of deleted children. A name that was requested
-// within Window counts, because its child may be about to be created.
+// count appends name to the requested names. If there are too many names and they were not checked
+// within Recount, it first removes the names of deleted children. Names that were requested within
+// Window are kept, because their children may not be created yet.
 func (s *stored) count(ctx context.Context, now time.Time, name string, gone Gone) (counted bool, err error) {
 	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
 	counted = len(others) >= MostChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= Recount

@@ -29,7 +29,7 @@ func keyOf(t testing.TB, n byte) *identity.Key {
 	return key
 }
 
-// asked is a request of a parent, with a nonce that ends in n.
+// asked returns a request of a parent with a nonce that ends in n.
 func asked(t testing.TB, key *identity.Key, n int, name string, at time.Time) *composite.SpawnRequest {
 	t.Helper()
 	r := &composite.SpawnRequest{ParentID: key.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", n), Time: at}
@@ -39,7 +39,7 @@ func asked(t testing.TB, key *identity.Key, n int, name string, at time.Time) *c
 	return r
 }
 
-// desk handles a host's requests over a store, with a clock that is set.
+// desk accepts a host's requests with a store and a clock that tests set.
 func desk(s store.Store) (*spawning.Requests, *time.Time) {
 	now := start
 	return &spawning.Requests{Store: s, Now: func() time.Time { return now }, Rand: rand.Reader,
@@ -84,7 +84,7 @@ func TestTheSameRequestIsTakenOnceAndItsNonceStandsForNoOther(t *testing.T) {
 	if err := q.Take(t.Context(), asked(t, parent, 1, "another", start), nobody); !problem.Is(err, problem.Replay) {
 		t.Errorf("Take() of another with its nonce = %v, want Replay", err)
 	}
-	// A request passes Check for less time than its nonce is stored.
+	// A request passes Check for a shorter time than its nonce is stored.
 	*now = start.Add(2*spawning.Skew - time.Second)
 	late := asked(t, parent, 1, "another", *now)
 	if err := q.Take(t.Context(), late, nobody); !problem.Is(err, problem.Replay) {
@@ -138,11 +138,11 @@ func TestManyAtOnceTakeNoMoreThanThereIs(t *testing.T) {
 	}
 }
 
-// nobody finds no child.
+// nobody is a Gone for a host where all requested children exist.
 func nobody(context.Context, string) (bool, error) { return false, nil }
 
-// fill makes parent request n children, ten an hour; it returns an hour after
-// the last.
+// fill makes parent request n children, ten per hour. It returns the time one hour after the last
+// request.
 func fill(t *testing.T, q *spawning.Requests, now *time.Time, parent *identity.Key, n int) {
 	t.Helper()
 	for i := range n {
@@ -180,7 +180,7 @@ func TestAParentHasAHundredChildrenByItsRequests(t *testing.T) {
 	if err := q.Take(t.Context(), asked(t, keyOf(t, 2), 200, "more", *now), nobody); err != nil {
 		t.Errorf("Take() of another parent's = %v, want nil", err)
 	}
-	// The operator deletes one: its place is free, once.
+	// The operator deletes one child, which frees one place.
 	over, *now = "child5", now.Add(spawning.Recount)
 	if err := ask(202, "more"); err != nil {
 		t.Errorf("Take() in the place of one that is gone = %v, want nil", err)
