@@ -10,33 +10,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// All is the shape of all documents of usage together. Only the meter writes
-// them.
+// All is the shape that covers all documents of usage. Only the meter writes them.
 var All = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
 
-// subjectPartition is how the partitions of SubjectDocs begin.
+// subjectPartition starts the partitions of SubjectDocs.
 const subjectPartition = "use#subject#"
 
-// The documents of usage, by UTC hour or day. They are in the order of time.
+// The documents contain usage by UTC hour or day, ordered by time.
 var (
-	// PaidDocs count an account's payments for each hour, vacant and caller.
+	// PaidDocs contains an account's payments per hour, vacant and caller.
 	PaidDocs = store.Kind[Hour]{
 		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Of: store.OfAccount, Verify: store.Joined},
 		Codec: hours,
 	}
-	// OwnedDocs count the earnings of a tenant's vacants for each hour and vacant. The
-	// vacants of tenant "" are the operator's.
+	// OwnedDocs contains the earnings of a tenant's vacants per hour and vacant. An empty tenant
+	// means the operator's vacants.
 	OwnedDocs = store.Kind[Hour]{
 		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Of: store.OfTenant, Verify: store.Unread},
 		Codec: hours,
 	}
-	// SubjectDocs count an account's payments for each hour and subject, by the tokens that
-	// subjects sent. They are part of what PaidDocs count.
+	// SubjectDocs contains an account's payments per hour and subject, for calls with a token that
+	// names a subject. PaidDocs also contains these payments.
 	SubjectDocs = store.Kind[Hour]{
 		Shape: store.Shape{Name: "usage of subjects", Partition: subjectPartition + "*", Sort: "*#*", Of: store.OfAccount, Verify: store.Unread},
 		Codec: hours,
 	}
-	// SpentDocs count the spending of an account for each UTC day.
+	// SpentDocs contains the spending of an account per UTC day.
 	SpentDocs = store.Kind[Day]{
 		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Of: store.OfAccount, Verify: store.Joined},
 		Codec: store.Codec[Day]{
@@ -47,8 +46,8 @@ var (
 			Encode: func(Day) ([]byte, error) { return nil, nil },
 		},
 	}
-	// OffsetDocs keep the position up to which each partition of the feed is folded.
-	// The number becomes 1 once a partition has ended and is folded completely.
+	// OffsetDocs contains the position up to which each partition of the feed is folded. The number
+	// is 1 if a partition has ended and is folded completely.
 	OffsetDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
@@ -57,8 +56,8 @@ var (
 
 var counts = store.JSON[Counts](1)
 
-// hours is the codec of an hour. The data has the counts; the key has hour and account, and
-// vacant and caller, or the subject.
+// hours is the codec of an Hour. The data contains the counts. The key contains the hour and the
+// account or tenant, and either the subject or the vacant and the caller.
 var hours = store.Codec[Hour]{
 	Decode: func(d store.Doc) (h Hour, err error) {
 		c, err := counts.Decode(d)
@@ -71,7 +70,6 @@ var hours = store.Codec[Hour]{
 	Encode: func(h Hour) ([]byte, error) { return counts.Encode(h.Counts) },
 }
 
-// hourOf reads the key of an hour, and counts nothing.
 func hourOf(k store.Key) (h Hour, err error) {
 	parts := strings.Split(k.Sort, "#")
 	if len(parts) != 2 && len(parts) != 3 {
@@ -95,7 +93,6 @@ func spentKey(account string, at time.Time) store.Key {
 	return SpentDocs.Key(account, at.UTC().Format(time.DateOnly))
 }
 
-// kindOf is the kind of a document of hours.
 func kindOf(k store.Key) *store.Kind[Hour] {
 	switch {
 	case isOwned(k):

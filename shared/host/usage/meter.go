@@ -22,19 +22,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Meter folds a feed. One Meter is for one goroutine; several may fold one store.
+// Meter folds the rows of a feed into usage. A Meter must not be used concurrently, but several
+// Meters may fold the feed of one store.
 type Meter struct {
 	Store store.Store
 	Feed  store.Feed
 	Now   func() time.Time
 	Rand  io.Reader
-	// Owner returns the tenant of a vacant. "" means the operator, or a vacant that is no
-	// longer known.
+	// Owner returns the tenant of a vacant. It returns "" for a vacant of the operator and for an
+	// unknown vacant.
 	Owner func(ctx context.Context, id identity.ID) (string, error)
 
 	prices map[priceID]price.Price
 	owners map[identity.ID]string
-	page   int // most rows that the next step reads; zero means maxRows
+	page   int // maximum rows of the next step; zero means maxRows
 }
 
 type priceID struct {
@@ -44,33 +45,33 @@ type priceID struct {
 
 func (m *Meter) updater() store.Updater { return store.Updater{Store: m.Store, Rand: m.Rand} }
 
-// Limits of one commit: of documents besides the offset, and of rows.
+// One commit has at most maxDocs documents in addition to the offset, and at most maxRows rows.
 const (
 	maxDocs = store.MaxWrites - 1
 	maxRows = store.MaxPage
 )
 
-// leastRows is the shortest page.
+// leastRows is the minimum size of a page.
 const leastRows = 32
 
-// endedFor is the time for which the offset of an ended partition is kept. It must be
-// longer than a feed lists the partition.
+// endedFor is the time for which the offset of an ended partition is stored. It must be longer than
+// the time for which a feed lists an ended partition.
 const endedFor = 7 * 24 * time.Hour
 
-// Folded reports the work of a Fold.
+// Folded is the result of a Fold.
 type Folded struct {
 	Rows    int       // folded rows
 	Commits int       // commits of the fold
-	Latest  time.Time // time of the last decision, or the zero time
-	// Unreported are the hours in which a vacant's first unreported answer came.
+	Latest  time.Time // time of the last folded decision, or the zero time
+	// Unreported contains the hours in which a vacant had its first unreported answer.
 	Unreported []Hour
 
 	lost error // store.ErrTrimmed
 }
 
-// Fold folds all rows that the feed has now. If the feed dropped rows before they were folded,
-// Fold still folds the remaining rows and returns store.ErrTrimmed, once for each loss;
-// verify then reports the hours without those rows.
+// Fold folds all rows that the feed has now. If the feed has dropped rows that were not folded,
+// Fold folds the remaining rows and returns store.ErrTrimmed, once per loss. The dropped rows are
+// missing in usage, which verify reports.
 func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
 	partitions, err := m.Feed.Partitions(ctx)
 	if err != nil {
@@ -101,7 +102,6 @@ func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
 	return f, f.lost
 }
 
-// left returns the offsets by their partitions.
 func (m *Meter) left(ctx context.Context) (map[string]store.Doc, error) {
 	all := map[string]store.Doc{}
 	for d, err := range store.All(ctx, m.Store, OffsetDocs.All()) {
@@ -113,13 +113,10 @@ func (m *Meter) left(ctx context.Context) (map[string]store.Doc, error) {
 	return all, nil
 }
 
-// end marks a partition as ended.
 func (m *Meter) end(ctx context.Context, at store.Doc) error {
 	return m.set(ctx, store.Put{Key: at.Key, If: at.Version, Data: at.Data, Number: 1, Expires: m.Now().Add(endedFor).UTC().Truncate(time.Second)})
 }
 
-// set writes an offset. If another meter has written a newer one, set does
-// nothing.
 func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
 	if p.WriteID, err = m.updater().NewWriteID(); err == nil {
 		err = m.updater().Commit(ctx, p)
@@ -168,26 +165,27 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 		}
 		taken++
 	}
-	// Rows of many accounts fill a commit early. The rest of the page is then read again.
+	// Rows of many accounts reach the limits of a commit early, and the rest of their page must be
+	// read again.
 	if m.page = min(2*page, maxRows); len(rows) < page {
-		m.page = maxRows // the next rows may be of few accounts
+		m.page = maxRows // the next rows may belong to few accounts
 	}
 	if taken < len(rows) {
 		m.page = max(taken+taken/2, leastRows)
-		// The page was cut, so the feed must name the offset after the rows
-		// that are left.
+		// Only a part of the page was folded, so the feed must return the offset after this part.
 		if rows, next, _, err = m.Feed.After(ctx, partition, string(at.Data), taken); err != nil {
 			return false, err
 		}
 		if len(rows) != taken {
-			return true, nil // a page may be short: the next step takes it
+			return true, nil // a page may be short; the next step folds it
 		}
 	}
 	unreported, err := m.commit(ctx, at, next, total)
 	if store.IsConflict(err) {
 		return true, nil // another meter was faster
 	}
-	// Also after a failure, because a commit whose outcome is unknown may stand, and then no later fold tells of these hours.
+	// This also applies to an error, because the commit may have succeeded, and no later fold
+	// returns these hours.
 	f.Unreported = append(f.Unreported, unreported...)
 	if err != nil {
 		return false, store.Problem(err)
@@ -197,12 +195,13 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	return true, nil
 }
 
-// maxSpent bounds an account's spending in a day, so that a wrong sum does not stop the
-// fold. The spending of a day is negative if only credits for earlier bookings come.
+// maxSpent limits the spending of an account per day, so that a wrong sum does not stop the fold.
+// The spending of a day is negative if it consists of refunds for earlier bookings.
 const maxSpent = math.MaxInt64 / 16
 
-// commit writes the offset and the sums of the rows before it, at the documents'
-// versions. It returns the hours in which a vacant's first unreported answer came.
+// commit writes the offset and the sums of the rows before it. The version of the offset ensures
+// that another meter has not counted these rows. It returns the hours in which a vacant had its
+// first unreported answer.
 func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sums) (unreported []Hour, err error) {
 	id, err := m.updater().NewWriteID()
 	if err != nil {
@@ -235,7 +234,6 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 	return unreported, m.updater().Commit(ctx, writes...)
 }
 
-// put sets a document of usage that is at a version.
 func put(k store.Key, version uint64, id store.WriteID, c Counts) (p store.Put, err error) {
 	p = store.Put{Key: k, If: version, WriteID: id, Number: int64(c.Charge)}
 	if !isSpent(k) {
@@ -244,17 +242,15 @@ func put(k store.Key, version uint64, id store.WriteID, c Counts) (p store.Put, 
 	return p, err
 }
 
-// addition is the part of a row that belongs to one document. For SpentDocs only the
-// charge counts.
+// addition is the contribution of a row to one document. For SpentDocs only the charge is used.
 type addition struct {
 	key store.Key
 	Counts
 }
 
-// sums adds up the rows by document.
+// sums contains the sums of rows by document.
 type sums map[store.Key]*Counts
 
-// with returns the number of documents after the documents of more are added.
 func (s sums) with(more []addition) int {
 	n := len(s)
 	for _, a := range more {
@@ -280,19 +276,18 @@ func (s sums) keys() []store.Key {
 	})
 }
 
-// errUnreadable is the error for a row that is damaged or missing.
+// errUnreadable is in the error chain if a row is damaged or missing.
 var errUnreadable = errors.New("a row is not readable")
 
 func unreadable(s store.Stream, position uint64, cause error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errUnreadable, cause), "row %d of %s is not readable", position, s)
 }
 
-// finder returns the request of a decision, or errUnreadable.
+// finder is a function that returns the request of a decision, or errUnreadable.
 type finder func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error)
 
-// finder looks up the request of a decision. Most requests are in the same page as their
-// decision; the others are read from the store.
 func (m *Meter) finder(page []store.FeedRow) finder {
+	// Most requests are in the same page as their decision. The others are read from the store.
 	type at struct {
 		stream   store.Stream
 		position uint64
@@ -311,8 +306,7 @@ func (m *Meter) finder(page []store.FeedRow) finder {
 	}
 }
 
-// requestOf returns the request of a call without its text, or nil for another
-// row.
+// requestOf returns the request of a call without its text. It returns nil for other rows.
 func requestOf(row store.Row) *call.RequestRow {
 	r, err := call.DecodeRequest(row)
 	if err != nil || r.Kind != call.RowCall {
@@ -322,9 +316,8 @@ func requestOf(row store.Row) *call.RequestRow {
 	return &r
 }
 
-// counts returns the additions of a row, and the time at which the call was decided.
-// Only decisions of calls and rows of bookings add something. The error is errUnreadable
-// for a damaged row.
+// counts returns the additions of a row and the time at which the call was decided. Only decisions
+// of calls and rows of bookings have additions. For a damaged row the error is errUnreadable.
 func (m *Meter) counts(ctx context.Context, row store.FeedRow, find finder) (adds []addition, decided time.Time, err error) {
 	switch ids := row.Stream.IDs(); {
 	case row.Stream.Kind() == store.KindResponse && len(ids) == 2:
@@ -350,7 +343,6 @@ func (m *Meter) counts(ctx context.Context, row store.FeedRow, find finder) (add
 	return adds, decided, nil
 }
 
-// request reads the request of a decision from the store.
 func (m *Meter) request(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
 	rows, err := m.Store.Rows(ctx, pair.Requests(), position, 1, store.Ascending)
 	if err != nil {
@@ -397,7 +389,6 @@ func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRo
 	return adds, decided, nil
 }
 
-// owner is Owner with a cache.
 func (m *Meter) owner(ctx context.Context, vacant identity.ID) (string, error) {
 	owner, known := m.owners[vacant]
 	if known {
@@ -414,9 +405,9 @@ func (m *Meter) owner(ctx context.Context, vacant identity.ID) (string, error) {
 	return owner, nil
 }
 
-// CountsOf returns the counts of a decision and the time of the decision. Fee and Unreported
-// are left out, because they need the price. A void has no time of its own, so it counts at
-// the due time of its call: every fold then finds the same hour.
+// CountsOf returns the counts of a decision and its time. Fee and Unreported are not set, because
+// they depend on the price. A void has no time of its own, so its time is the due time of its call.
+// Every fold therefore uses the same hour.
 func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decided time.Time) {
 	if r.Usage != nil {
 		c.In, c.Out = r.Usage.In, r.Usage.Out
@@ -429,7 +420,7 @@ func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decided time.Time) 
 	return c, r.Time.UTC()
 }
 
-// maxCached bounds what a meter remembers.
+// maxCached limits the prices and the owners that a meter caches.
 const maxCached = 4096
 
 func (m *Meter) price(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {

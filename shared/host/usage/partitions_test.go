@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// shards is the feed of a journal as a stream shows it: in partitions of some rows, of which
-// all but the last have ended, and which forgets.
+// shards presents the feed of a journal as a stream does: in partitions of a few rows, all but the
+// last of which have ended. It can drop rows.
 type shards struct {
 	store.Feed
 	rows int // of a partition
@@ -81,7 +81,7 @@ func (w *world) split(rows int) *shards {
 	return &shards{Feed: w.file, rows: rows, trimmed: map[string]bool{}, gone: map[string]bool{}, looked: map[string]int{}}
 }
 
-// The shards of a stream end and have children. Each row counts once, and a shard that has
+// The shards of a stream end and have children. Each row is counted once, and a shard that has
 // ended is not read again.
 func TestPartitionsThatEndAreFoldedOnce(t *testing.T) {
 	w := newWorld(t)
@@ -110,14 +110,14 @@ func TestPartitionsThatEndAreFoldedOnce(t *testing.T) {
 	if f, err := m.Fold(t.Context()); err != nil || f.Rows != 0 {
 		t.Errorf("Fold() again = %+v, %v", f, err)
 	}
-	// Where it is not listed any more, nothing is missed.
+	// If it is not listed anymore, its rows are not missing.
 	s.gone["shard0"] = true
 	if _, err := m.Fold(t.Context()); err != nil {
 		t.Errorf("Fold() = %v after a partition that was folded is gone", err)
 	}
 }
 
-// Rows that are gone before they were folded are told once, and the rest is folded.
+// Rows that were dropped before they were folded are reported once, and the rest is folded.
 func TestTrimmedRowsAreTold(t *testing.T) {
 	w := newWorld(t)
 	s := w.split(40)

@@ -12,28 +12,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Recounted reports the work of a Recount.
+// Recounted is the result of a Recount.
 type Recounted struct {
-	Corrected int `json:"corrected"` // documents that differed from the rows
-	Changed   int `json:"changed"`   // documents that a meter changed meanwhile; they were not corrected
+	Corrected int `json:"corrected"` // documents that differed from the rows and were corrected
+	Changed   int `json:"changed"`   // documents that a meter changed concurrently; they were not corrected
 }
 
-// Recounter corrects usage by all rows that a host has, also those that its feed does not
-// have any more.
+// Recounter corrects usage from all rows of a host, including rows that its feed no longer has.
 //
-// The invariant: a document whose version is the same before its rows are read and after all
-// rows are folded counts exactly these rows; so their sum is written at that version. Hours
-// and days that ended less than ten minutes ago are not corrected, because the stream of a
-// table may show a row later than a read of the table. If a row cannot be read, nothing is
-// corrected: usage may be the only record of it.
+// If a document has the same version before its rows are read and after all rows are folded, it
+// contains exactly these rows, so their sum is written under this version. Hours and days that
+// ended less than ten minutes ago are not corrected, because the stream of a table may show a row
+// later than a read of the table. If a row cannot be read, no document is corrected, because usage
+// may be the only record of this row.
 type Recounter struct {
-	Meter *Meter // only Fold reads its Feed
+	Meter *Meter // only Fold reads the Meter's Feed
 	Rows  store.Walker
 	// Fold folds all rows of the feed.
 	Fold func(ctx context.Context) error
 }
 
-// Recount counts all rows, folds those that are not in usage yet, and then corrects the
+// Recount adds up all rows, folds the rows that usage does not contain yet, and then corrects the
 // documents that differ.
 func (r *Recounter) Recount(ctx context.Context) (done Recounted, err error) {
 	c := &recount{Recounter: r, complete: Complete(r.Meter.Now()), read: map[string]bool{}, before: map[store.Key]store.Doc{}, rows: sums{}}
@@ -59,17 +58,15 @@ func (r *Recounter) Recount(ctx context.Context) (done Recounted, err error) {
 	return c.correct(ctx)
 }
 
-// recount is one Recount.
+// recount is the state of a Recount.
 type recount struct {
 	*Recounter
-	complete time.Time               // usage has all rows before this time
+	complete time.Time               // usage contains all rows before this time
 	read     map[string]bool         // partitions whose documents are in before
-	before   map[store.Key]store.Doc // read before any row of their partition
-	rows     sums                    // sums of the rows
+	before   map[store.Key]store.Doc // documents that were read before the rows of their partition
+	rows     sums                    // sums of all rows
 }
 
-// readAccounts reads the documents of all accounts, and the documents of their tenants'
-// vacants.
 func (c *recount) readAccounts(ctx context.Context) error {
 	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
 	ranges := []store.Range{OwnedDocs.All("")}
@@ -87,7 +84,6 @@ func (c *recount) readAccounts(ctx context.Context) error {
 	return nil
 }
 
-// readDocuments reads the documents of a partition, once.
 func (c *recount) readDocuments(ctx context.Context, r store.Range) error {
 	if c.read[r.Partition] {
 		return nil
@@ -102,8 +98,8 @@ func (c *recount) readDocuments(ctx context.Context, r store.Range) error {
 	return nil
 }
 
-// correct writes the documents that differ from the rows. It skips the documents of a
-// missing account, because verify reports them.
+// correct writes the documents that differ from the rows. It skips the documents of missing
+// accounts, which verify reports.
 func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
 	for k := range c.before {
 		if c.rows[k] == nil {
@@ -136,7 +132,6 @@ func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
 	return done, nil
 }
 
-// endOf returns the end of a document's hour or day. ok is false for another key.
 func endOf(k store.Key) (end time.Time, ok bool) {
 	form, long := hourForm, time.Hour
 	if isSpent(k) {
@@ -146,7 +141,6 @@ func endOf(k store.Key) (end time.Time, ok bool) {
 	return start.Add(long), err == nil
 }
 
-// says reports whether a document has the counts that it should have.
 func says(d store.Doc, want Counts) bool {
 	switch {
 	case d.Version == 0:
@@ -162,7 +156,7 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 	switch ids := s.IDs(); {
 	case s.Kind() == booking.KindBooking:
 	case s.Kind() == store.KindResponse && len(ids) == 2:
-		// The tenant of the vacant may have no account.
+		// The tenant of the vacant may not have an account.
 		owner, err := c.Meter.owner(ctx, ids[1])
 		if err == nil {
 			err = c.readDocuments(ctx, OwnedDocs.All(owner))
@@ -193,8 +187,8 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 	}
 }
 
-// requestReader reads the requests of a pair in order, up to the one that is asked for, and
-// keeps the others until they are asked for.
+// requestReader reads the requests of a pair in order, up to the one that is looked up. It retains
+// the others until they are looked up.
 type requestReader struct {
 	view      store.View
 	next      uint64

@@ -1,10 +1,10 @@
-// Package usage folds the rows of calls into hourly totals: payments per account, vacant
-// and caller, and earnings per owner and vacant. It folds an account's spending on calls
-// and bookings into daily totals.
+// Package usage folds the rows of calls into hourly totals: payments per account, vacant and
+// caller, and earnings per owner and vacant. It also folds the spending of accounts on calls and
+// bookings into daily totals.
 //
-// The invariant: one commit changes the offset in the feed and the documents of the rows
-// before it, each at its version. So a row counts once, even if several processes read it
-// several times, or a process dies in between.
+// One commit changes the offset in the feed, under the version that was read, together with all
+// documents of the rows before it. A row is therefore counted once, even if several processes read
+// it or a process crashes.
 package usage
 
 import (
@@ -17,20 +17,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Counts are totals of an hour.
+// Counts contains the totals of an hour.
 type Counts struct {
 	Answers uint64       `json:"answers"`
 	Voids   uint64       `json:"voids"`
 	Charge  money.Amount `json:"charge"`
-	Fee     money.Amount `json:"fee"` // the host's part of Charge
+	Fee     money.Amount `json:"fee"` // the host's share of Charge
 	In      uint64       `json:"in"`  // tokens
 	Out     uint64       `json:"out"`
-	// Unreported answers have a price by tokens, and their agents did not report all tokens.
-	// Nobody paid for those tokens.
+	// Unreported is the number of answers with a price by tokens whose agents did not report all
+	// tokens. These tokens were not charged.
 	Unreported uint64 `json:"unreported,omitempty"`
 }
 
-// Add adds other to c.
 func (c *Counts) Add(other Counts) {
 	c.Answers += other.Answers
 	c.Voids += other.Voids
@@ -41,7 +40,6 @@ func (c *Counts) Add(other Counts) {
 	c.Unreported += other.Unreported
 }
 
-// Sub takes other from c.
 func (c *Counts) Sub(other Counts) {
 	c.Answers -= other.Answers
 	c.Voids -= other.Voids
@@ -52,8 +50,8 @@ func (c *Counts) Sub(other Counts) {
 	c.Unreported -= other.Unreported
 }
 
-// Hour has the counts of a UTC hour: of an account, a vacant and a caller; or, with a zero
-// Caller, of an owner and its vacant; or of an account and one of its subjects.
+// Hour contains the counts of a UTC hour. They belong to an account, a vacant and a caller. If
+// Caller is zero, they belong to an owner and a vacant, or to an account and a subject.
 type Hour struct {
 	Start   time.Time   `json:"hour"`
 	Vacant  identity.ID `json:"vacant"`
@@ -64,22 +62,19 @@ type Hour struct {
 
 const hourForm = "2006-01-02T15"
 
-// Day is the spending of an account on a UTC day.
 type Day struct {
 	Start  time.Time
 	Amount money.Amount
 }
 
-// notFolded is the longest time after which usage contains a row, if a meter
-// runs.
+// notFolded is the maximum time after which usage contains a row while a meter is running.
 const notFolded = 10 * time.Minute
 
-// Complete returns the time before which usage contains every row, provided a
-// meter is running.
+// Complete returns the time before which usage contains all rows, provided that a meter is running.
 func Complete(now time.Time) time.Time { return now.Add(-notFolded) }
 
-// Spent calls fn with an account's spending on calls and bookings for each UTC day. The
-// spending of a day is negative if credits for earlier bookings exceed it.
+// Spent calls fn with an account's spending on calls and bookings per UTC day. The spending of a
+// day is negative if refunds for earlier bookings exceed it.
 func Spent(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
 	for d, err := range SpentDocs.Each(ctx, s, SpentDocs.All(account)) {
 		if err != nil {
@@ -92,28 +87,27 @@ func Spent(ctx context.Context, s store.Lister, account string, fn func(day time
 	return nil
 }
 
-// Paid calls fn with each hour of an account from a time until another, in order. A
-// zero time does not bound the range.
+// Paid calls fn with the hours of an account between from and until, in order. A zero time does not
+// limit the range.
 func Paid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, PaidDocs, account, from, until, fn)
 }
 
-// BySubject calls fn with each hour of an account's subjects.
 func BySubject(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, SubjectDocs, account, from, until, fn)
 }
 
-// Owned calls fn with each hour of the vacants of a tenant, "" for the operator's.
+// Owned calls fn with the hours of the vacants of a tenant, or of the operator if tenant is empty.
 func Owned(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, OwnedDocs, tenant, from, until, fn)
 }
 
-// maxCounted bounds the documents that CallsOfDay reads: a day of 100 vacants that are
-// called every hour.
+// maxCounted limits the documents that CallsOfDay reads. It suffices for 100 vacants that are
+// called in every hour of a day.
 const maxCounted = 2400
 
-// CallsOfDay returns the decided calls of each vacant of a tenant, "" for the operator's, on
-// the UTC day of now. It returns nil if there are more than maxCounted hours to add up.
+// CallsOfDay returns the number of decided calls per vacant of a tenant on the UTC day of now. An
+// empty tenant means the operator. If there are more than maxCounted hours, it returns nil.
 func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
 	calls = map[identity.ID]uint64{}
 	counted, enough := 0, errors.New("enough")

@@ -31,8 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// ledger charges accounts that are named by the first byte of the caller, and moves no
-// money.
+// ledger charges accounts that are identified by the first byte of the caller. It moves no money.
 type ledger struct{ calltest.Ledger }
 
 func (*ledger) Quote(_ context.Context, q call.Query) (call.Charge, error) {
@@ -61,7 +60,7 @@ const accounts = 10
 
 func account(caller identity.ID) [32]byte { return [32]byte{1 + caller[1]%accounts} }
 
-// payer is an account that has paid, or would have.
+// payer returns an account that has paid or could have paid.
 func (w *world) payer() string {
 	for whose := range w.want {
 		if whose != "owned" {
@@ -72,7 +71,7 @@ func (w *world) payer() string {
 	return ""
 }
 
-// world is a data file with calls, and what they cost by their outcomes.
+// world is a data file with calls and their costs by outcome.
 type world struct {
 	testing.TB
 	file   *bolt.Store
@@ -98,7 +97,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// sell sets a version of the vacant's price, and what the agent reports from now on.
+// sell sets a version of the vacant's price and the tokens that the agent reports from now on.
 func (w *world) sell(p *price.Price, used *call.Usage) {
 	w.Helper()
 	data, err := price.VersionDocs.Encode(*p)
@@ -135,7 +134,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// calls makes n calls of a new caller, every third of which fails, and sends each again.
+// calls makes n calls of a new caller and sends each call again. Every third call fails.
 func (w *world) calls(n int) {
 	w.Helper()
 	w.callsOf(newKey(w), n)
@@ -182,7 +181,7 @@ func (w *world) meter(s store.Store) *usage.Meter {
 		Owner: func(context.Context, identity.ID) (string, error) { return "acme", nil }}
 }
 
-// fold folds until nothing is left, whatever fails.
+// fold folds until no rows are left, despite faults.
 func (w *world) fold(m *usage.Meter) {
 	w.Helper()
 	for range 1000 {
@@ -193,7 +192,7 @@ func (w *world) fold(m *usage.Meter) {
 	w.Fatal("Fold() fails for ever")
 }
 
-// check requires usage to be the sum of the calls.
+// check requires that usage equals the sum of the calls.
 func (w *world) check() {
 	w.Helper()
 	got := map[string]usage.Counts{}
@@ -278,7 +277,7 @@ func TestTheCallsOfADayAreAddedUp(t *testing.T) {
 	}
 }
 
-// payingKey is a caller that pays for its calls.
+// payingKey is the key of a caller that pays for its calls.
 func payingKey(t testing.TB) *identity.Key {
 	for {
 		if k := newKey(t); k.ID()[0]%4 != 0 {
@@ -287,7 +286,7 @@ func payingKey(t testing.TB) *identity.Key {
 	}
 }
 
-// stopping commits, and ends the context as a host that stops then.
+// stopping commits and then cancels the context, as if the host stopped.
 type stopping struct {
 	store.Store
 	end context.CancelFunc
@@ -301,7 +300,8 @@ func (d stopping) Commit(ctx context.Context, writes ...store.Write) error {
 	return ctx.Err()
 }
 
-// A commit that a stopping host does not see is told of nevertheless, because no later fold tells of it.
+// The hours of a commit whose result a stopping host does not see are reported nevertheless,
+// because no later fold reports them.
 func TestUnreportedAnswersAreToldByAFoldThatIsStopped(t *testing.T) {
 	w := newPayingWorld(t)
 	w.sell(&price.Price{Version: 2, Flat: 1, In: 1_000_000, Most: 2000}, nil)
@@ -376,7 +376,7 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 			}
 		}
 		check("after a fold")
-		// Usage that was folded before anything counted these has none of them.
+		// Usage that was folded by an earlier version of the program has no such counts.
 		w.clock.Advance(36 * time.Hour)
 		n := w.damage("use#owned#acme", wrong, 9)
 		if got, err := w.recount(w.file, w.folding); err != nil || got.Corrected < n {
@@ -386,7 +386,7 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 	}
 }
 
-// unsure is a store whose commits fail at random: before, or after they were applied.
+// unsure is a store whose commits fail at random, before or after they are applied.
 type unsure struct{ store.Store }
 
 func (s unsure) Commit(ctx context.Context, writes ...store.Write) error {
@@ -434,7 +434,7 @@ func TestRivalMetersAndFaultsChangeNothing(t *testing.T) {
 	w.check()
 }
 
-// newPayingWorld is a world in which the accounts are there, as a recount expects.
+// newPayingWorld returns a world with existing accounts, which a recount expects.
 func newPayingWorld(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -453,14 +453,13 @@ func (w *world) recount(s store.Store, fold func(context.Context) error) (usage.
 	return r.Recount(context.Background())
 }
 
-// folding is the Fold of a Recounter over this file.
+// folding returns the Fold of a Recounter for this file.
 func (w *world) folding(context.Context) error {
 	w.fold(w.meter(w.file))
 	return nil
 }
 
-// damage writes something else into each document of a partition, and returns how many
-// there are.
+// damage overwrites each document of a partition and returns their number.
 func (w *world) damage(partition, data string, number int64) int {
 	w.Helper()
 	docs, _, err := w.file.Docs(context.Background(), store.Range{Partition: partition}, store.MaxPage, "")
@@ -493,7 +492,7 @@ func TestRecountCorrectsWhatRowsDoNotSay(t *testing.T) {
 	nothing("of whole usage")
 	one := w.payer()
 	for _, of := range []struct{ partition, data string }{{"use#owned#acme", wrong}, {"use#owned#acme", "garbage"}, {"use#paid#" + one, wrong}, {"use#spent#" + one, ""}} {
-		// Documents of now are left as they are, so all of today is put right by hand.
+		// Current documents are not corrected, so the test corrects all documents of today.
 		n := w.damage(of.partition, of.data, 9)
 		got, err := w.recount(w.file, w.folding)
 		if err != nil || got.Corrected == 0 || got.Corrected > n || got.Changed > 0 {
@@ -507,7 +506,7 @@ func TestRecountCorrectsWhatRowsDoNotSay(t *testing.T) {
 	}
 }
 
-// What no row says is gone.
+// Usage without a row is removed.
 func TestRecountEmptiesWhatHasNoRows(t *testing.T) {
 	w := newPayingWorld(t)
 	w.calls(3)
@@ -521,8 +520,8 @@ func TestRecountEmptiesWhatHasNoRows(t *testing.T) {
 	w.check()
 }
 
-// A document that a meter changes after it was read is left, because the rows that were read
-// may not be those that it counts.
+// A document that a meter changes after it was read is not corrected, because it may contain other
+// rows than those that were read.
 func TestRecountLeavesWhatIsFoldedMeanwhile(t *testing.T) {
 	w := newPayingWorld(t)
 	w.calls(6)
@@ -540,7 +539,7 @@ func TestRecountLeavesWhatIsFoldedMeanwhile(t *testing.T) {
 	w.check()
 }
 
-// Of a call whose row is damaged usage may be all that is left.
+// If the row of a call is damaged, usage may be its only record.
 func TestRecountStopsAtARowThatIsDamaged(t *testing.T) {
 	for _, request := range []bool{true, false} {
 		w := newPayingWorld(t)
@@ -566,7 +565,7 @@ func TestRecountStopsAtARowThatIsDamaged(t *testing.T) {
 	}
 }
 
-// A recount that dies is completed by the next, also beside meters.
+// The next recount completes a recount that was interrupted, even while meters run.
 func TestRecountsThatFailChangeNothingElse(t *testing.T) {
 	w := newPayingWorld(t)
 	for range 10 {
@@ -595,7 +594,7 @@ func TestRecountsThatFailChangeNothingElse(t *testing.T) {
 	w.check()
 }
 
-// dying is a store that ends its user after some commits.
+// dying is a store that ends its process after some commits.
 type dying struct {
 	store.Store
 	left int
@@ -611,7 +610,7 @@ func (s *dying) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.Store.Commit(ctx, writes...)
 }
 
-// The figure: a thousand rows of ten accounts take at most 0.1 write units a row.
+// A thousand rows of ten accounts must take at most 0.1 write units per row.
 func TestAFoldTakesFewWriteUnits(t *testing.T) {
 	w := newWorld(t)
 	paying := map[[32]byte]bool{}
