@@ -1,7 +1,5 @@
-// Package exports writes what each account has used in a day, for bookkeeping: one file in
-// JSON lines and one in CSV, once.
-//
-// The invariant: a file is written after its day is over and folded, and never changes.
+// Package exports writes the usage of each account per day for bookkeeping, as a file of JSON lines
+// and a CSV file. A file is written once, after its day is over and folded, and never changes.
 package exports
 
 import (
@@ -24,34 +22,32 @@ import (
 )
 
 const (
-	// after is the time after its end at which a day is exported, so that late rows are
-	// folded.
+	// after is the time between the end of a day and its export, so that late rows are folded.
 	after = 15 * time.Minute
-	// maxDays bounds the days that are made up for after a pause.
+	// maxDays limits the days that are exported after a pause.
 	maxDays = 31
 )
 
-// Exporter exports the accounts of a host. Any number of them may run at once.
+// Exporter exports the usage of a host's accounts. Several Exporters may run concurrently.
 type Exporter struct {
 	Billing *billing.Billing
 	Blobs   blob.Blobs
 }
 
-// OffsetDocs is the last day that is exported, in days since 1970.
+// OffsetDocs contains the last exported day, in days since 1970.
 var OffsetDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage", Verify: store.Unread},
 	Codec: store.Count(),
 }
 
-// Key is the key of an account's file of a day. form is jsonl or csv.
 func Key(day time.Time, account, form string) string {
 	return "usage/" + day.Format(time.DateOnly) + "/" + account + "." + form
 }
 
 const oneDay = 24 * time.Hour
 
-// Run exports the days that are over and not exported yet, and returns how many files it
-// wrote. A new host begins with the day before.
+// Run exports the days that are over and not exported yet, and returns the number of written files.
+// A new host starts with the last day.
 func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 	b := x.Billing
 	done, d, err := OffsetDocs.Get(ctx, b.Store, OffsetDocs.Key())
@@ -84,7 +80,6 @@ func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 	return files, store.Problem(err)
 }
 
-// day exports all accounts of a day.
 func (x *Exporter) day(ctx context.Context, day time.Time) (files int, err error) {
 	for a, err := range x.Billing.AllAccounts(ctx) {
 		if err != nil {
@@ -99,12 +94,12 @@ func (x *Exporter) day(ctx context.Context, day time.Time) (files int, err error
 	return files, nil
 }
 
-// Line is a line of an export. Amounts are micro-dollars.
+// Line is a line of an export. Amounts are in micro-dollars.
 type Line struct {
 	Kind    string       `json:"kind"` // paid, earned or booking
 	Account string       `json:"account"`
 	Tenant  string       `json:"tenant"`
-	At      time.Time    `json:"at"` // the hour, or of a booking its time
+	At      time.Time    `json:"at"` // start of the hour, or the time of a booking's event
 	Vacant  string       `json:"vacant,omitempty"`
 	Caller  string       `json:"caller,omitempty"`
 	Answers uint64       `json:"answers"`
@@ -123,7 +118,6 @@ func (l *Line) record() []string {
 		strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out), l.Event, l.Booking}
 }
 
-// account writes the files of an account that used something.
 func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Account) (files int, err error) {
 	until := day.Add(oneDay)
 	var lines, table bytes.Buffer
@@ -131,7 +125,7 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	empty := true
 	add := func(l Line) error {
 		if empty {
-			_ = w.Write([]string{"kind", "account", "tenant", "at", "vacant", "caller", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "event_id", "booking_id"}) // a buffer takes everything
+			_ = w.Write([]string{"kind", "account", "tenant", "at", "vacant", "caller", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "event_id", "booking_id"}) // writes to a buffer cannot fail
 		}
 		empty = false
 		l.Account, l.Tenant = a.ID, a.Tenant
@@ -157,7 +151,7 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	w.Flush()
 	for form, body := range map[string]*bytes.Buffer{"jsonl": &lines, "csv": &table} {
 		_, err := x.Blobs.Put(ctx, Key(day, a.ID, form), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.If{Absent: true})
-		if err != nil && !errors.Is(err, blob.ErrConflict) { // written before
+		if err != nil && !errors.Is(err, blob.ErrConflict) { // the file was written before
 			return files, err
 		}
 		if err == nil {

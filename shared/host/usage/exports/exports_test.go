@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// failing is blobs of which one Put fails.
+// failing is a Blobs in which one Put fails.
 type failing struct {
 	blob.Blobs
 	left int
@@ -64,7 +64,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// event adds a usage event of now.
+// event adds a usage event with the current time.
 func (w *world) event(id string, cents int64) {
 	w.Helper()
 	e := booking.Event{ID: id, Account: w.acme.ID, Intent: booking.IntentConfirm, Amount: money.Amount(cents) * booking.Cent, Booking: "b", At: w.now}
@@ -114,7 +114,7 @@ func TestADayIsExportedOnceAfterItsEnd(t *testing.T) {
 	if err != nil || len(rows) != 2 || len(rows[0]) != len(rows[1]) || rows[1][8] != "250000" || rows[1][12] != "first" {
 		t.Errorf("CSV = %q, %v", rows, err)
 	}
-	// After a pause each day comes.
+	// After a pause all days are exported.
 	w.now = day.Add(4*24*time.Hour + time.Hour)
 	w.event("later", -25)
 	w.now = w.now.Add(24 * time.Hour)
@@ -141,7 +141,7 @@ func TestAnExportThatBreaksOffIsCompleted(t *testing.T) {
 	}
 }
 
-// After a pause of any length, one run makes up for a month at most.
+// After a long pause, one run exports at most a month.
 func TestALongPauseIsMadeUpForByAMonth(t *testing.T) {
 	w := open(t)
 	w.run(0)
