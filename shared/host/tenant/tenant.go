@@ -8,13 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Max is the longest name in bytes.
+// Max limits a name in bytes.
 const Max = 128
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
-// CheckNew is Check for a tenant that is to get an account. It also refuses what a command would
-// take for a flag.
+// CheckNew checks the name of a tenant that is about to get an account. In addition to Check, it
+// refuses names that a command would parse as a flag.
 func CheckNew(name string) error {
 	if strings.HasPrefix(name, "-") {
 		return problem.Invalid("tenant", "a name that does not begin with -, for example acme", fmt.Sprintf("%.80q", name))
@@ -22,8 +22,8 @@ func CheckNew(name string) error {
 	return Check(name)
 }
 
-// Check checks a name; "" is valid and names nobody. The error names the field
-// tenant.
+// Check checks the name of a tenant. The empty name is valid and means no tenant. An error names
+// the field tenant.
 func Check(name string) error {
 	if len(name) > Max || strings.Trim(name, letters) != "" {
 		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", Max), fmt.Sprintf("%.80q", name))
