@@ -1,7 +1,8 @@
-// Package quota bounds what a tenant may store on a host.
+// Package quota limits the data that a tenant may store on a host.
 //
-// The operator's own vacants, which have no tenant, have no quotas. What a bound does not cover is
-// limited by the rate of requests: the rows of calls and changes are never deleted.
+// The operator's own vacants, which have no tenant, are not limited. Data without a quota, such as
+// the rows of calls and changes, is limited only by the rate of requests. These rows are never
+// deleted.
 package quota
 
 import (
@@ -19,10 +20,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Name names a quota.
+// Name is the name of a quota.
 type Name string
 
-// The quotas. The table says what each counts.
+// table describes the quotas.
 const (
 	Vacants   Name = "vacants"
 	Versions  Name = "versions"
@@ -31,11 +32,11 @@ const (
 	Links     Name = "links"
 )
 
-// row is a row of the table of quotas.
+// row describes a quota.
 type row struct {
 	name  Name
 	limit int64
-	what  string // what a tenant may have
+	what  string // objects that the quota counts
 	helps string
 }
 
@@ -51,14 +52,13 @@ func rowOf(n Name) row {
 	return table[slices.IndexFunc(table, func(r row) bool { return r.name == n })]
 }
 
-// maxLimit bounds a quota.
+// maxLimit limits the value of a quota.
 const maxLimit = 1_000_000_000
 
-// Quotas are the operator's quotas, by NAME for every tenant and by TENANT/NAME for one. A quota
-// that is absent has its default.
+// Quotas contains the operator's quotas. The key is NAME for all tenants or TENANT/NAME for one
+// tenant. Quotas without a value have their default.
 type Quotas map[string]int64
 
-// Defaults returns the default of each quota.
 func Defaults() Quotas {
 	q := Quotas{}
 	for _, r := range table {
@@ -67,10 +67,9 @@ func Defaults() Quotas {
 	return q
 }
 
-// Expected says what Parse accepts.
+// Expected describes the input of Parse.
 const Expected = "NAME=NUMBER,... such as vacants=500,acme/vacants=5000, of the quotas vacants, versions, megabytes, keys and links"
 
-// Parse parses NAME=NUMBER,... TENANT/NAME=NUMBER is a quota of one tenant.
 func Parse(text string) (Quotas, error) {
 	q := Quotas{}
 	for one := range strings.SplitSeq(text, ",") {
@@ -92,7 +91,6 @@ func Parse(text string) (Quotas, error) {
 	return q, nil
 }
 
-// String returns q as Parse reads it.
 func (q Quotas) String() string {
 	var all []string
 	for _, of := range slices.Sorted(maps.Keys(q)) {
@@ -101,7 +99,6 @@ func (q Quotas) String() string {
 	return strings.Join(all, ",")
 }
 
-// Of returns a quota of a tenant.
 func (q Quotas) Of(tenant string, n Name) int64 {
 	for _, of := range []string{tenant + "/" + string(n), string(n)} {
 		if limit, ok := q[of]; ok {
@@ -111,7 +108,6 @@ func (q Quotas) Of(tenant string, n Name) int64 {
 	return rowOf(n).limit
 }
 
-// Check returns an error if a tenant would have more than its quota.
 func (q Quotas) Check(tenant string, n Name, count int64) error {
 	limit := q.Of(tenant, n)
 	if tenant == "" || count <= limit {
@@ -121,9 +117,9 @@ func (q Quotas) Check(tenant string, n Name, count int64) error {
 	return problem.New(problem.QuotaReached, "quota %s: tenant %s may have at most %d %s; %s, or ask the operator of the host for a higher quota", n, tenant, limit, r.what, r.helps)
 }
 
-// Add adds a change of a tenant's count to tx: delta vacants, or delta bytes for Megabytes. If other
-// changes use up the quota before the commit, the commit fails with an error for Explain. Add calls
-// count for a tenant without a count; count may stop at the limit.
+// Add adds a change of a tenant's count to tx. delta is a number of vacants, or bytes for
+// Megabytes. If concurrent changes use up the quota, the commit fails with an error that Explain
+// converts. Add calls count if the tenant has no count yet, and count may stop at the limit.
 func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, delta int64, count func(ctx context.Context, limit int64) (int64, error)) error {
 	if tenant == "" || delta == 0 {
 		return nil
@@ -140,7 +136,7 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 	used := d.Number
 	if d.Version == 0 {
 		if delta < 0 {
-			return nil // the first addition counts
+			return nil // the first addition counts all
 		}
 		if used, err = count(ctx, limit); err != nil {
 			return err
@@ -161,7 +157,8 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 	return nil
 }
 
-// Explain returns the refusal that a bound of Add causes, and other errors unchanged.
+// Explain converts an error that is caused by the limit of Add into a refusal. It returns other
+// errors unchanged.
 func (q Quotas) Explain(err error) error {
 	var bounds *store.BoundsError
 	if !errors.As(err, &bounds) {
