@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// Declaring a kind as store.Alone suffices for verify to find its unreadable documents: fsck
-// needs no code for the kind.
+// If a kind is declared as store.Alone, verify finds its unreadable documents. Package fsck needs
+// no code for the kind.
 func TestADamagedDocumentOfEachKindThatIsCheckedAloneIsFound(t *testing.T) {
 	st := memory.New()
 	c, a := paying(t, st)

@@ -8,35 +8,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// batchJobs is the number of signatures that are verified together: enough to
-// occupy all processors, few enough for memory. batchEvents bounds the reports
-// that are held back if no signature comes.
+// batchJobs is the number of signatures that are verified together. It is large enough to use all
+// processors and small enough for memory. batchEvents limits the reports that wait if they contain
+// no signatures.
 const (
 	batchJobs   = 512
 	batchEvents = 4096
 )
 
-// report is a finding to report, or one that depends on a signature.
+// report is a finding, or a finding that depends on a signature.
 type report struct {
 	finding Finding
-	version uint64 // of the document that the finding depends on; may be zero
-	certain bool   // damage, even if the first reading did not find the same
-	signed  []byte // nil reports in any case
+	version uint64 // version of the document that the finding depends on, or zero
+	certain bool   // whether it is damage even if the first reading did not find it
+	signed  []byte // nil if the finding does not depend on a signature
 	by      identity.ID
 	sig     []byte
 	ok      bool
 }
 
-// found reports a finding, after those that wait for signatures.
 func (r *run) found(f Finding) { r.reports = append(r.reports, report{finding: f}) }
 
-// foundAt reports a finding that the first reading must have found at the same version of a
-// document, because its text does not tell two findings apart.
+// foundAt reports a finding only if the first reading found it at the same version of a document.
+// It is for findings whose text may be the same for different defects.
 func (r *run) foundAt(version uint64, f Finding) {
 	r.reports = append(r.reports, report{finding: f, version: version})
 }
 
-// foundCertain reports a finding that also holds if the host worked between two readings.
+// foundCertain reports a finding that holds even if the host worked between both readings.
 func (r *run) foundCertain(f Finding) {
 	r.reports = append(r.reports, report{finding: f, certain: true})
 }
@@ -47,7 +46,6 @@ func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
 	r.pendingSignatures++
 }
 
-// flushIfFull flushes a full batch.
 func (r *run) flushIfFull() error {
 	if r.pendingSignatures < batchJobs && len(r.reports) < batchEvents {
 		return nil
@@ -55,7 +53,8 @@ func (r *run) flushIfFull() error {
 	return r.flush()
 }
 
-// flush verifies the waiting signatures and, in the second reading, reports in order.
+// flush verifies the waiting signatures. In the second reading it also reports the findings in
+// order.
 func (r *run) flush() error {
 	var work sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)
@@ -93,7 +92,6 @@ func (r *run) flush() error {
 	return nil
 }
 
-// counted counts a row.
 func (r *run) counted() {
 	const often = 2048
 	r.result.Rows++

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// BenchmarkRun checks one pair of 2,000 calls and answers with readable texts:
-// two signatures and four hashes for each call.
+// BenchmarkRun checks one pair with 2,000 calls and answers whose texts are readable, which is two
+// signatures and four hashes per call.
 func BenchmarkRun(b *testing.B) {
 	a := &caller{hosttest.New(b, memory.New()).Caller()}
 	for range 2000 {
@@ -18,8 +18,8 @@ func BenchmarkRun(b *testing.B) {
 	bench(b, a)
 }
 
-// BenchmarkRunSealed checks the same with the texts' key destroyed: links
-// only.
+// BenchmarkRunSealed checks the same pair after the text key was destroyed, so only the links are
+// checked.
 func BenchmarkRunSealed(b *testing.B) {
 	a := &caller{hosttest.New(b, memory.New()).Caller()}
 	for range 2000 {

@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// file is a host's data file, to be damaged.
+// file is a host's data file that tests damage.
 type file struct {
 	*caller
 	path string
 	tx   *bbolt.Tx
 }
 
-// record is the offset of a row in the journal: see store/bolt/format.go.
+// record returns the offset of a row in the journal. See store/bolt/format.go.
 func (f *file) record(s store.Stream, position uint64) []byte {
 	f.Helper()
 	number := f.tx.Bucket([]byte("names")).Get([]byte(s))
@@ -46,7 +46,7 @@ func (f *file) write(s store.Stream, position uint64, b []byte) {
 	f.Must(f.journal().Put(f.record(s, position), b))
 }
 
-// header of a journal record, before the row's bytes.
+// headerSize is the size of a journal record's header, which precedes the row.
 const header = 33
 
 func TestDamageInADataFileIsFoundAndNamed(t *testing.T) {
@@ -54,7 +54,7 @@ func TestDamageInADataFileIsFoundAndNamed(t *testing.T) {
 	whole := filepath.Join(dir, "whole.db")
 	a := story(t, openBolt(t, whole))
 	a.Must(a.Store.Close())
-	// Opened again, so that all rows are in the file's index.
+	// The file is opened again, so that all rows are in its index.
 	a.Must(openBolt(t, whole).Close())
 	req, rsp := a.Pair().Requests(), a.Pair().Responses()
 

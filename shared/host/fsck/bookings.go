@@ -13,13 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// bookingRows checks the rows of a booking: each may follow the one before, each amount has
-// its event, and the rows add up to the stored booking.
 func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) error {
 	rows := r.reader(s)
 	var state booking.State
 	var last uint64
-	var held money.Amount // for the venue's call
+	var held money.Amount // held for the venue's call
 	whole := true
 	for {
 		row, more, err := rows.next(ctx)
@@ -75,7 +73,6 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 	return nil
 }
 
-// follows reports whether a row may follow a state, at a position.
 func follows(one *hostbooking.Row, state booking.State, position uint64) bool {
 	switch one.Kind {
 	case hostbooking.RowCreated:
@@ -90,15 +87,13 @@ func follows(one *hostbooking.Row, state booking.State, position uint64) bool {
 	return false
 }
 
-// bookingMoney counts what a row takes from an account or gives back, and compares it with
-// its event.
 func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64, one *hostbooking.Row) error {
 	if !r.moveBooked(one) {
 		r.found(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", one.Account)))
 		return nil
 	}
 	if one.Amount == 0 {
-		return nil // held money has no event until the venue's call is charged
+		return nil // held money has no event; the venue's call is charged later
 	}
 	e := hostbooking.Event{ID: one.Event, Account: one.Account, At: one.At}
 	got, _, err := hostbooking.EventDocs.Need(ctx, r.view, hostbooking.EventKey(&e))
@@ -111,8 +106,8 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 	return nil
 }
 
-// moveBooked counts what a row takes from an account or gives back. It reports false if the
-// row names no account.
+// moveBooked adds a row's amounts to its account. It returns false if the account in the row is
+// invalid.
 func (r *run) moveBooked(one *hostbooking.Row) bool {
 	raw, err := hex.DecodeString(one.Account)
 	if err != nil || len(raw) != identity.Size {

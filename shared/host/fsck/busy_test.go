@@ -23,8 +23,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// busy is a host that works before each read of a check. A check of tables reads the store
-// as it is then, and no snapshot.
+// busy is a host that works before each read of a check. A check of tables reads the current store
+// and not a snapshot.
 type busy struct {
 	hosttest.Store
 	tables bool
@@ -73,7 +73,7 @@ func (v busyView) Streams(ctx context.Context, prefix store.Stream, n int, curso
 	return v.View.Streams(ctx, prefix, n, cursor)
 }
 
-// ways are how a host without a snapshot is checked.
+// ways contains the ways to check a host without a snapshot.
 var ways = map[string]func(c *caller, b busy) (fsck.Result, []fsck.Finding){
 	"tables":                func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, fsck.Run) },
 	"tables in small pages": func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, narrow) },
@@ -84,9 +84,9 @@ var ways = map[string]func(c *caller, b busy) (fsck.Result, []fsck.Finding){
 	},
 }
 
-// wholeMeanwhile checks a host without damage once for each step-th read of a kind that a
-// check of it makes. An empty kind means all reads. In that check the host does a thing before
-// this read. prepare runs before the check.
+// wholeMeanwhile checks a host without damage. It runs one check for each step-th read of a kind,
+// or of all kinds if kind is empty. In this check the host does something before this read. prepare
+// runs before the check.
 func wholeMeanwhile(t *testing.T, kind string, step int, open func(*testing.T) (c *caller, prepare func() (do func()))) {
 	for way, check := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 	}
 }
 
-// Each reading finds a different slot whose attempt it has not read.
+// Each reading finds a different slot without having read its attempt.
 func TestAGraduationInEachReadingIsNoDamage(t *testing.T) {
 	f, n := newFirm(t, memory.New()), 0
 	for way, check := range ways {
@@ -230,7 +230,7 @@ func (b *between) Walk(ctx context.Context, fn func(store.View) error) error {
 	return b.Store.Walk(ctx, fn)
 }
 
-// The text of a finding may have numbers that grow with each call.
+// The text of a finding may contain numbers that grow with each call.
 func TestDamageIsFoundWhileAHostWorks(t *testing.T) {
 	f := newFirm(t, memory.New())
 	deliver := func(text string) {

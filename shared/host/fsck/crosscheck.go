@@ -16,15 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// If parent and child are both hosted here, their dealings are in both
-// logbooks, written in one commit: SPAWN and BIRTH, DELEGATE and EXECUTE, and
-// GRADUATED in both. The logbooks are compared by sums, so memory holds only a
-// few numbers for each child.
+// If parent and child are both on this host, events that concern both are in both logbooks and were
+// written in one commit: SPAWN and BIRTH, DELEGATE and EXECUTE, and GRADUATED in both. The logbooks
+// are compared by sums, so only a few numbers per child are in memory.
 
-// edge is a parent and a child.
 type edge struct{ parent, child identity.ID }
 
-// Pairs of kinds; the kind in the parent's logbook comes first.
+// These are pairs of kinds. The kind in the parent's logbook comes first.
 const (
 	births = iota
 	delegations
@@ -40,7 +38,8 @@ func crossCheckNames() [crossCheckKinds][2]string {
 	}
 }
 
-// crossCheck counts entries and sums their content, in any order.
+// crossCheck contains the number of entries and the sum of their contents, which does not depend on
+// their order.
 type crossCheck struct {
 	n   uint64
 	sum sum
@@ -49,29 +48,27 @@ type crossCheck struct {
 func (t *crossCheck) add(said []byte) {
 	t.n++
 	h := identity.Sum(said)
-	for i := range t.sum { // not XOR: entries that occur twice must not cancel out
+	for i := range t.sum { // XOR would not detect entries that occur twice
 		t.sum[i] += h[i]
 	}
 }
 
-// family holds the statements of the two logbooks of an edge about each other.
+// family contains the entries in the two logbooks of an edge that concern both vacants.
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
-// inferenceCount counts the answers of a vacant's model, their entries, and the versions of
-// its agent as far as rows needed to know them. cost is the cost of its rows in
-// micro-dollars.
+// inferenceCount contains the number of answers by a vacant's model, of their logbook entries, and
+// of the known versions of its agent. cost is the cost of the vacant's rows in micro-dollars.
 type inferenceCount struct{ answers, entries, versions, cost uint64 }
 
-// kinship collects from logbooks what is compared between parent and child, and with
+// kinship collects from logbooks the data that is compared between parents and children and with
 // the answers of models.
 type kinship struct {
 	edges           map[edge]*family
 	inferenceCounts map[identity.ID]*inferenceCount
-	tips            map[identity.ID]uint64 // position of the last entry read
-	incomparable    map[identity.ID]bool   // logbooks that cannot be compared
+	tips            map[identity.ID]uint64 // position of the last entry that was read
+	incomparable    map[identity.ID]bool   // vacants whose logbooks cannot be compared
 }
 
-// observe records an entry of owner's logbook.
 func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) {
 	kind, ofParent := births, true
 	var between edge
@@ -126,8 +123,6 @@ func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) 
 	}
 }
 
-// delegated returns the vacant that an entry names, and the content that both
-// entries share.
 func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, ok bool) {
 	v, err := canon.Parse(payload, canon.DefaultLimits())
 	if err != nil {
@@ -146,7 +141,6 @@ func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, o
 	return other, canon.NewArray(kind, task).AppendCJ(nil), true
 }
 
-// of is the count of a vacant.
 func (k *kinship) of(id identity.ID) *inferenceCount {
 	t := k.inferenceCounts[id]
 	if t == nil {
@@ -156,8 +150,8 @@ func (k *kinship) of(id identity.ID) *inferenceCount {
 	return t
 }
 
-// spending checks that the daily totals of each vacant cover the cost of its rows. The
-// totals may be higher: the reservation of a crashed call remains spent.
+// spending checks that the daily totals of each vacant are at least the cost of its rows. The
+// totals may be higher, because the reservation of a crashed call remains spent.
 func (r *run) spending(ctx context.Context) error {
 	for _, id := range r.kin.counted() {
 		cost := r.kin.inferenceCounts[id].cost
@@ -175,7 +169,6 @@ func (r *run) spending(ctx context.Context) error {
 	return nil
 }
 
-// totals returns the sum of a vacant's daily totals in micro-dollars.
 func (r *run) totals(ctx context.Context, id identity.ID) (sum uint64, err error) {
 	for d, err := range store.All(ctx, r.Source, spend.VacantDocs.All(id.String())) {
 		if err != nil {
@@ -189,20 +182,19 @@ func (r *run) totals(ctx context.Context, id identity.ID) (sum uint64, err error
 	return sum, nil
 }
 
-// counted returns the vacants with an inferenceCount, ordered by id.
 func (k *kinship) counted() []identity.ID {
 	return slices.SortedFunc(maps.Keys(k.inferenceCounts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// inferences checks that there is an entry for each answer of a model. There may be
-// more entries: one is signed before its answer is stored.
+// inferences checks that the logbook has an entry for each answer of a model. It may have more
+// entries, because an entry is signed before its answer is stored.
 func (r *run) inferences(ctx context.Context) error {
 	for _, id := range r.kin.counted() {
 		t := r.kin.inferenceCounts[id]
 		if t.answers <= t.entries || r.kin.incomparable[id] {
 			continue
 		}
-		if err := r.readMoreLogbooks(ctx, id); err != nil { // the answers were read later
+		if err := r.readMoreLogbooks(ctx, id); err != nil { // the answers were read after the logbook
 			return err
 		}
 		if t.answers > t.entries {
@@ -212,9 +204,8 @@ func (r *run) inferences(ctx context.Context) error {
 	return nil
 }
 
-// crossChecks compares the two logbooks of each edge if both vacants are hosted
-// here and undamaged. A vacant that left this host may have continued
-// elsewhere.
+// crossChecks compares the two logbooks of each edge if both vacants are on this host and their
+// logbooks are complete. A vacant whose key was exported may have continued on another host.
 func (r *run) crossChecks(ctx context.Context) error {
 	order := func(a, b edge) int {
 		if by := bytes.Compare(a.parent[:], b.parent[:]); by != 0 {
@@ -237,7 +228,8 @@ func (r *run) crossChecks(ctx context.Context) error {
 		if !comparable {
 			continue
 		}
-		// One was read later than the other, until a reading in which neither grew.
+		// The logbooks were read at different times, so new entries are read until neither logbook
+		// grows.
 		report := r.found
 		for range maxRereads {
 			before := r.kin.tips[between.parent] + r.kin.tips[between.child]
@@ -258,8 +250,6 @@ func (r *run) crossChecks(ctx context.Context) error {
 	return nil
 }
 
-// comparable reports whether both vacants of an edge are hosted here with
-// complete logbooks.
 func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	for _, id := range []identity.ID{between.parent, between.child} {
 		if r.kin.incomparable[id] {
@@ -279,7 +269,6 @@ func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	return true, nil
 }
 
-// readMoreLogbooks reads owner's entries after those already read.
 func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 	_, err := r.tail(ctx, store.StreamOf(store.KindLogbook, owner), r.kin.tips[owner]+1, func(row store.Row) error {
 		var e logbook.Entry
@@ -291,7 +280,6 @@ func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 	return err
 }
 
-// unlike reports the entries of an edge that only one logbook has.
 func unlike(between edge, f *family, report func(Finding)) {
 	s := store.StreamOf(store.KindLogbook, between.child)
 	for kind, name := range crossCheckNames() {
@@ -305,8 +293,6 @@ func unlike(between edge, f *family, report func(Finding)) {
 	}
 }
 
-// noteIncomparable notes an owner's logbook that cannot be compared: it is unreadable in part,
-// or its key left this host.
 func (k *kinship) noteIncomparable(owner identity.ID, says *logbookState) {
 	if !says.whole || says.exported {
 		k.incomparable[owner] = true

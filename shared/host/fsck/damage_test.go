@@ -23,8 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// altered is a host whose view shows other rows, documents and streams than are
-// stored.
+// altered is a host whose view shows other rows, documents and streams than are stored.
 type altered struct {
 	hosttest.Store
 	rows map[store.Stream]func([]store.Row) []store.Row
@@ -82,8 +81,7 @@ func (v alteredView) Streams(ctx context.Context, prefix store.Stream, n int, cu
 	return page, next, err
 }
 
-// Where the parts of a row are, if all its numbers are below 128: see
-// call/rows.go.
+// These are the offsets of a row's parts if all its numbers are below 128. See call/rows.go.
 const (
 	atHash       = 2
 	atPrev       = 34
@@ -144,8 +142,7 @@ func (c *caller) request(position uint64) (call.RequestRow, store.Row) {
 	return r, rows[0]
 }
 
-// forge gives the request at a position another text and time, correctly signed
-// and sealed.
+// forge gives a request another text and time, with a valid signature and seal.
 func (c *caller) forge(position uint64, text string, at time.Time) func([]store.Row) []store.Row {
 	c.Helper()
 	r, row := c.request(position)
@@ -174,7 +171,7 @@ func (c *caller) forge(position uint64, text string, at time.Time) func([]store.
 	return edit(position, func([]byte) []byte { return b })
 }
 
-// foreign replaces the signature of a request by another key's.
+// foreign replaces a request's signature by the signature of another key.
 func (c *caller) foreign(position uint64) func([]store.Row) []store.Row {
 	c.Helper()
 	r, _ := c.request(position)
@@ -190,7 +187,7 @@ func (c *caller) foreign(position uint64) func([]store.Row) []store.Row {
 	return edit(position, func(b []byte) []byte { copy(b[atSignature:], e.Signature); return b })
 }
 
-// again decides the request at a position once more, with a void.
+// again decides a request a second time with a void.
 func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 	r, _ := c.request(position)
 	return func(rows []store.Row) []store.Row {
@@ -202,8 +199,8 @@ func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 	}
 }
 
-// short formats findings like the tables below: kind of stream or document,
-// position, check.
+// short returns findings in the form of the tables below: kind of stream or document, position,
+// check.
 func short(c *caller, found []fsck.Finding) []string {
 	names := strings.NewReplacer(
 		c.Pair().Requests().String(), "req", c.Pair().Responses().String(), "rsp",

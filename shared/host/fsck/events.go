@@ -12,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// sum is the XOR of event hashes: equal for two readings of the same events in
-// any order. It compares the chain of all events with the actors' chains
-// without keeping either in memory.
+// sum combines hashes regardless of their order. Its method add uses XOR, to compare the chain of
+// all events with the actors' chains without storing them in memory.
 type sum identity.Hash
 
 func (s *sum) add(l *registry.Leaf) {
@@ -31,7 +30,6 @@ func leafOf(l *registry.Logged) registry.Leaf {
 	return registry.Leaf{Seq: l.Seq, Hash: l.Hash, Prev: l.Prev, Actor: l.Actor, ActorSeq: l.ActorSeq}
 }
 
-// chain checks the links of the chain of all events.
 func (r *run) chain(ctx context.Context, s store.Stream) error {
 	rows, known := r.reader(s), true
 	var tip identity.Hash
@@ -61,18 +59,17 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 
 // published is the state of an actor according to its events.
 type published struct {
-	position uint64 // of the last event read
-	seq      uint64 // its position in the chain of all events
+	position uint64 // position of the last event that was read
+	seq      uint64 // position of the last event in the chain of all events
 	joined   uint64 // seq of the first event
 	hash     identity.Hash
 	last     event.Type
-	reason   string // of a revocation
+	reason   string // reason of a revocation
 	card     event.Registered
-	listed   bool // there is a register event
-	whole    bool // nothing is unreadable
+	listed   bool // whether there is a register event
+	whole    bool // whether all events are readable
 }
 
-// actor checks an actor's own chain and its registration.
 func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 	says := published{whole: true}
 	rows := r.reader(s)
@@ -101,12 +98,11 @@ func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 		r.observeEvent(s, &l, &says)
 	}
 	if says.position == 0 && says.whole {
-		return nil // no events: registrations without events are checked elsewhere
+		return nil // eventsWithoutRegistration checks registrations without events
 	}
 	return r.registration(ctx, id, &says)
 }
 
-// observeEvent checks an event against those before it.
 func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) {
 	at := uint64(l.ActorSeq)
 	if says.last == event.Revoke {
@@ -141,9 +137,8 @@ func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) 
 	says.card, says.listed = said, true
 }
 
-// compareEventChains compares the chain of all events with the actors' chains event by event,
-// if their sums differ, and reports the differences. Unreadable and missing
-// rows were reported before.
+// compareEventChains compares the chain of all events with the actors' chains event by event if
+// their sums differ. Unreadable and missing rows were already reported.
 func (r *run) compareEventChains(ctx context.Context) error {
 	if r.chainSum == r.actorSum {
 		return nil
@@ -183,8 +178,6 @@ func (r *run) compareEventChains(ctx context.Context) error {
 	return nil
 }
 
-// reportUnchained reports the events of an actor that are missing in the chain of all
-// events. An event that differs was reported before.
 func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if len(ids) != 1 || registry.ActorStream(ids[0]) != s {
@@ -211,7 +204,7 @@ func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
 	})
 }
 
-// condition classifies the content of a position.
+// condition is the condition of a position in a stream.
 type condition uint8
 
 const (
@@ -220,7 +213,6 @@ const (
 	beyond // after the end of the stream
 )
 
-// at reads one row.
 func (r *run) at(ctx context.Context, s store.Stream, position uint64) (store.Row, condition, error) {
 	rows, err := r.view.Rows(ctx, s, position, 1, store.Ascending)
 	switch {
@@ -243,8 +235,7 @@ func (r *run) at(ctx context.Context, s store.Stream, position uint64) (store.Ro
 	return store.Row{}, beyond, nil
 }
 
-// eachRow calls fn for readable rows. It skips the others, which the first
-// reading reported.
+// eachRow calls fn for each readable row. It skips other rows, which were already reported.
 func (r *run) eachRow(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
 	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, seen: map[identity.Hash]int{}}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil

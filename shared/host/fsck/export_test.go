@@ -1,4 +1,4 @@
 package fsck
 
-// RunWith is Run with pages of so many rows, and so many requests in memory.
+// RunWith is Run with a page size and a number of requests in memory.
 var RunWith = runWith

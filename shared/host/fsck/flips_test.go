@@ -14,14 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// TestEveryByteThatMattersIsChecked flips a bit in each byte of one row per
-// kind. The list names the bytes that may change unnoticed: nothing else in the
-// host repeats them (until an account does), and nothing signed depends on
-// them.
+// TestEveryByteThatMattersIsChecked flips a bit in each byte of one row per kind. The list contains
+// the bytes that may change undetected: they are not repeated in other data of the host (until it
+// has accounts), and no signature depends on them.
 func TestEveryByteThatMattersIsChecked(t *testing.T) {
 	a := published(t, memory.New())
 	req, rsp, log := a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)
-	// due, price and shard: when others may void, and the price.
+	// These are the due time, the price and the shard: when others may void, and the price.
 	free := func(at int) bool { return at > atSeen && at < atDay }
 	for _, tc := range []struct {
 		what     string
@@ -85,7 +84,7 @@ func (h hit) damage(rows []store.Row) []store.Row {
 	return rows
 }
 
-// damagedBy draws damage of some kinds to the streams of a host.
+// damagedBy applies damage of some kinds to the streams of a host.
 func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *altered {
 	damaged := &altered{Store: c.Store, rows: map[store.Stream]func([]store.Row) []store.Row{}}
 	for _, s := range append(more, c.Pair().Requests(), c.Pair().Responses(), store.StreamOf(store.KindLogbook, c.Demo.ID)) {
@@ -105,8 +104,7 @@ func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *alter
 	return damaged
 }
 
-// Except rows out of order, which no host lists and for which a page is
-// refused.
+// Rows out of order are excepted, because hosts do not list them and pages with them are refused.
 func TestDamageIsFoundOverPagesToo(t *testing.T) {
 	a := published(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,7 +128,7 @@ func TestDamagedRowsNeverEndACheck(t *testing.T) {
 	})
 }
 
-// FuzzRows checks a host whose rows are the fuzzer's.
+// FuzzRows checks a host with rows from the fuzzer.
 func FuzzRows(f *testing.F) {
 	a := published(f, memory.New())
 	for _, s := range []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID),

@@ -18,31 +18,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Source is the store that is checked. Docs lists the documents that are listed as a
-// whole: names, registrations and revocations. Others are read by key from the view.
+// Source is the store that is checked. Docs lists documents that are listed as a range, such as
+// names, registrations and revocations. Other documents are read by their keys from the view.
 type Source interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
 }
 
-// Config configures a check. All but Progress is required.
+// Config configures a check. Retention and Progress are optional.
 type Config struct {
 	Source Source
 	Vault  custody.Vault // opens text keys and, unless it withholds them, seeds
 	Now    func() time.Time
-	// Retention is the time for which the host keeps text keys after their day.
-	// Zero means textkeys.MinRetention.
+	// Retention is the time for which the host stores text keys after the end of their day. Zero
+	// means textkeys.MinRetention.
 	Retention time.Duration
-	// Found receives each finding, in the order of the rows as far as a pair's
-	// two streams allow. An error ends the check.
+	// Found is called for each finding. The findings are in the order of the rows, except between
+	// the two streams of a pair. An error ends the check.
 	Found func(Finding) error
-	// Progress, if not nil, is called every few thousand rows. A second reading counts from zero.
+	// Progress is called every few thousand rows unless it is nil. The numbers of a second reading
+	// start at zero.
 	Progress func(Result)
 }
 
-// Run checks everything and reports findings. An error means that the check did
-// not complete: the store or vault failed, the context ended, or Found returned
-// an error.
+// Run checks all data and reports the findings. An error means that the check is incomplete: the
+// store or the vault failed, ctx ended, or Found returned an error.
 func Run(ctx context.Context, c Config) (Result, error) {
 	return runWith(ctx, c, pageRows, windowRows)
 }
@@ -69,37 +69,36 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	return r.result, nil
 }
 
-// run is one reading of a host in progress.
+// run is one reading of a host.
 type run struct {
 	Config
-	first          map[identity.Hash]int // findings of the first reading; nil during it
-	seen           map[identity.Hash]int // findings of this reading, damage or not
+	first          map[identity.Hash]int // number of each finding in the first reading; nil during it
+	seen           map[identity.Hash]int // number of each finding in this reading
 	view           store.View
 	texts          *textkeys.Reader
 	result         Result
-	toldRows       uint64          // rows at the last Progress
-	damagedKeyDays map[uint32]bool // days whose damaged key is reported
-	// Sums of the events in the chain of all events and in the actors' chains.
+	toldRows       uint64          // value of Rows at the last call of Progress
+	damagedKeyDays map[uint32]bool // days whose damaged key was reported
+	// These are the sums of the events in the chain of all events and in the actors' chains.
 	chainSum, actorSum sum
-	reports            []report // not yet reported
-	pendingSignatures  int      // signatures among them
-	// kin collects the entries of logbooks about parents and children, gate the attempts to
-	// graduate. Both are compared after the streams.
+	reports            []report // waiting reports
+	pendingSignatures  int      // number of signatures in reports
+	// kin collects the entries of logbooks about parents and children, and gate the attempts to
+	// graduate. Both are compared after all streams were read.
 	kin  kinship
 	gate passages
-	// money has the sums of each account, by its id.
+	// money contains the sums of each account by its id.
 	money map[[32]byte]*ledger
-	// tips are the next positions to read of the streams whose rows move money.
+	// tips contains the next position of each stream whose rows move money.
 	tips   map[store.Stream]uint64
 	began  time.Time
-	venues int64 // listed vacants
+	venues int64 // number of listed vacants
 
 	pageRows   int
 	windowRows uint64
-	window     []summary // of the pair under check; reused
+	window     []summary // requests of the pair under check; its memory is reused
 }
 
-// walk checks documents, then streams, and then compares what it collected from both.
 func (r *run) walk(ctx context.Context) error {
 	if err := r.self(ctx); err != nil {
 		return err
@@ -145,8 +144,8 @@ func (r *run) walk(ctx context.Context) error {
 	return r.compareEventChains(ctx)
 }
 
-// stream checks one stream. A pair's two streams are checked together, at the
-// first of them.
+// stream checks one stream. The two streams of a pair are checked together when the first of them
+// is reached.
 func (r *run) stream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
@@ -161,7 +160,7 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	case store.KindResponse:
 		requests, err := r.any(ctx, pairOf(ids).Requests())
 		if requests || err != nil {
-			return err // checked with them
+			return err // the response stream is checked with the requests
 		}
 		return r.pair(ctx, pairOf(ids))
 	case registry.KindEvents:
@@ -180,8 +179,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	return r.logbook(ctx, s, ids[0])
 }
 
-// idsOf returns the number of ids in a stream's name, or zero for an unknown kind.
-// The streams of events and of canaries have the zero id.
+// idsOf returns the number of ids in the name of a stream, or zero for an unknown kind. The streams
+// of events and of canaries have the zero id.
 func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
@@ -192,7 +191,7 @@ func idsOf(kind string) int {
 	return 0
 }
 
-// any reports whether a stream has rows, readable or not.
+// any reports whether a stream has rows, whether readable or not.
 func (r *run) any(ctx context.Context, s store.Stream) (bool, error) {
 	rows, err := r.view.Rows(ctx, s, 1, 1, store.Ascending)
 	if damaged(err) {
@@ -207,7 +206,6 @@ func (r *run) any(ctx context.Context, s store.Stream) (bool, error) {
 	return len(rows) > 0, err
 }
 
-// canaries checks the rows whose only purpose is to be seen.
 func (r *run) canaries(ctx context.Context, s store.Stream) error {
 	rows := r.reader(s)
 	for {
@@ -221,7 +219,6 @@ func (r *run) canaries(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// skip counts the rows of a stream of unknown kind.
 func (r *run) skip(ctx context.Context, s store.Stream) error {
 	rd := r.reader(s)
 	for {
@@ -232,8 +229,6 @@ func (r *run) skip(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// damaged reports whether an error means damaged data rather than a failure to
-// read it.
 func damaged(err error) bool {
 	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
 }

@@ -17,22 +17,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// passage is an accepted attempt. It took a slot of its parent's day between
-// these times.
+// passage is an accepted attempt. It took a slot of its parent's day between began and decided.
 type passage struct{ began, decided time.Time }
 
-// passages collects what is compared with windows and manifests at the end.
+// passages collects data that is compared with windows and manifests at the end.
 type passages struct {
 	parents          map[identity.ID]bool          // parents with attempts
 	accepted         map[identity.ID][]passage     // by parent
-	attemptsByParent map[identity.ID][]int64       // when attempts began, by the parent in the child's manifest
-	opened           map[identity.ID]identity.Hash // graduated manifests, by child
-	tenants          map[string]bool               // tenants of hosted vacants; "" is the operator
+	attemptsByParent map[identity.ID][]int64       // start times of attempts, by the parent in the child's manifest
+	opened           map[identity.ID]identity.Hash // graduated manifests by child
+	tenants          map[string]bool               // tenants of hosted vacants, with "" for the operator
 }
 
-// attempts checks a child's attempts to graduate and their outcomes.
 func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) error {
-	rows, before := r.reader(s), uint64(0) // before is the position of an open attempt
+	rows, before := r.reader(s), uint64(0) // before is the position of the previous attempt if it is open
 	tip, began := uint64(0), []try(nil)
 	for {
 		row, more, err := rows.next(ctx)
@@ -50,7 +48,7 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 		}
 		tip = row.Position
 		if before > 0 {
-			// The commit that begins an attempt ends the one before.
+			// The commit that begins an attempt ends the previous one.
 			r.found(inDocument(graduation.AttemptKey(child, before), Graduation, "an end, as another attempt follows", string(graduation.Open)))
 		}
 		before = 0
@@ -73,7 +71,6 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 	}
 }
 
-// attempt checks the outcome of an attempt and reports whether it is open.
 func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, err error) {
 	k := graduation.AttemptKey(a.Child, a.Position)
 	r.gate.parents[a.Request.ParentID] = true
@@ -100,8 +97,8 @@ func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, er
 	return st.Phase == graduation.Open, nil
 }
 
-// accepted checks that the child of an accepted attempt is open by the manifest
-// that the attempt made: no later manifest replaces it.
+// accepted checks that the child's manifest is the manifest that the accepted attempt created.
+// Later manifests cannot replace it.
 func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID
 	r.gate.accepted[parent] = append(r.gate.accepted[parent], passage{st.Began, st.Decided})
@@ -127,7 +124,6 @@ func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) 
 	return nil
 }
 
-// beyondAttempts reports an outcome without an attempt.
 func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
 	k := graduation.AttemptKey(child, tip+1)
 	d, err := r.document(ctx, k)
@@ -141,8 +137,6 @@ func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity
 	return nil
 }
 
-// comparePassedAttempts compares attempts with the attempt windows and slots of the parents
-// and the manifests of the children.
 func (r *run) comparePassedAttempts(ctx context.Context) error {
 	for _, tenant := range slices.Sorted(maps.Keys(r.gate.tenants)) {
 		if err := r.policy(ctx, graduation.PolicyKey(tenant)); err != nil {
@@ -168,7 +162,6 @@ func (r *run) comparePassedAttempts(ctx context.Context) error {
 	return nil
 }
 
-// policy checks a graduation policy, if one is set.
 func (r *run) policy(ctx context.Context, k store.Key) error {
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
@@ -177,12 +170,12 @@ func (r *run) policy(ctx context.Context, k store.Key) error {
 	return r.broken(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
 }
 
-// slack is how far a slot may lie outside the times of its attempt, because a
-// clock may have been set back meanwhile.
+// slack is the maximum time between a slot and its attempt. A clock may have been set back between
+// them.
 const slack = graduation.DueAfter
 
-// slots checks that each slot of a parent's day belongs to an accepted attempt,
-// and each accepted attempt has a slot.
+// slots checks that each slot of a parent belongs to an accepted attempt and that each accepted
+// attempt has a slot.
 func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
 	d, err := r.document(ctx, k)
@@ -190,7 +183,7 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 		return err
 	}
 	w, err := graduation.WindowDocs.Parse(d)
-	if d.Version > 0 && err != nil { // an absent one is empty
+	if d.Version > 0 && err != nil { // a missing window is empty
 		return r.broken(k, Document, "a window of graduations", err)
 	}
 	switch leaked, unpaid := match(w.Taken, r.gate.accepted[parent]); {
@@ -202,8 +195,8 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	return nil
 }
 
-// match counts slots without an attempt, and attempts without a slot whose slot
-// cannot have been pruned.
+// match counts slots without an attempt, and attempts without a slot unless their slot may have
+// been removed because of its age.
 func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	w = slices.Sorted(slices.Values(w))
 	left := slices.Clone(accepted)
@@ -218,7 +211,8 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 		left = slices.Delete(left, i, i+1)
 	}
 	for _, p := range left {
-		// Its own slot was the last one taken, or a later one pruned it.
+		// The slot of this attempt would have been the last one, or a later slot cannot have
+		// removed it.
 		if len(w) == 0 || p.began.Add(-slack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.Day)) {
 			unpaid++
 		}
@@ -226,9 +220,8 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	return leaked, unpaid
 }
 
-// openedBy checks that a graduated manifest was made by an accepted attempt:
-// nothing else opens a child.
 func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity.Hash) error {
+	// Only a graduation opens a child, so an accepted attempt must have created the manifest.
 	found := false
 	err := r.eachRow(ctx, graduation.Stream(child), func(row store.Row) error {
 		a, err := graduation.DecodeAttempt(child, row)
@@ -237,7 +230,7 @@ func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity
 		}
 		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
 		if damaged(err) {
-			found = true // possibly; it was reported
+			found = true // the damaged status may be the right one, and it was reported
 			return nil
 		}
 		if err != nil {

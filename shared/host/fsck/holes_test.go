@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// half is a view of a stream whose even rows are damaged, except the last row.
+// half is a view of a stream in which all even rows are damaged, except the last row.
 type half struct {
 	store.View
 	rows uint64
@@ -27,7 +27,7 @@ func (v half) Rows(_ context.Context, _ store.Stream, from uint64, _ int, d stor
 	return []store.Row{{Position: from}}, nil
 }
 
-// A reading that reports nothing skips more damaged rows than a batch of reports has.
+// A reading without reports skips more damaged rows than fit into a batch of reports.
 func TestAStreamWithManyDamagedRowsIsReadAgain(t *testing.T) {
 	const rows = 3 * batchEvents
 	r := &run{view: half{rows: rows}, pageRows: 16, seen: map[identity.Hash]int{}}

@@ -17,15 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 )
 
-// caller is a vacant's caller on a host that is checked.
+// caller calls a vacant on the host that is checked.
 type caller struct{ *hosttest.Caller }
 
 func story(t testing.TB, st hosttest.Store) *caller { return &caller{hosttest.Story(t, st)} }
 
 type runner func(context.Context, fsck.Config) (fsck.Result, error)
 
-// check runs a check over a host and returns its findings, locally and from
-// elsewhere.
+// check runs a check of a host and returns its findings, both locally and over pages.
 func (c *caller) check(over fsck.Source) (fsck.Result, []fsck.Finding) {
 	c.Helper()
 	res, found := c.checkWith(over, fsck.Run)
@@ -49,8 +48,7 @@ func (c *caller) checkWith(over fsck.Source, run runner) (fsck.Result, []fsck.Fi
 	return res, found
 }
 
-// paged checks a host on another machine, over its export pages, without
-// opening seeds.
+// paged checks a host from another machine over its export pages, without opening seeds.
 func (c *caller) paged(over fsck.Source) (fsck.Result, []fsck.Finding, error) {
 	at := c.Time // another goroutine reads it
 	now := func() time.Time { return at }
@@ -65,11 +63,10 @@ func (c *caller) paged(over fsck.Source) (fsck.Result, []fsck.Finding, error) {
 	return res, found, err
 }
 
-// comparePaged compares the findings over pages with the findings of the local
-// check.
+// comparePaged compares the findings over pages with the findings of the local check.
 func (c *caller) comparePaged(over fsck.Source, res fsck.Result, found []fsck.Finding) {
 	c.Helper()
-	// Only whether seeds open is not known elsewhere. Text keys are.
+	// Over pages, only text keys are opened, so it is unknown whether seeds open.
 	found = slices.DeleteFunc(slices.Clone(found), func(f fsck.Finding) bool {
 		return f.Check == fsck.Key && !strings.HasPrefix(f.Where, "textkey/")
 	})
@@ -90,7 +87,7 @@ func (c *caller) comparePaged(over fsck.Source, res fsck.Result, found []fsck.Fi
 	}
 }
 
-// narrow is a check with very little memory.
+// narrow runs a check with very little memory.
 func narrow(ctx context.Context, c fsck.Config) (fsck.Result, error) {
 	return fsck.RunWith(ctx, c, 2, 3)
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// each calls fn with the documents of a range. It reports a range that cannot be listed.
 func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error) error {
 	for d, err := range store.All(ctx, r.Source, of) {
 		if err != nil {
@@ -33,8 +32,8 @@ func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error
 	return nil
 }
 
-// unrelatedDocuments reads an owner's documents of kinds with store.Alone. No other document is
-// compared with them. parts replace the stars in the partition's pattern.
+// unrelatedDocuments reads an owner's documents of the kinds with store.Alone, which are not
+// compared with other documents. parts replace the stars in the partition's pattern.
 func (r *run) unrelatedDocuments(ctx context.Context, of store.Owner, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape
@@ -43,7 +42,7 @@ func (r *run) unrelatedDocuments(ctx context.Context, of store.Owner, parts ...s
 		}
 		check := func(d store.Doc) error {
 			if one, ok := documents.Of(d.Key); d.Version == 0 || !ok || one.Shape != s {
-				return nil // none, or of another kind, which is in the range too
+				return nil // no document, or a document of another kind in the same range
 			}
 			return r.broken(d.Key, Document, "the "+s.Name, kind.Check(d))
 		}
@@ -64,19 +63,18 @@ func (r *run) unrelatedDocuments(ctx context.Context, of store.Owner, parts ...s
 	return nil
 }
 
-// names checks the names page by page. A name that is created meanwhile may be
-// missing in the view; its vacant is found by its logbook.
 func (r *run) names(ctx context.Context) error {
+	// A name that is created during the check may be missing in the view. Its vacant is found by
+	// its logbook.
 	return r.each(ctx, vacants.NameDocs.All(), func(d store.Doc) error { return r.name(ctx, d.Key) })
 }
 
-// self checks the host's own identity, if the store has it, and the keys that it certified.
 func (r *run) self(ctx context.Context) error {
 	d, err := r.document(ctx, vacants.SelfKey())
 	if err != nil {
 		return err
 	}
-	var host identity.ID // zero if a key service keeps the key
+	var host identity.ID // zero if the key is in a key service
 	if d.Version > 0 {
 		host, err = vacants.CheckSelf(ctx, d, r.Vault)
 		if err := r.key(vacants.SelfKey(), "the host's key", err); err != nil {
@@ -93,8 +91,7 @@ func (r *run) self(ctx context.Context) error {
 	return r.key(signingkey.Key(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
-// key reports err if it says that a sealed key is damaged, and counts a key that r.Vault
-// withholds.
+// key reports err if it means that a sealed key is damaged. It counts a key that r.Vault withholds.
 func (r *run) key(k store.Key, want string, err error) error {
 	if errors.Is(err, custody.ErrWithheld) {
 		r.result.Withheld++
@@ -103,8 +100,7 @@ func (r *run) key(k store.Key, want string, err error) error {
 	return r.broken(k, Key, want, err)
 }
 
-// document reads a document. It returns the zero Doc for a missing or damaged
-// one, and reports the damage.
+// document reads a document. If the document is damaged, it reports this and returns the zero Doc.
 func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := r.view.Doc(ctx, k)
 	if err != nil {
@@ -113,7 +109,7 @@ func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
 	return d, nil
 }
 
-// broken reports err if it means damage, and returns it otherwise.
+// broken reports err if it means damage. Otherwise it returns err.
 func (r *run) broken(k store.Key, c Check, want string, err error) error {
 	if damaged(err) {
 		r.found(inDocument(k, c, want, problem.Of(err).Error()))
@@ -122,7 +118,6 @@ func (r *run) broken(k store.Key, c Check, want string, err error) error {
 	return err
 }
 
-// name checks that a name leads to a vacant that has this name and a logbook.
 func (r *run) name(ctx context.Context, k store.Key) error {
 	if err := r.flushIfFull(); err != nil {
 		return err
@@ -155,7 +150,6 @@ func (r *run) name(ctx context.Context, k store.Key) error {
 	return err
 }
 
-// logbook checks a logbook and its vacant.
 func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) error {
 	says := logbookState{state: lifecycle.Local, whole: true}
 	rows := r.reader(s)
@@ -195,8 +189,6 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 	}
 }
 
-// entry checks an entry's signature, and its link if the entry before it is
-// readable.
 func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e *logbook.Entry, linked bool) {
 	var wrong *logbook.ChainError
 	if !errors.As(chain.Next(e), &wrong) {
@@ -210,8 +202,8 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 	}
 }
 
-// vacant checks the record of an id with a logbook. Without a record there is
-// no vacant: an aborted import leaves only entries.
+// vacant checks the record of an id with a logbook. An id without a record is not a vacant, because
+// an aborted import leaves only entries.
 func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) error {
 	k := vacants.RecordKey(id)
 	d, err := r.document(ctx, k)
@@ -246,13 +238,11 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 		return r.tombstone(ctx, k, &rec, says)
 	}
 	if says.deleted {
-		// The deleted record is back, for example from a backup of the
-		// documents.
+		// The record was restored after its deletion, for example from a backup of the documents.
 		r.found(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "a vacant with all it had"))
 	}
 	if rec.Floor.Before(says.floor) {
-		// Without the floor, envelopes accepted before a restore could run
-		// again.
+		// If the floor were missing, envelopes from before the restore could be accepted again.
 		r.found(inDocument(k, Floor, "not before "+canon.FormatTime(says.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
 	}
 	if rec.Restored.After(r.result.Restored) {
@@ -287,7 +277,6 @@ func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
 	}
 }
 
-// checkNameOf returns a finding if the name in a record does not lead to that record.
 func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record) (*Finding, error) {
 	differ := func(k store.Key, c Check, want, got string) (*Finding, error) {
 		f := inDocument(k, c, want, got)

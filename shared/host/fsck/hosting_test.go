@@ -40,7 +40,7 @@ func cut(d store.Doc) store.Doc {
 	return d
 }
 
-// damagedBase64 changes a byte of base64-encoded content, not of the encoding.
+// damagedBase64 changes a byte of the content and keeps the base64 encoding valid.
 func damagedBase64(v any) any {
 	var b []byte
 	text, _ := json.Marshal(v)
@@ -51,7 +51,7 @@ func damagedBase64(v any) any {
 	return b
 }
 
-// oldCard is a card that the demo vacant signed once, with another endpoint.
+// oldCard returns a card with another endpoint that the demo vacant signed earlier.
 func oldCard(c *caller) []byte {
 	c.Helper()
 	r, err := c.Vacants.Get(c.Ctx, vacants.Operator(), c.Demo.ID)
@@ -62,8 +62,8 @@ func oldCard(c *caller) []byte {
 	return c.Demo.Card
 }
 
-// foreignEntry is an entry that fits the end of the demo vacant's logbook but
-// is signed by another key.
+// foreignEntry returns an entry that fits the end of the demo vacant's logbook but has the
+// signature of another key.
 func foreignEntry(c *caller) func([]store.Row) []store.Row {
 	k, err := identity.NewKey(rand.Reader)
 	c.Must(err)

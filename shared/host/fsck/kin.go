@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// manifest checks the proof of a parent, and that the registration follows it.
 func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registration) error {
 	at := registry.ManifestKey(g.ID)
 	d, err := r.document(ctx, at)
@@ -41,7 +40,6 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 	return r.proven(ctx, &m)
 }
 
-// opening checks what the gate wrote when it opened a child.
 func (r *run) opening(ctx context.Context, m *registry.ManifestDocument) error {
 	k := registry.OpenedKey(m.Manifest.ChildID)
 	d, err := r.document(ctx, k)
@@ -54,8 +52,6 @@ func (r *run) opening(ctx context.Context, m *registry.ManifestDocument) error {
 	return nil
 }
 
-// disobeyed reports in what a registration deviates from its manifest; nil if
-// in nothing.
 func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocument) *Finding {
 	var f Finding
 	switch closed := m.Closed(); {
@@ -71,9 +67,8 @@ func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocume
 	return &f
 }
 
-// proven checks that the edges of a manifest, and of the manifest it replaced,
-// exist: no host deletes an edge.
 func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
+	// Hosts never delete an edge, so the edges of replaced manifests must exist too.
 	child := m.Manifest.ChildID
 	for _, parent := range m.Parents() {
 		kin := registry.KinKey(parent, child)
@@ -88,9 +83,9 @@ func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
 	return nil
 }
 
-// edges checks that each edge from a parent is proved by the child's manifest,
-// or by the manifest that it replaced. The latter does not count, and cannot be
-// made without the child's signature.
+// edges checks that the child's manifest, or a manifest that it replaced, proves each edge from a
+// parent. A replaced manifest has no effect, but its edge cannot be created without the child's
+// signature.
 func (r *run) edges(ctx context.Context, parent identity.ID) error {
 	return r.each(ctx, registry.KinDocs.All(parent.String()), func(d store.Doc) error { return r.edge(ctx, parent, d.Key) })
 }
@@ -116,7 +111,7 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 	}
 	m, err := registry.ManifestDocs.Parse(d)
 	switch {
-	case err != nil: // reported with the child, if it has events or is hosted here
+	case err != nil: // reported with the child if it has events or is on this host
 		if some, err := r.any(ctx, registry.ActorStream(child)); some || err != nil {
 			return err
 		}

@@ -27,8 +27,8 @@ func unsaid(name string) func(store.Doc) store.Doc {
 	}
 }
 
-// A parent's edge is correct only if the child has signed it: in its current
-// manifest, or in the closed manifest that the current one replaced.
+// A parent's edge is correct only if the child has signed it in its current manifest or in the
+// closed manifest that the current one replaced.
 func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 	st := memory.New()
 	l := story(t, st)

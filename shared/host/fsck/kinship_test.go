@@ -38,16 +38,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// firm is a host with a composite and its children. Of the two that were
-// closed, the clerk has graduated; the junior was refused and tries again. The
-// apprentice is the clerk's child; the partner is also demo's.
+// firm is a host with a composite and its children. Two of them were closed: the clerk has
+// graduated, and the junior was refused and tries again. The apprentice is a child of the clerk.
+// The partner is another child of demo.
 type firm struct {
 	*caller
 	gate                                       *graduation.Service
 	parent, clerk, junior, apprentice, partner identity.ID
 }
 
-// blind is evidence with nothing in it.
+// blind is a Collector that returns empty evidence.
 type blind struct{}
 
 func (blind) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
@@ -114,7 +114,7 @@ func (f *firm) delegate(child identity.ID, task string) {
 		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.Execute()}))
 }
 
-// asked returns the submission that parent and child have signed.
+// asked returns a submission that parent and child have signed.
 func (f *firm) asked(child identity.ID) graduation.Submission {
 	f.Helper()
 	r := composite.Request{ParentID: f.parent, ChildID: child, CapabilityText: "works alone"}
@@ -131,7 +131,7 @@ func (f *firm) graduate(child identity.ID, want graduation.Phase) {
 	}
 }
 
-// manifest is the document of a manifest that both sign now.
+// manifest returns the document of a new manifest that both have signed.
 func (f *firm) manifest(child identity.ID, change func(*composite.Manifest)) func(store.Doc) store.Doc {
 	f.Helper()
 	known, ok, err := f.Vacants.Manifest(f.Ctx, child)
@@ -165,15 +165,14 @@ func TestAHomeWithKinIsWhole(t *testing.T) {
 			if len(found) > 0 {
 				t.Errorf("Run() finds %v in a whole host", found)
 			}
-			// Six logbooks, two children with attempts, and the clerk's events.
+			// There are six logbooks, two children with attempts, and the clerk's events.
 			if res.Streams != 10 || res.Vacants != 6 || res.Events != 1 {
 				t.Errorf("Run() = %+v, want 10 streams, 6 vacants, 1 event", res)
 			}
 			if _, found := f.checkWith(f.Store, narrow); len(found) > 0 {
 				t.Errorf("Run() in small pages finds %v in a whole host", found)
 			}
-			// The same, when the window has moved on and the junior has
-			// graduated.
+			// This is the same host after the window has moved on and the junior has graduated.
 			f.Time = f.Time.Add(24 * time.Hour)
 			f.graduate(f.junior, graduation.Accepted)
 			if _, found := f.check(f.Store); len(found) > 0 {
@@ -318,7 +317,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-// Entries about parent and child are in both logbooks or in neither.
+// Entries about parent and child are either in both logbooks or in neither.
 func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 	alone := func(f *firm, e vacants.LogEntry) { f.Must(f.Vacants.Entries(f.Ctx, e, vacants.LogEntry{})) }
 	task := func(f *firm, text string) logbook.Delegation {
@@ -384,8 +383,7 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 	}
 }
 
-// TestDamagedFamilyNeverEndsACheck damages logbooks, attempts and the documents
-// beside them.
+// TestDamagedFamilyNeverEndsACheck damages logbooks, attempts and related documents.
 func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 	f := newFirm(t, memory.New())
 	streams := []store.Stream{graduation.Stream(f.junior), graduation.Stream(f.clerk)}
@@ -424,8 +422,8 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 	})
 }
 
-// In a view that is not a snapshot, a child's logbook may be older than its
-// parent's, and attempts may be older than a window.
+// In a view that is not a snapshot, a child's logbook may be older than its parent's, and attempts
+// may be older than a window.
 func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	f := newFirm(t, memory.New())
 	late := false
@@ -436,8 +434,8 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 		return r[:len(r)-1]
 	}
 	reads := 0
-	// A record is read through its name, after its logbook, and when it is
-	// compared with its parent's.
+	// A record is read through its name, after its logbook, and when it is compared with its
+	// parent's record.
 	for _, at := range []int{2, 3} {
 		late, reads = false, 0
 		_, found := f.checkWith(&altered{Store: f.Store,
@@ -500,7 +498,7 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	}
 }
 
-// What calls cost is counted against budgets, and more may be, as calls crash.
+// The costs of calls count against budgets. The totals may be higher, because calls can crash.
 func TestWhatCallsCostIsCounted(t *testing.T) {
 	h := hosttest.New(t, memory.New())
 	c := &caller{h.Caller()}
@@ -545,8 +543,8 @@ func TestWhatCallsCostIsCounted(t *testing.T) {
 	}
 }
 
-// No answer of a model is without its entry in the vacant's logbook; an entry whose
-// answer never came is none too many.
+// Each answer of a model has an entry in the vacant's logbook. An entry without an answer is
+// allowed.
 func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
 	c := &caller{hosttest.New(t, memory.New()).Caller()}
 	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindMock, Model: "m", System: "```mock\nusage: 5 3\ntext: hi {input}\n```"}})
@@ -575,7 +573,7 @@ func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
 		i.Prompt != identity.Sum([]byte("never stored")) || i.Response != identity.Sum([]byte("hi never stored")) {
 		t.Errorf("the last entry is %s %s, %v", last.Kind, last.Payload, err)
 	}
-	// A version that is not there is named at each row.
+	// A version that does not exist is reported for each row.
 	record := vacants.RecordKey(c.Demo.ID)
 	_, found := c.check(&altered{Store: c.Store, docs: map[store.Key]func(store.Doc) store.Doc{record: func(d store.Doc) store.Doc {
 		d.Data = bytes.Replace(bytes.Replace(d.Data, []byte(`"agent":1,`), nil, 1), []byte(`"format":2`), []byte(`"format":1`), 1)
@@ -584,7 +582,7 @@ func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
 	if len(found) != 3 || found[0].Check != fsck.Agent || found[0].Got != "version 1" {
 		t.Errorf("Run() finds %v, want each answer of a version that is not there", found)
 	}
-	// Without two of its four entries the logbook ends before some of its answers.
+	// Without two of its four entries, the logbook ends before some of its answers.
 	short := func(r []store.Row) []store.Row { return r[:len(r)-2] }
 	_, found = c.check(&altered{Store: c.Store, rows: map[store.Stream]func([]store.Row) []store.Row{log: short}})
 	if len(found) != 1 || found[0].Check != fsck.Agent {

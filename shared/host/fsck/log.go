@@ -6,7 +6,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 )
 
-// log compares the transparency log with the chain of all events.
 func (r *run) log(ctx context.Context) error {
 	_, err := translog.CheckRegistry(ctx, r.view, func(f translog.Fault) {
 		r.found(inDocument(f.Key, Log, f.Want, f.Got))

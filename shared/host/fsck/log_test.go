@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// A registry's log, checked locally and over pages: the sealed tree covers the
-// events, and every document of the log is checked.
+// The registry's log is checked locally and over pages. The sealed tree covers the events, and
+// every document of the log is checked.
 func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 	for _, sort := range []string{"", "head", "cp#0000000000000001", "epoch#00000001"} {
 		t.Run("damaged "+sort, func(t *testing.T) {

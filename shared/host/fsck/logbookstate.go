@@ -12,23 +12,22 @@ import (
 // logbookState is the state of a vacant according to its logbook.
 type logbookState struct {
 	state lifecycle.State
-	card  string // hash in hex; "" if none was signed since birth or graduation
-	// capability is the capability since graduation, until a card is signed.
+	card  string // hash in hex, or "" if no card was signed since the birth or graduation
+	// capability is the capability text of the graduation until another card is signed.
 	capability string
-	floor      time.Time // earlier signatures are refused
-	whole      bool      // every entry is readable
-	// deleted: an entry records the deletion.
+	floor      time.Time // messages signed until this time are refused
+	whole      bool      // whether all entries are readable
+	// deleted means that an entry records the deletion.
 	deleted bool
 
-	birth     *logbook.Birth // the first entry of a child
-	parental  bool           // it had a child
+	birth     *logbook.Birth // first entry of a child
+	parental  bool           // whether the vacant had a child
 	graduated bool
-	plan      identity.Hash // zero if no plan was set
-	// exported: its key left this host, so it may have continued elsewhere.
+	plan      identity.Hash // zero if the vacant has no plan
+	// exported means that the key was exported, so the vacant may have continued on another host.
 	exported bool
 }
 
-// observe records what an entry in owner's logbook says.
 func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	state, says, err := e.State(owner)
 	if err != nil {
@@ -59,7 +58,6 @@ func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	return t.observeKin(e, owner)
 }
 
-// observeKin records an entry's statements about parents and children, and about the plan.
 func (t *logbookState) observeKin(e *logbook.Entry, owner identity.ID) error {
 	switch e.Kind {
 	case logbook.KindBirth:

@@ -13,9 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// checkManifest reports the first deviation of a hosted vacant's record from its
-// manifest (calls go by the record), or of its logbook from both. An unreadable
-// manifest is reported with the registration.
+// checkManifest reports the first difference between a hosted vacant's record, its manifest and its
+// logbook. Calls depend on the record. An unreadable manifest is reported with the registration.
 func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	if damaged(err) {
@@ -24,7 +23,7 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 	if err != nil {
 		return err
 	}
-	var m *registry.ManifestDocument // nil if absent
+	var m *registry.ManifestDocument // nil if the vacant has no manifest
 	if d.Version > 0 {
 		parsed, err := registry.ManifestDocs.Parse(d)
 		if err != nil {
@@ -38,8 +37,6 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 	return nil
 }
 
-// unbound returns the first deviation of a record from its manifest, or of a
-// logbook from both, or nil.
 func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	differ := func(what string, want, got any) *Finding {
 		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
@@ -80,8 +77,6 @@ func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, say
 	return marked(k, rec, says)
 }
 
-// missingLogEntry reports an entry that a logbook should have because of a
-// manifest, and lacks.
 func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	if !says.whole {
 		return nil
@@ -101,17 +96,15 @@ func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *lo
 	return &f
 }
 
-// spawnedChildren reports whether one of a document's manifests was made at a
-// birth.
 func spawnedChildren(m *registry.ManifestDocument, says *logbookState) bool {
 	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.Replaced, m.Before}, func(m *composite.Manifest) bool {
 		return m != nil && m.ParentID == says.birth.Parent && string(m.BirthPath) == says.birth.Path
 	})
 }
 
-// marked checks that the record of a parent says so: the children of other
-// vacants are never looked up.
 func marked(k store.Key, rec *vacants.Record, says *logbookState) *Finding {
+	// The children of unmarked vacants are never looked up, so the record of a parent must be
+	// marked.
 	if !says.parental || rec.Kin || rec.IsDeleted() {
 		return nil
 	}
@@ -119,8 +112,8 @@ func marked(k store.Key, rec *vacants.Record, says *logbookState) *Finding {
 	return &f
 }
 
-// unregistered checks manifest and edges of a hosted vacant without events.
-// With events, they are checked there.
+// unregistered checks the manifest and the edges of a hosted vacant without events. For a vacant
+// with events, registration checks them.
 func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 	some, err := r.any(ctx, registry.ActorStream(rec.ID))
 	if err != nil || some {
@@ -143,8 +136,6 @@ func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 	return r.edges(ctx, rec.ID)
 }
 
-// agents checks that every version of a vacant's agent can be read, and that the
-// current one has the record's substrate, unless the vacant answers by a plan.
 func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 	for version := 1; version <= rec.Agent; version++ {
 		k := vacants.AgentKey(rec.ID, version)
@@ -153,7 +144,7 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 			return err
 		}
 		if d.Version == 0 && rec.State == lifecycle.Archived {
-			continue // a deletion began: it removes the record at its end
+			continue // a deletion has begun, which removes the record at its end
 		}
 		a, err := vacants.AgentDocs.Parse(d)
 		if err != nil {
@@ -169,8 +160,8 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 	return nil
 }
 
-// plan checks that a composite's plan is the one its logbook names. An imported
-// vacant may have left its plan behind, and a deletion removes the plan before the record.
+// plan checks that a composite's plan is the plan that its logbook names. The plan of an imported
+// vacant may be missing, and a deletion removes the plan before the record.
 func (r *run) plan(ctx context.Context, rec *vacants.Record, says *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
 	want := "the plan " + says.plan.String() + ", as its logbook says"

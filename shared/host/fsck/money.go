@@ -19,34 +19,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The rows are the ledger: an account's balance is the sum of its own rows, less the
-// amounts that the rows of calls hold or charge. Requests and decisions of pairs come in
-// any order, so only the sums are kept.
+// The rows are the ledger. An account's balance is the sum of its own rows minus the amounts that
+// the rows of calls and bookings hold or charge. Requests and decisions of pairs are read in any
+// order, so only sums are stored.
 
-// ledger adds up the rows of one account.
+// ledger contains the sums of the rows of one account.
 type ledger struct {
-	added   money.Amount               // by the rows of the account
-	in, out money.Amount               // all that rows add to the balance, and all that they take from it; both only grow
-	hours   map[time.Time]usage.Counts // of decisions
-	days    map[time.Time]money.Amount // of what calls and bookings cost
+	added   money.Amount               // sum of the account's own rows
+	in, out money.Amount               // sums of all amounts that rows add to the balance and take from it; both only grow
+	hours   map[time.Time]usage.Counts // decisions by hour
+	days    map[time.Time]money.Amount // costs of calls and bookings by day
 	account *billing.Account
-	late    map[time.Time]bool // hours of decisions that came after the rows were checked
-	damaged bool               // a row or shard of it is unreadable, which is reported
+	late    map[time.Time]bool // hours of decisions that were stored after the rows were checked
+	damaged bool               // whether a row or shard of the account is unreadable, which is reported
 }
 
-// change counts a row of the account.
 func (l *ledger) change(c *billing.Change) {
 	l.added += c.Amount
 	l.move(c.Amount)
 }
 
-// move counts what a row adds to the balance, or takes from it if the amount is negative.
 func (l *ledger) move(amount money.Amount) {
 	l.in += max(amount, 0)
 	l.out -= min(amount, 0)
 }
 
-// ledgerOf returns the ledger of an account, by its id.
 func (r *run) ledgerOf(id [32]byte) *ledger {
 	l := r.money[id]
 	if l == nil {
@@ -56,7 +53,7 @@ func (r *run) ledgerOf(id [32]byte) *ledger {
 	return l
 }
 
-// paid is how a request with a price is paid for.
+// paid describes the payment of a request.
 type paid struct {
 	by      call.PayerKind
 	payer   [32]byte
@@ -69,7 +66,6 @@ func paidBy(q *call.RequestRow) paid {
 	return paid{q.PaidBy, q.Payer, q.Price, q.PriceVersion, q.Due}
 }
 
-// count adds a decision to the hour that usage counts it in.
 func (l *ledger) count(p paid, r *call.ResponseRow) {
 	c, at := usage.CountsOf(p.due, r)
 	sum := l.hours[at.Truncate(time.Hour)]
@@ -78,14 +74,12 @@ func (l *ledger) count(p paid, r *call.ResponseRow) {
 	l.spend(at, c.Charge)
 }
 
-// spend adds what a call or a booking cost to the day that usage counts it in.
 func (l *ledger) spend(at time.Time, amount money.Amount) {
 	if amount != 0 {
 		l.days[at.UTC().Truncate(24*time.Hour)] += amount
 	}
 }
 
-// hold counts what a request holds, and checks that its price is there.
 func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
 	if r.PaidBy == call.PaidByNobody {
 		return nil
@@ -108,14 +102,13 @@ func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
 	return nil
 }
 
-// heldBy takes the price that a request holds from its account.
 func (r *run) heldBy(q *call.RequestRow) {
 	if q.PaidBy == call.PaidByAccount {
 		r.ledgerOf(q.Payer).move(-money.Amount(q.Price))
 	}
 }
 
-// settle counts the part of a request's hold that a decision gives back.
+// settle records the part of a request's hold that a decision releases, and checks the charge.
 func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if r.Charged != (r.Kind == call.RowAnswer && p.by != call.PaidByNobody) {
@@ -148,15 +141,12 @@ func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) err
 	return nil
 }
 
-// settledBy adds the part of the hold that a decision gives back to the account that pays.
 func (r *run) settledBy(p paid, a *call.ResponseRow) *ledger {
 	l := r.ledgerOf(p.payer)
 	l.move(money.Amount(p.price) - money.Amount(a.Charge))
 	return l
 }
 
-// priceVersion reads a version of the price of the vacant under check; ok is false if
-// the version is missing or unreadable.
 func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Price, ok bool, err error) {
 	if known, there := q.prices[version]; there {
 		return known, known.Version > 0, nil
@@ -171,13 +161,12 @@ func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Pr
 	return p, p.Version > 0, nil
 }
 
-// accountRows checks the changes of an account, and its documents by them.
 func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) error {
 	l, rows := r.ledgerOf(id), r.reader(s)
 	var tip uint64
 	var owed money.Amount
-	payments := map[string]money.Amount{} // by id: what they have added, what is owed less
-	var wrong []Finding                   // which newer rows could explain
+	payments := map[string]money.Amount{} // sum of added amounts minus owed amounts by payment
+	var wrong []Finding                   // findings that newer rows could explain
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -255,20 +244,20 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	return err
 }
 
-// reading is a balance and the sums of the rows that were read before it.
+// reading contains a balance and the sums of the rows that were read before it.
 type reading struct {
 	balance        money.Amount
 	added, in, out money.Amount
-	below          []Finding // shards below 0
+	below          []Finding // findings for shards below zero
 }
 
-// maxRereads bounds how often balances are read again because money moves.
+// maxRereads limits how often data is read again because it changes.
 const maxRereads = 5
 
-// recount compares the balances with the rows, to the micro-dollar. If the view is not a
-// snapshot, rows that are read after a balance may be older or newer than it. So a balance is
-// exact only if no row that moves money of its account is found after it. Otherwise it is
-// within what the later rows allow, and is read again.
+// recount compares the balances with the rows. If the view is not a snapshot, rows that are read
+// after a balance may be newer or older than it. A balance is therefore compared exactly only if no
+// new row of its account is found after it was read. Otherwise it must be within the range that the
+// new rows allow, and it is read again.
 func (r *run) recount(ctx context.Context) error {
 	ids := slices.SortedFunc(maps.Keys(r.money), func(a, b [32]byte) int { return slices.Compare(a[:], b[:]) })
 	open := slices.Clone(ids)
@@ -294,7 +283,7 @@ func (r *run) recount(ctx context.Context) error {
 			if l.account == nil && l.added == 0 && !l.damaged {
 				r.found(inDocument(billing.AccountKey(hex.EncodeToString(id[:])), Money, "the account that rows of calls name", "none"))
 			}
-			return true // reported, or opened meanwhile
+			return true // reported, or opened during the check
 		})
 	}
 	for _, id := range ids {
@@ -312,7 +301,6 @@ func (r *run) recount(ctx context.Context) error {
 	return nil
 }
 
-// balance reads the balance of an account.
 func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
 	b := reading{added: l.added, in: l.in, out: l.out}
 	for n := range l.account.Shards {
@@ -333,8 +321,8 @@ func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
 	return b, nil
 }
 
-// balanced compares a balance with the rows. It reports false if new rows do not let it tell
-// and it may be read again.
+// balanced compares a balance with the rows. It returns false if new rows prevent an exact
+// comparison and the balance can be read again.
 func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
 	want := b.in - b.out
 	taken, given := l.out-b.out, l.in-b.in // by rows that were read after the balance
@@ -360,10 +348,10 @@ func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
 	return true
 }
 
-// readMoreMoney reads the rows that were appended since they were last read, as far as they
-// move money. They are not checked: writes during a check are for the next check.
+// readMoreMoney reads new rows that move money. It does not check them, because writes during a
+// check are left to the next check.
 func (r *run) readMoreMoney(ctx context.Context) error {
-	priced := map[identity.ID]bool{} // by vacant, in this reading
+	priced := map[identity.ID]bool{} // whether a vacant has a price, in this reading
 	for s, err := range store.Streams(ctx, r.view, "") {
 		if err != nil {
 			return err
@@ -414,8 +402,6 @@ func (r *run) readMoreMoney(ctx context.Context) error {
 	return nil
 }
 
-// readMoreCalls reads the rows of a pair that were appended since they were last read, all if
-// they moved no money yet.
 func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
 	if err := r.readMore(ctx, p.Requests(), func(row store.Row) error {
 		if q, err := call.DecodeRequest(row); err == nil {
@@ -445,21 +431,20 @@ func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
 	})
 }
 
-// readMore calls fn with the rows of a stream from the position that r.tips names.
 func (r *run) readMore(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
 	next, err := r.tail(ctx, s, max(r.tips[s], 1), fn)
 	r.tips[s] = next
 	return err
 }
 
-// usage compares an account's folded usage with its rows, by the hour. A host that folds
-// nothing yet has no usage. Usage may lack rows of the last hour before the check, and may
-// have more rows than were read of the hours since the check began.
+// usage compares an account's folded usage with its rows per hour. A host without a running meter
+// has no usage. Usage may lack rows of the last hour before the check, and may contain rows that
+// were written since the check began.
 func (r *run) usage(ctx context.Context, l *ledger) error {
 	folded := map[time.Time]usage.Counts{}
 	err := usage.Paid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
 		sum := folded[h.Start]
-		h.Fee, h.Unreported = 0, 0 // by the price of each call, which only usage sums up
+		h.Fee, h.Unreported = 0, 0 // depend on the price of each call and are summed only by usage
 		sum.Add(h.Counts)
 		folded[h.Start] = sum
 		return nil
@@ -472,7 +457,7 @@ func (r *run) usage(ctx context.Context, l *ledger) error {
 		return err
 	}
 	settled := usage.Complete(r.began).Truncate(time.Hour)
-	for hour := range l.late { // usage may or may not have these decisions yet
+	for hour := range l.late { // usage may or may not contain these decisions
 		delete(l.hours, hour)
 		delete(folded, hour)
 	}
@@ -483,14 +468,13 @@ func (r *run) usage(ctx context.Context, l *ledger) error {
 		delete(folded, hour)
 	}
 	for hour, got := range folded {
-		if hour.Before(settled) && got != (usage.Counts{}) { // which a correction leaves
+		if hour.Before(settled) && got != (usage.Counts{}) { // a correction leaves documents with zero counts
 			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("no usage in the hour from %s, by its rows", hour.Format(time.RFC3339)), fmt.Sprintf("%+v", got)))
 		}
 	}
 	return nil
 }
 
-// spent compares an account's folded spending with its rows, by the day.
 func (r *run) spent(ctx context.Context, l *ledger) error {
 	key := billing.AccountKey(l.account.ID)
 	folded := map[time.Time]money.Amount{}
@@ -507,7 +491,7 @@ func (r *run) spent(ctx context.Context, l *ledger) error {
 	}
 	over := usage.Complete(r.began).Truncate(24 * time.Hour)
 	for day := range l.days {
-		folded[day] += 0 // a day that usage does not have
+		folded[day] += 0 // includes days that usage lacks
 	}
 	for _, day := range slices.SortedFunc(maps.Keys(folded), time.Time.Compare) {
 		if want, got := l.days[day], folded[day]; day.Before(over) && got != want {

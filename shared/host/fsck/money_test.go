@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// paying is a host whose demo vacant has a price, with calls of every fate: answered,
+// paying returns a host whose demo vacant has a price. Its calls have every outcome: answered,
 // failed, overdue and voided, undecided, free.
 func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	t.Helper()
@@ -190,8 +190,8 @@ func TestDamageOfABalanceIsFoundWhileMoneyMoves(t *testing.T) {
 	}
 }
 
-// An account that pays for a call in every reading is never whole without a word. Its
-// balance is compared as far as the calls allow.
+// The balance of an account that pays for calls during every reading is compared as far as the
+// calls allow, and Result.Changing counts it.
 func TestABalanceThatNeverStandsStillIsToldOrFound(t *testing.T) {
 	c, a := paying(t, memory.New())
 	key := billing.BalanceKey(a.ID, 0)
@@ -303,7 +303,7 @@ func TestUsageIsRecounted(t *testing.T) {
 	recount()
 }
 
-// A check that takes hours meets usage of calls that came after it read their rows.
+// During a long check, usage contains calls that were stored after their rows were read.
 func TestUsageOfHoursSinceTheCheckBeganIsNotCompared(t *testing.T) {
 	st := openBolt(t, filepath.Join(t.TempDir(), "vacancy.db"))
 	defer st.Close()

@@ -11,31 +11,31 @@ import (
 
 const (
 	pageRows = 256
-	// last is a position beyond every row.
+	// last is a position after all rows.
 	last = math.MaxInt64
-	// mostLost is the number of successive unreadable positions after which a
-	// stream is given up: a damaged index may claim any number of them.
+	// mostLost is the number of consecutive unreadable positions after which the rest of a stream
+	// is skipped. A damaged index may claim any number of positions.
 	mostLost = 1000
 )
 
-// reader reads a stream row by row, and continues after unreadable rows.
+// reader reads a stream row by row and continues after unreadable rows.
 type reader struct {
 	*run
 	stream store.Stream
 	page   []store.Row
-	at     uint64 // the next position
-	tip    uint64 // the last position; zero if unknown
-	asked  bool   // the tip was requested
-	broken error  // the error of that request
-	ended  bool   // given up
-	single int    // number of rows to read one by one, because a page failed
-	lost   int    // successive unreadable positions
+	at     uint64 // next position
+	tip    uint64 // last position, or zero if it is unknown
+	asked  bool   // whether the tip was requested
+	broken error  // error of the request for the tip
+	ended  bool   // whether the rest of the stream is skipped
+	single int    // number of rows to read one by one after a page failed
+	lost   int    // consecutive unreadable positions
 }
 
 func (r *run) reader(s store.Stream) *reader { return &reader{run: r, stream: s, at: 1} }
 
-// next returns the next row, or the zero Row for an unreadable stretch, which
-// is reported. more is false at the end.
+// next returns the next row. For unreadable positions, which it reports, it returns the zero Row.
+// more is false at the end.
 func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error) {
 	if err := r.flushIfFull(); err != nil {
 		return row, false, err
@@ -65,8 +65,8 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 	return row, true, nil
 }
 
-// fill reads the next page. stop: there is no further page. broken: the next position is
-// unreadable and was reported.
+// fill reads the next page. stop means that there are no further pages. broken means that the next
+// position is unreadable and was reported.
 func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	if err := r.findTip(ctx); err != nil {
 		return false, false, err
@@ -75,7 +75,7 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 		return true, false, nil
 	}
 	n := r.pageRows
-	if r.tip > 0 { // rows that were appended since may name rows that another reader has not read
+	if r.tip > 0 { // newer rows may refer to rows that another reader has not read
 		n = int(min(uint64(n), r.tip-r.at+1))
 	}
 	if r.single > 0 {
@@ -84,7 +84,7 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	}
 	r.page, err = r.view.Rows(ctx, r.stream, r.at, n, store.Ascending)
 	switch {
-	case len(r.page) > 0: // rows read before an error count
+	case len(r.page) > 0: // rows that were read before an error are used
 		return false, false, nil
 	case err != nil && !damaged(err):
 		return false, false, err
@@ -106,9 +106,8 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	return false, true, nil
 }
 
-// hole finds the end of the gap that begins at the next position. A host may
-// return no rows from inside a gap.
 func (r *reader) hole(ctx context.Context) error {
+	// A host may return no rows for a position in a gap, so each position is read.
 	for p := r.at + 1; p <= r.tip; p++ {
 		rows, err := r.view.Rows(ctx, r.stream, p, 1, store.Ascending)
 		if err != nil && !damaged(err) {
@@ -129,15 +128,13 @@ func (r *reader) hole(ctx context.Context) error {
 	return nil
 }
 
-// giveUp ends the stream.
 func (r *reader) giveUp() {
 	r.found(inStream(r.stream, r.at, Position, "rows up to "+fmt.Sprint(r.tip), "none for long: the rest is not checked"))
 	r.ended = true
 }
 
-// findTip reads the end of the stream once. A host may return no rows after a
-// gap.
 func (r *reader) findTip(ctx context.Context) error {
+	// The tip is needed because a host may return no rows for a position in a gap.
 	if r.asked {
 		return nil
 	}
@@ -152,15 +149,13 @@ func (r *reader) findTip(ctx context.Context) error {
 	return nil
 }
 
-// end handles the end of the rows. If the host has an unreadable last row that
-// was not met, it lies somewhere after them.
 func (r *reader) end() {
+	// If the last row is unreadable and was not reached, it must be after the rows that were read.
 	if r.broken != nil && r.lost == 0 {
 		r.found(inStream(r.stream, r.at, Row, "a last row that can be read", problem.Of(r.broken).Error()))
 	}
 }
 
-// missing reports the positions up to upTo, inclusive.
 func (r *reader) missing(upTo uint64) {
 	f := inStream(r.stream, r.at, Position, "a row", "none")
 	if upTo > r.at {
@@ -169,8 +164,8 @@ func (r *reader) missing(upTo uint64) {
 	r.found(f)
 }
 
-// tail calls fn with the rows from next on and returns the position after them. It stops at
-// damage, which is for the stream's own check.
+// tail calls fn for the rows from next on and returns the position after them. It stops at damaged
+// rows, which the check of the stream reports.
 func (r *run) tail(ctx context.Context, s store.Stream, next uint64, fn func(store.Row) error) (uint64, error) {
 	for {
 		rows, err := r.view.Rows(ctx, s, next, r.pageRows, store.Ascending)

@@ -13,7 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// registration compares the registration of an actor with its events.
 func (r *run) registration(ctx context.Context, id identity.ID, says *published) error {
 	k := registry.RegistrationKey(id)
 	d, err := r.document(ctx, k)
@@ -35,7 +34,6 @@ func (r *run) registration(ctx context.Context, id identity.ID, says *published)
 	return r.revocation(ctx, id, says)
 }
 
-// registered checks a registration.
 func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registration, says *published) error {
 	if g.Joined == 0 {
 		if says.listed {
@@ -63,7 +61,6 @@ func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registrat
 	return r.edges(ctx, g.ID)
 }
 
-// slug checks that a vacant has claimed the slug in its listing.
 func (r *run) slug(ctx context.Context, g *registry.Registration) error {
 	if g.Listing == nil || g.Listing.Venue == nil || g.Listing.Venue.Slug == "" {
 		return nil
@@ -80,9 +77,8 @@ func (r *run) slug(ctx context.Context, g *registry.Registration) error {
 	return nil
 }
 
-// countVenues compares the number of listed vacants with the registrations, unless other
-// damage explains a difference.
 func (r *run) countVenues(ctx context.Context) error {
+	// Other findings could explain a difference, so the count is compared only without them.
 	if err := r.flush(); err != nil {
 		return err
 	}
@@ -95,8 +91,6 @@ func (r *run) countVenues(ctx context.Context) error {
 	return nil
 }
 
-// lastEvent compares a registration with its events and reports the first
-// deviation.
 func (r *run) lastEvent(k store.Key, g *registry.Registration, says *published) {
 	status := registry.StatusActive
 	if says.last == event.Revoke {
@@ -134,7 +128,6 @@ func (r *run) registeredCard(k store.Key, g *registry.Registration) {
 	}
 }
 
-// revocation checks that a key is refused if and only if it was revoked.
 func (r *run) revocation(ctx context.Context, id identity.ID, says *published) error {
 	k := registry.RevokedKey(id)
 	d, err := r.document(ctx, k)
@@ -167,15 +160,15 @@ func (r *run) revocation(ctx context.Context, id identity.ID, says *published) e
 	return nil
 }
 
-// listedRevoked checks that the list of all revocations, which calls consult,
-// does not rule id out.
+// listedRevoked checks that the list of all revocations, which is read for calls, does not rule out
+// id.
 func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 	k := registry.RevokedListKey()
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
-	var list registry.RevokedList // an absent one rules out all
+	var list registry.RevokedList // a missing list rules out all ids
 	if d.Version > 0 {
 		if list, err = registry.RevokedListDocs.Parse(d); err != nil {
 			return r.broken(k, Document, "a list of revocations", err)
@@ -187,8 +180,6 @@ func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 	return nil
 }
 
-// eventsWithoutRegistration looks for registrations and revocations without
-// events. Those with events were checked already.
 func (r *run) eventsWithoutRegistration(ctx context.Context) error {
 	err := r.each(ctx, registry.RegistrationDocs.Indexed(), func(d store.Doc) error {
 		_, id, _ := strings.Cut(d.Key.Partition, "#")
@@ -205,7 +196,6 @@ func (r *run) eventsWithoutRegistration(ctx context.Context) error {
 	})
 }
 
-// registeredWithoutEvents checks that the vacant of a document has events. text is its id.
 func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key, text string) error {
 	if err := r.flushIfFull(); err != nil {
 		return err

@@ -206,7 +206,7 @@ func TestEachDamageOfTheRegistryIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-// The holder of the key can still sign; nothing after the revocation counts.
+// The holder of a revoked key can still sign, but events after the revocation are invalid.
 func TestAnEventAfterTheRevocationIsNamed(t *testing.T) {
 	l := published(t, memory.New())
 	s := registry.ActorStream(l.stranger.ID())
@@ -217,7 +217,7 @@ func TestAnEventAfterTheRevocationIsNamed(t *testing.T) {
 	for _, f := range found {
 		checks = append(checks, string(f.Check))
 	}
-	// The copy is signed for another count, and is at an earlier position.
+	// The copy is signed for another sequence number and is at an earlier position.
 	want := []string{"signature", "state", "seq", "registration", "revocation", "event"}
 	if diff := cmp.Diff(want, checks); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s\n%v", diff, found)

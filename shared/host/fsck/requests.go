@@ -13,19 +13,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// place is the end of a request chain.
+// place is a position at the end of a request chain.
 type place struct {
-	rows                    bool // the chain has rows
+	rows                    bool // whether the chain has rows
 	epoch, epochStart, back uint64
-	hash                    rehash // zeros at the start and after a reset
+	hash                    rehash // zero at the start and after a reset
 	floor                   time.Time
 }
 
-// rehash is a row's stored hash and the hash of its envelope. If they differ,
-// either may be damaged, and the next row may name either.
+// rehash contains the stored hash of a row and the hash of its envelope. If they differ, either may
+// be damaged, and the next row may contain either.
 type rehash struct {
 	stored, again identity.Hash // equal if the text is still sealed
-	unsure        bool          // the text does not open: neither may be right
+	unsure        bool          // whether the text does not open, so both hashes may be wrong
 }
 
 func sealedHash(h identity.Hash) rehash { return rehash{stored: h, again: h} }
@@ -34,7 +34,6 @@ func (h rehash) is(x identity.Hash) bool { return x == h.stored || x == h.again 
 
 func (h rehash) whole() bool { return h.stored == h.again && !h.unsure }
 
-// claimed is the end of the chain according to a row.
 func claimed(q *call.RequestRow) place {
 	p := place{rows: true, epoch: q.Epoch, epochStart: q.EpochStart, back: q.PrevEpochStart, floor: q.Floor}
 	if q.Kind == call.RowCall {
@@ -43,8 +42,8 @@ func claimed(q *call.RequestRow) place {
 	return p
 }
 
-// after is the end of the chain after q by the rules. The signed time counts
-// only if q is known to be undamaged.
+// after returns the end of the chain after q according to the rules. It uses the signed time only
+// if q is certainly undamaged.
 func (p place) after(q *call.RequestRow, hash rehash) place {
 	p.rows = true
 	if hash.whole() && q.Time.After(p.floor) {
@@ -57,13 +56,13 @@ func (p place) after(q *call.RequestRow, hash rehash) place {
 	return p
 }
 
-// breach is a rule that a row breaks.
+// breach is a rule that a row violates.
 type breach struct {
 	check     Check
 	want, got string
 }
 
-// breaches returns the rules that q breaks as the row after p.
+// breaches returns the rules that q violates as the row after p.
 func (p place) breaches(q *call.RequestRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	want := p.after(q, sealedHash(q.Hash))
@@ -90,35 +89,35 @@ func (p place) breaches(q *call.RequestRow) (b []breach) {
 	return b
 }
 
-// summary is the part of a request that its response is checked against.
+// summary contains the parts of a request that its response is compared with.
 type summary struct {
 	position uint64
 	kind     call.RowKind // zero if the row is unreadable
 	hash     rehash
-	epoch    uint64 // by the rules
+	epoch    uint64 // according to the rules
 	claim    uint64 // according to the row
 	seen     uint64
 	paid     paid
 }
 
-// windowRows is the number of requests kept in memory.
+// windowRows is the number of requests in memory.
 const windowRows = 4096
 
-// requests checks the request stream of a pair as far as the responses refer to
-// it, and looks requests up.
+// requests checks the request stream of a pair up to the requests that responses refer to, and
+// looks up requests.
 type requests struct {
 	*run
 	pair    call.Pair
 	rows    *reader
-	known   bool // the end of the chain is known: false after an unreadable row
+	known   bool // false after an unreadable row: the end of the chain is unknown
 	rule    place
 	claim   place
 	done    bool
-	older   []summary // a page before the window
-	decided []uint64  // one bit for each request
-	tip     uint64    // last response position when it was last read
+	older   []summary // page of requests before the window
+	decided []uint64  // one bit per request
+	tip     uint64    // last response position that is known
 	prices  map[uint64]price.Price
-	paying  bool // a request has a price
+	paying  bool // whether a request has a price
 }
 
 func (r *run) requests(p call.Pair) *requests {
@@ -126,7 +125,6 @@ func (r *run) requests(p call.Pair) *requests {
 	return &requests{run: r, pair: p, rows: r.reader(p.Requests()), known: true}
 }
 
-// step checks the next row.
 func (q *requests) step(ctx context.Context) error {
 	before := q.rows.at
 	row, more, err := q.rows.next(ctx)
@@ -150,7 +148,6 @@ func (q *requests) step(ctx context.Context) error {
 	return q.check(ctx, &r)
 }
 
-// decode reads a row, or reports it.
 func decode[R any](r *run, s store.Stream, row store.Row, read func(store.Row) (R, error)) (R, bool) {
 	decoded, err := read(row)
 	if err == nil {
@@ -172,7 +169,7 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 				q.found(inStream(s, r.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
-			q.rule = q.claim // the row before was wrong, which is reported
+			q.rule = q.claim // the row before was wrong and was reported
 		}
 	} else if r.Epoch < q.rule.epoch || r.Floor.Before(q.rule.floor) {
 		q.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d, and a floor not before %s", q.rule.epoch, canon.FormatTime(q.rule.floor)),
@@ -195,7 +192,7 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 	return q.checkSeen(ctx, r)
 }
 
-// reread rebuilds r's envelope, if its text is still readable, and hashes it.
+// reread returns the stored hash and, if the text is readable, the hash of the rebuilt envelope.
 func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, error) {
 	s := q.pair.Requests()
 	text, bound := r.Sealed(q.pair)
@@ -217,8 +214,6 @@ func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, erro
 	return rehash{r.Hash, q.signed(s, r.Position, &e, r.Hash), false}, nil
 }
 
-// checkSeen checks that the response stream had the length that r claims when r
-// was accepted.
 func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
 	if r.ResponseTip <= q.tip {
 		return nil
@@ -246,8 +241,8 @@ func (q *requests) remember(s summary) {
 	q.window[i] = s
 }
 
-// at returns the request at a position and checks the stream up to it. ok is
-// false if there is none.
+// at returns the request at a position after checking the stream up to it. ok is false if the
+// request does not exist.
 func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, err error) {
 	for !q.done && q.rows.at <= p {
 		if err := q.step(ctx); err != nil {
@@ -263,9 +258,8 @@ func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, er
 	return q.before(ctx, p)
 }
 
-// before returns a request from before the window, by reading its page again.
-// Defects of these rows were reported.
 func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool, err error) {
+	// The page is read again. The defects of its rows were already reported.
 	for _, s := range q.older {
 		if s.position == p {
 			return s, true, nil
@@ -290,8 +284,8 @@ func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool
 	return q.older[0], true, nil
 }
 
-// decide marks the request at a position as decided. It returns false if it was
-// decided before.
+// decide marks the request at a position as decided. It returns false if the request was already
+// decided.
 func (q *requests) decide(p uint64) bool {
 	word, bit := p/64, uint64(1)<<(p%64)
 	for uint64(len(q.decided)) <= word {

@@ -15,8 +15,8 @@ import (
 
 func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vacant: ids[1]} }
 
-// pair checks both streams of a pair: the responses in order, with the requests
-// they refer to, then the rest.
+// pair checks both streams of a pair: first the responses with the requests that they refer to,
+// then the remaining requests.
 func (r *run) pair(ctx context.Context, p call.Pair) error {
 	if p.Caller == p.Vacant {
 		r.found(inStream(p.Requests(), 0, Stream, "two different ids", "one twice: nobody calls itself"))
@@ -40,17 +40,15 @@ func (r *run) pair(ctx context.Context, p call.Pair) error {
 	return nil
 }
 
-// stand is the end of a response chain.
+// stand is a position at the end of a response chain.
 type stand struct {
 	epoch uint64
 	seq   int64
 	hash  rehash
 }
 
-// stood is the end of the chain according to a row.
 func stood(a *call.ResponseRow) stand { return stand{a.Epoch, a.Seq, sealedHash(a.Hash)} }
 
-// breaches returns the rules that a breaks as the row after s.
 func (s stand) breaches(a *call.ResponseRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	if a.Kind == call.RowVoid {
@@ -79,16 +77,14 @@ func (s stand) String() string {
 	return fmt.Sprintf("epoch %d, seq %d, hash %s", s.epoch, s.seq, s.hash.again)
 }
 
-// responses checks the response stream of a pair.
 type responses struct {
 	*requests
 	rows  *reader
-	known bool // the end of the chain is known
+	known bool // whether the end of the chain is known
 	rule  stand
 	claim stand
 }
 
-// step checks the next row.
 func (a *responses) step(ctx context.Context) (more bool, err error) {
 	row, more, err := a.rows.next(ctx)
 	if !more || err != nil {
@@ -119,16 +115,15 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 	return true, a.link(ctx, &r, &ruled)
 }
 
-// version checks that the version of the agent that r names is there. The record is
-// read when it is needed, because it may be newer than the one that was checked.
 func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
+	// The record is read again, because it may be newer than the record that was checked.
 	t := a.kin.of(a.pair.Vacant)
 	if r.Usage.Agent <= t.versions {
 		return nil
 	}
 	rec, d, err := vacants.RecordDocs.Get(ctx, a.view, vacants.RecordKey(a.pair.Vacant))
 	if damaged(err) || err == nil && (d.Version == 0 || rec.IsDeleted()) {
-		return nil // reported where it is missed
+		return nil // reported by another check
 	}
 	if err != nil {
 		return err
@@ -139,8 +134,8 @@ func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
 	return nil
 }
 
-// decision compares r with the request that it names. It returns the epoch that
-// r must have, or r's own if that is unknown.
+// decision compares r with the request that it refers to. It returns the epoch that r must have, or
+// r's own epoch if this is unknown.
 func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch uint64, err error) {
 	epoch = r.Epoch
 	wrong := func(c Check, want, got any) {
@@ -154,7 +149,7 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 		wrong(Request, "a call that is there", fmt.Sprintf("request %d, which is not", r.Request))
 		return epoch, nil
 	case q.kind == 0:
-		return epoch, nil // the unreadable request is reported there
+		return epoch, nil // the unreadable request is reported with the requests
 	case q.kind != call.RowCall:
 		wrong(Request, "a call", fmt.Sprintf("request %d, a %v", r.Request, q.kind))
 		return epoch, nil
@@ -180,8 +175,8 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 	return epoch, nil
 }
 
-// link checks r against the chain, and its envelope against its hash. ruled is
-// r with its request's epoch.
+// link compares r with the chain and its envelope with its hash. ruled is r with the epoch of its
+// request.
 func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if a.known {
@@ -190,7 +185,7 @@ func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error 
 				a.found(inStream(s, r.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
-			a.rule = a.claim // the row before was wrong, which is reported
+			a.rule = a.claim // the row before was wrong and was reported
 		}
 	} else if r.Epoch < a.rule.epoch {
 		a.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d", a.rule.epoch), fmt.Sprint(r.Epoch)))
@@ -214,9 +209,9 @@ func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error 
 	return nil
 }
 
-// cause checks that the cause of a void, if it has one, opens. A sealed one is not
-// counted: a void has neither hash nor signature that would remain unchecked.
 func (a *responses) cause(ctx context.Context, r *call.ResponseRow) error {
+	// A sealed cause is not counted as Sealed, because a void has no hash or signature that would
+	// remain unchecked.
 	text, bound, ok := r.SealedCause(a.pair)
 	if !ok {
 		return nil
@@ -237,7 +232,6 @@ func (a *responses) cause(ctx context.Context, r *call.ResponseRow) error {
 	return nil
 }
 
-// follow moves the chain past the answer r by the rules.
 func (a *responses) follow(r *call.ResponseRow, hash rehash) {
 	next := stand{r.Epoch, r.Seq, hash}
 	switch {
@@ -247,14 +241,13 @@ func (a *responses) follow(r *call.ResponseRow, hash rehash) {
 	case r.Epoch == a.rule.epoch:
 		next.seq = a.rule.seq + 1
 	default:
-		return // an earlier epoch: the chain does not move
+		return // the answer has an earlier epoch
 	}
 	a.rule = next
 }
 
-// reread rebuilds r's envelope, if its text is still readable, and hashes it.
-// The key that names the request is taken from the row: an answer to another
-// request has another hash.
+// reread returns the stored hash and, if the text is readable, the hash of the rebuilt envelope.
+// The envelope names the request of the row, so an answer to another request has another hash.
 func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, error) {
 	s := a.pair.Responses()
 	text, bound := r.Sealed(a.pair)
@@ -273,9 +266,8 @@ func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, er
 	return rehash{r.Hash, a.signed(s, r.Position, &e, r.Hash), false}, nil
 }
 
-// open opens a text. It returns nil if the text cannot be read, which is
-// counted or reported. unsure: the text should open and does not, so some byte
-// of its row is wrong.
+// open opens a text. It returns nil if the text cannot be read, and counts or reports this. unsure
+// means that the text should open but does not, so the row is damaged.
 func (r *run) open(ctx context.Context, s store.Stream, position uint64, text textkeys.Sealed, bound []byte) (plain []byte, unsure bool, err error) {
 	plain, err = r.texts.Open(ctx, bound, text)
 	switch {
@@ -300,7 +292,6 @@ func (r *run) open(ctx context.Context, s store.Stream, position uint64, text te
 	return nil, false, nil
 }
 
-// signed checks hash and signature of a rebuilt envelope, and returns its hash.
 func (r *run) signed(s store.Stream, position uint64, e *envelope.Envelope, stored identity.Hash) identity.Hash {
 	b := e.AppendSigning(nil)
 	h := identity.Sum(b)

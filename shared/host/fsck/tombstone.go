@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// tombstone checks a deleted vacant: no key, a logbook that ends in the
-// deletion, and its name, unless another has it by now or it was released. It has neither card nor
-// floor.
+// tombstone checks a deleted vacant. It must have no key, and its logbook must end with the
+// deletion. Its name must belong to it, unless the name was released or has another owner. A
+// deleted vacant has neither a card nor a floor.
 func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
 	if says.whole && !says.deleted {
 		r.found(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
@@ -18,7 +18,7 @@ func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, s
 	if rec.HasKey() {
 		r.found(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
-	wrong, err := r.checkNameOf(ctx, k, rec) // before the other document, which the name's next owner writes
+	wrong, err := r.checkNameOf(ctx, k, rec) // read before the former name, which the name's next owner writes
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// ended is a story whose demo vacant was restored, exported, closed and
-// deleted, and its record before that.
+// ended is a story whose demo vacant was restored, exported, closed and deleted, together with its
+// record before the deletion.
 func ended(t *testing.T) (*caller, store.Doc) {
 	t.Helper()
 	a := story(t, memory.New())
@@ -108,8 +108,8 @@ func TestEachDamageOfADeletedVacantIsNamed(t *testing.T) {
 	}
 }
 
-// Somebody who copied the key before it was destroyed can still sign; none of
-// that belongs in the logbook.
+// An attacker who copied the key before it was destroyed can still sign, but new entries are
+// invalid.
 func TestAnEntryAfterTheDeletionIsNamed(t *testing.T) {
 	a := story(t, memory.New())
 	key, err := identity.KeyFromSeed(make([]byte, 32))

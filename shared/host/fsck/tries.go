@@ -11,15 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// try is an attempt of a child, counted against its parent.
+// try is an attempt of a child that counts for its parent.
 type try struct {
 	parent identity.ID
 	began  int64 // Unix microseconds
 }
 
-// recordAttempts counts the child's attempts against the parent in its
-// manifest. If the manifest is unreadable, which is reported elsewhere, it uses
-// the parent that signed the requests.
+// recordAttempts records a child's attempts for the parent in its manifest. If the manifest is
+// unreadable, which another check reports, it uses the parent that signed the request.
 func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try) error {
 	if len(began) == 0 {
 		return nil
@@ -38,16 +37,16 @@ func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try
 	return nil
 }
 
-// attemptWindow checks that a parent's window lists exactly the attempts that
-// its children began: otherwise the parent could begin more, or none.
 func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
+	// The window must contain exactly the attempts of the parent's children. Otherwise the parent
+	// could begin too many attempts, or too few.
 	k := graduation.AttemptWindowKey(parent)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
 	counted, err := graduation.AttemptWindowDocs.Parse(d)
-	if d.Version > 0 && err != nil { // an absent one is empty
+	if d.Version > 0 && err != nil { // a missing window is empty
 		return r.broken(k, Document, "when attempts to graduate began", err)
 	}
 	switch leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent]); {
@@ -59,8 +58,8 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	return nil
 }
 
-// counts returns the number of listed times without an attempt, and of attempts
-// that are not listed though they cannot have been pruned.
+// counts returns the number of listed times without an attempt, and the number of unlisted attempts
+// whose times cannot have been removed because of their age.
 func counts(counted, began []int64) (leaked, missed int) {
 	left, newest := slices.Clone(began), int64(math.MinInt64)
 	for _, at := range counted {
