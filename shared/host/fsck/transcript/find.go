@@ -14,16 +14,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// minPrefix is the shortest prefix of an id in hex digits, like vacants.Find's.
+// minPrefix is the minimum length of an id's prefix in hex digits, as in vacants.Find.
 const minPrefix = 4
 
-// end is one vacant of a pair as a person names it: an id or a prefix.
+// end is one vacant of a pair, given as an id or a prefix of an id.
 type end struct{ digits string } // lowercase hex
 
 func (e end) fits(id identity.ID) bool { return strings.HasPrefix(id.String(), e.digits) }
 
-// Find returns the pair of a caller and a vacant, each given by the name of a
-// hosted vacant, by an id, or by a prefix of an id that fits only one pair.
+// Find returns the pair of a caller and a vacant. Each is given as the name of a hosted vacant, an
+// id, or a prefix of an id. The result must be unique.
 func Find(ctx context.Context, v store.View, from, to string) (call.Pair, error) {
 	caller, err := endOf(ctx, v, "from", from)
 	if err != nil {
@@ -66,8 +66,8 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
 }
 
-// Own returns own, the id of the reader's identity named word; word, if own is "". It
-// refuses a word that may also mean another vacant hosted here.
+// Own returns own, which is the id of the reader's identity with the name word. If own is empty, it
+// returns word. It returns an error if word may also mean another vacant on this host.
 func Own(ctx context.Context, v store.View, word, own string) (string, error) {
 	if own == "" {
 		return word, nil
@@ -83,7 +83,7 @@ func Own(ctx context.Context, v store.View, word, own string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	other, err := identity.ParseID(e.digits) // of a name, so it is hosted
+	other, err := identity.ParseID(e.digits) // complete if e was found by name; a prefix is looked up below
 	if err != nil {
 		other = mine
 		for s, err := range store.Streams(ctx, v, store.Stream(store.KindLogbook+"#"+string(wholeBytes(e.digits)))) {
@@ -102,19 +102,19 @@ func Own(ctx context.Context, v store.View, word, own string) (string, error) {
 	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, mine.Short(), other.Short())
 }
 
-// mostPairs is the number of pairs that the error lists if several fit.
+// mostPairs is the maximum number of pairs that the error lists if several pairs match.
 const mostPairs = 4
 
-// pairs lists some pairs with requests that fit. Two complete ids are looked up
-// directly, because listing the streams of a table reads all of it.
 func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.Pair, err error) {
+	// Two complete ids are looked up directly, because listing the streams of a table reads the
+	// complete table.
 	from, errFrom := identity.ParseID(caller.digits)
 	to, errTo := identity.ParseID(vacant.digits)
 	if errFrom == nil && errTo == nil {
 		p := call.Pair{Caller: from, Vacant: to}
 		rows, err := v.Rows(ctx, p.Requests(), 1<<62, 1, store.Descending)
 		if err == nil && len(rows) > 0 || problem.Is(err, problem.Damaged) {
-			return []call.Pair{p}, nil // damage is reported when it is read
+			return []call.Pair{p}, nil // damage is reported when the pair is read
 		}
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.
 			return nil, err
 		}
 		ids := s.IDs()
-		if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // fsck reports other names
+		if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // fsck reports streams with other names
 			found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
 		}
 		if len(found) == mostPairs {
@@ -134,7 +134,6 @@ func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.
 	return found, nil
 }
 
-// wholeBytes returns the bytes that digits spell, without an incomplete one.
 func wholeBytes(digits string) []byte {
 	b, _ := identity.ParseHex(digits[:len(digits)/2*2])
 	return b

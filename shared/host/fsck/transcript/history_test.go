@@ -42,7 +42,7 @@ func line(e transcript.Entry) string {
 	return s
 }
 
-// tell reads a history within a walk.
+// tell reads a history within a Walk.
 func tell(t *testing.T, a *hosttest.Caller, last uint64) []string {
 	t.Helper()
 	var lines []string

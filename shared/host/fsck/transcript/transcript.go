@@ -1,10 +1,8 @@
-// Package transcript reads the history of a pair: each call and reset in order,
-// with its outcome.
+// Package transcript reads the history of a pair: each call and reset in order, with its outcome.
 //
-// The invariants: it trusts the rows and checks only that they decode (package
-// fsck checks the rest). The outcome of a call is its one decision, wherever
-// that is on the response stream. A text whose key is destroyed is reported as
-// sealed.
+// It trusts the rows and checks only that they can be decoded. Package fsck makes all other checks.
+// The outcome of a call is its single decision, which may be anywhere in the response stream. A
+// text whose key was destroyed is reported as sealed.
 package transcript
 
 import (
@@ -23,20 +21,20 @@ import (
 // Fate is the outcome of a call.
 type Fate string
 
-// The fates. A reset has none.
+// A reset has no fate.
 const (
 	Answered Fate = "answered"
-	Void     Fate = "void"    // decided: it is never answered
-	Closed   Fate = "closed"  // a free call that is never answered, because a newer epoch has answers; a paid call stays Pending until it is decided
+	Void     Fate = "void"    // decided: the call is never answered
+	Closed   Fate = "closed"  // a free call that is never answered because a newer epoch has answers; a paid call remains Pending until it is decided
 	Pending  Fate = "pending" // not decided yet
 )
 
-// Text is a message's text, or why it is unreadable.
+// Text is the text of a message, or the reason why it cannot be read.
 type Text struct {
 	Said    string
 	Sealed  bool // the key of its day was destroyed
-	Damaged bool // it does not open or decode
-	// Signed is the whole signed message; nil of one that is unreadable.
+	Damaged bool // the text does not open or cannot be decoded
+	// Signed is the complete signed message, or nil if the text cannot be read.
 	Signed *envelope.Envelope
 }
 
@@ -48,14 +46,13 @@ type Entry struct {
 	Seq      int64 // 0 for a reset
 	Time     time.Time
 	Hash     identity.Hash
-	Prev     identity.Hash // as signed
+	Prev     identity.Hash // as in the signed message
 	Text     Text
 	Fate     Fate
-	Decision Decision // of an answered or void call
+	Decision Decision // decision of an answered or void call
 }
 
-// Decision is the response row that decides a call. A void has neither seq nor
-// time nor text.
+// Decision is the response row that decides a call. A void has no Seq, Time and Text.
 type Decision struct {
 	Position uint64
 	Seq      int64
@@ -63,25 +60,23 @@ type Decision struct {
 	Hash     identity.Hash
 	Prev     identity.Hash
 	Text     Text
-	Took     time.Duration // whole milliseconds
-	Usage    *call.Usage   // what was used; nil if the agent does not say
-	Cut      call.Cut      // why the answer ends early; "" for a whole answer
-	// Cause tells why a call is void, or is nil if it is unknown or no longer
-	// readable.
+	Took     time.Duration // in whole milliseconds
+	Usage    *call.Usage   // nil if the agent did not report it
+	Cut      call.Cut      // reason why the answer is incomplete, or ""
+	// Cause is the reason why a call is void. It is nil if it is unknown or can no longer be read.
 	Cause *call.Cause
 }
 
-// Opener opens texts; *textkeys.Reader implements it.
+// Opener opens texts. *textkeys.Reader implements it.
 type Opener interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
 
-// pageRows is the number of rows read at once.
 const pageRows = 256
 
-// Read passes the entries of a pair to fn, in order. If last is not 0, these are only
-// the last entries, as many as last says. It needs 8 bytes of memory for each entry. An undecodable row is a problem of
-// kind Damaged.
+// Read passes the entries of a pair to fn in order. If last is not zero, it passes only that number
+// of the last entries. It needs 8 bytes of memory per entry. If a row cannot be decoded, the error
+// is of kind Damaged.
 func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
 	tip, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
@@ -98,7 +93,7 @@ func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint
 	}
 	return each(ctx, v, pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
 		if q.Position-r.first >= uint64(len(r.decisions)) {
-			return true, nil // written since
+			return true, nil // the row was written after the tip was read
 		}
 		e, err := r.entry(ctx, q)
 		if err == nil {
@@ -108,22 +103,21 @@ func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint
 	})
 }
 
-// reader is one Read in progress.
+// reader is the state of a Read.
 type reader struct {
 	view  store.View
 	texts Opener
 	pair  call.Pair
 
-	first     uint64   // position of the first request to report
-	decisions []uint64 // for each request from there: position of its decision, or 0
-	epoch     uint64   // of the last response
+	first     uint64   // position of the first request to pass to fn
+	decisions []uint64 // position of the decision, or 0, for each request from first on
+	epoch     uint64   // epoch of the last response
 
-	page []call.ResponseRow // decisions around the last one used
+	page []call.ResponseRow // decisions close to the last one that was used
 }
 
-// decide finds the decisions. The row of a call has the response tip that the
-// call saw. Neither that call nor a later one was decided before it, so the search
-// starts there.
+// decide finds the decisions. The row of a call contains the response tip when it was accepted.
+// Decisions of this call and of later calls are after this tip, so the search starts there.
 func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
@@ -167,7 +161,6 @@ func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err er
 	return e, nil
 }
 
-// setDecision sets e's decision from the response at a position.
 func (r *reader) setDecision(ctx context.Context, e *Entry, at uint64) error {
 	a, err := r.decision(ctx, at)
 	if err != nil {
@@ -185,7 +178,6 @@ func (r *reader) setDecision(ctx context.Context, e *Entry, at uint64) error {
 	return err
 }
 
-// cause opens the cause of a void.
 func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, error) {
 	s, boundTo, ok := a.SealedCause(r.pair)
 	if !ok {
@@ -205,9 +197,8 @@ func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, e
 	return &c, nil
 }
 
-// decision reads the response at a position. Decisions come nearly in order, so
-// it is mostly in the page.
 func (r *reader) decision(ctx context.Context, at uint64) (*call.ResponseRow, error) {
+	// Decisions are almost in the order of the calls, so the response is usually in the page.
 	if n := uint64(len(r.page)); n == 0 || at < r.page[0].Position || at >= r.page[0].Position+n {
 		r.page = r.page[:0]
 		err := each(ctx, r.view, r.pair.Responses(), at, call.DecodeResponse, func(a *call.ResponseRow) (bool, error) {
@@ -224,7 +215,6 @@ func (r *reader) decision(ctx context.Context, at uint64) (*call.ResponseRow, er
 	return &r.page[at-r.page[0].Position], nil
 }
 
-// text opens a message's text.
 func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read func([]byte) (envelope.Envelope, error)) (Text, error) {
 	plain, err := r.texts.Open(ctx, bound, s)
 	switch {
@@ -242,7 +232,7 @@ func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read
 	return Text{Said: e.Payload.Text(), Signed: &e}, nil
 }
 
-// each reads a stream from a position until fn reports enough.
+// each calls fn for the rows of a stream from a position until fn returns enough.
 func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (enough bool, err error)) error {
 	for {
 		rows, err := v.Rows(ctx, s, from, pageRows, store.Ascending)
