@@ -1,5 +1,5 @@
-// Package canary writes rows whose only purpose is to be seen: the tamper
-// detector tells of each, so an alarm notices if it sees nothing any more.
+// Package canary writes canaries, which are rows that exist only to be seen. The tamper detector
+// reports each canary, so an alarm can detect that the tamper detector has stopped working.
 package canary
 
 import (
@@ -13,13 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Kind is the kind of the stream of canaries, of which a host has one.
+// Kind is the stream kind of canaries. A host has one such stream.
 const Kind = "can"
 
-// Stream is the stream of canaries.
 func Stream() store.Stream { return store.StreamOf(Kind, identity.ID{}) }
 
-// Write appends a canary.
 func Write(ctx context.Context, s store.Store, now time.Time, rand io.Reader) error {
 	return store.Problem(store.Updater{Store: s, Rand: rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		tip, err := s.Tip(ctx, Stream())
@@ -30,7 +28,7 @@ func Write(ctx context.Context, s store.Store, now time.Time, rand io.Reader) er
 	}))
 }
 
-// Check refuses a row that is not a canary. The error is of kind Damaged.
+// Check returns an error of kind Damaged if row is not a canary.
 func Check(row store.Row) error {
 	if len(row.Data) != 8 {
 		return problem.New(problem.Damaged, "row %d of %s: expected 8 bytes, got %d", row.Position, Kind, len(row.Data))
