@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// Runs whose time is over visit each document of all ranges once, together.
+// Several time-limited runs together visit each document of all ranges once.
 func TestRunsOfLimitedTimeContinueEachOther(t *testing.T) {
 	s := memory.New()
 	u := store.Updater{Store: s, Rand: rand.Reader}

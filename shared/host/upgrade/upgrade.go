@@ -1,12 +1,12 @@
-// Package upgrade brings the documents of earlier programs to today's form.
+// Package upgrade converts the documents of earlier versions of the program to the current form.
 //
-// The documents of a store have a version, which is the number of the last step that was run over
-// them. A step finds out for each document whether it has today's form already, and commits each
-// change by itself. So a step that was interrupted runs again from its beginning, and changes only what
-// is left. Rows are never changed.
+// The documents of a store have a version, which is the number of the last step that was applied to
+// them. For each document, a step finds out whether it already has the current form, and commits
+// each change separately. An interrupted step can therefore start again, and it changes only the
+// remaining documents. Rows are never changed.
 //
-// To change the form of stored documents, or their meaning, append a step to steps. Its test upgrades
-// documents of the version before.
+// To change the form or the meaning of stored documents, append a step to steps. Its test should
+// upgrade documents of the previous version.
 package upgrade
 
 import (
@@ -32,85 +32,85 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Step is a step of the upgrade. After it, the documents have its number as their version.
+// Step is a step of the upgrade. Its number becomes the version of the documents.
 type Step struct {
 	Number int
-	Name   string // what the step changes
-	// run is nil if documents need no change, because an absent member has a meaning. Programs of the
-	// version before must still be refused: they would drop the member.
+	Name   string // documents that the step changes
+	// run is nil if documents need no change, because the absence of a new member has a meaning.
+	// Such a step is still necessary, because programs of the previous version would drop the
+	// member and must refuse the documents.
 	run func(*run, context.Context) error
 }
 
-// first is the version of documents whose programs stored no version.
+// first is the version of documents from programs that did not store a version.
 const first = 1
 
-// steps are all steps, in their order.
 var steps = []Step{
 	{2, "the identity of the host", (*run).identity},
-	{3, "tasks of accounts", (*run).tasks}, // before records, whose formats tell which program stored tasks
+	{3, "tasks of accounts", (*run).tasks}, // precedes records, because the format of a record shows which program stored the tasks
 	{4, "records of vacants", (*run).records},
 	{5, "names", (*run).names},
 	{6, "the number of venues", (*run).venues},
 }
 
-// Current is the version of the documents that this program reads and writes.
+// Current is the version of the documents that this program supports.
 var Current = steps[len(steps)-1].Number
 
 // Version is the version of the documents of a store.
 type Version struct {
 	Version int       `json:"version"`
-	From    int       `json:"from,omitempty"` // the version before the last upgrade; 0 if there was none
-	At      time.Time `json:"at"`             // when Version was reached
+	From    int       `json:"from,omitempty"` // version before the last upgrade, or 0
+	At      time.Time `json:"at"`             // time when Version was reached
 	Program string    `json:"program,omitempty"`
-	// Walked is the number of ranges that an incomplete run of the next step has walked, and Cursor its
-	// place in the range after them.
+	// Walked is the number of ranges that an incomplete run of the next step has completed. Cursor
+	// is its position in the range after them.
 	Walked int    `json:"walked,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// VersionDocs has the version of a store's documents. If it is absent, the store is empty, or its
-// documents have the version first.
+// VersionDocs contains the version of a store's documents. If the document is missing, the store is
+// empty or its documents have the version first.
 var VersionDocs = store.Kind[Version]{
 	Shape: store.Shape{Name: "version of the documents", Partition: "host", Sort: "documents", Verify: store.Alone},
 	Codec: store.JSON[Version](1),
 }
 
-// Data is a store with what opens and seals its documents.
+// Data is a store together with the keys and services that an upgrade needs.
 type Data struct {
 	Store store.Store
 	Vault custody.Vault
 	Texts call.Texts
-	// Queued upgrades the messages of the queue in the store. Without it, no task may wait in a queue
-	// elsewhere.
+	// Queued means that the messages of the queue are in the store and must be upgraded. If it is
+	// false, no tasks may be waiting in an external queue.
 	Queued  bool
-	Program string // its version
+	Program string // version of the program
 	Log     *slog.Logger
 	Now     func() time.Time
 	Rand    io.Reader // safe for concurrent use
-	// Until, if set, is when Run returns although steps are left, for a process whose time is limited.
-	// The next Run continues.
+	// Until limits the time of a Run, for example in a process with a time limit. At this time Run
+	// returns even if steps remain, and the next Run continues. The zero time means no limit.
 	Until time.Time
-	// Progress, if set, is called with the number of documents that a step has visited. Calls may be
-	// concurrent.
+	// Progress is called with the number of documents that a step has visited, possibly
+	// concurrently. It may be nil.
 	Progress func(s Step, visited int)
 }
 
-// run is one run of the steps.
+// run is the state of a Run.
 type run struct {
 	Data
 	visited func()
-	from    Version // with the place of an earlier run of the step
-	walked  int     // number of ranges that this run has walked or passed
+	from    Version // version, with the position of an earlier run of the same step
+	walked  int     // number of ranges that this run has completed or skipped
 	page    int     // number of documents between two checks of Until
 }
 
-// errPaused means that a run has stored its place and ends.
+// errPaused is returned after a run has stored its position because its time is over.
 var errPaused = errors.New("the time of the run is over")
 
 func (r *run) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
 
-// Read returns the version of the documents of a store that is not empty. The error is a problem of kind Conflict if it
-// is newer than Current.
+// Read returns the version of the documents of a store that is not empty. If it is newer than
+// Current, the error is of kind Conflict.
 func Read(ctx context.Context, s store.Reader) (Version, error) {
 	v, d, err := VersionDocs.Get(ctx, s, VersionDocs.Key())
 	if err == nil && d.Version == 0 {
@@ -122,14 +122,14 @@ func Read(ctx context.Context, s store.Reader) (Version, error) {
 	return v, store.Problem(err)
 }
 
-// New stores the version of a store that has no documents yet.
 func New(ctx context.Context, d Data) (Version, error) {
 	r := run{Data: d}
 	return r.reach(ctx, Current, Current)
 }
 
-// Run brings the documents of a store to the version Current, or to an earlier one if Until comes
-// first. It may be called again after an error, and for documents of that version.
+// Run upgrades the documents of a store to the version Current, or to an earlier one if Until comes
+// first. It may be called again after an error. It does nothing if the documents already have this
+// version.
 func Run(ctx context.Context, d Data) (Version, error) {
 	v, err := Read(ctx, d.Store)
 	if err != nil {
@@ -166,12 +166,11 @@ func Run(ctx context.Context, d Data) (Version, error) {
 
 func (d *Data) isOver() bool { return !d.Until.IsZero() && !d.Now().Before(d.Until) }
 
-// Changes reports whether Run changes documents of a version, other than their version.
+// Changes reports whether Run would change documents of a version, apart from the version itself.
 func Changes(version int) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool { return s.Number > version && s.run != nil })
 }
 
-// reach stores that the documents have a version.
 func (r *run) reach(ctx context.Context, version, from int) (Version, error) {
 	v := Version{Version: version, Program: r.Program}
 	if from < version {
@@ -190,14 +189,14 @@ func (r *run) put(ctx context.Context, v Version) (Version, error) {
 	return v, store.Problem(err)
 }
 
-// atOnce bounds the concurrent changes, which share commits to the disk.
+// atOnce limits the concurrent changes. Concurrent changes share commits to the disk.
 const atOnce = 64
 
-// limitedPage is run.page of a step whose documents need few reads.
+// limitedPage is the page size of steps that need few reads per document.
 const limitedPage = 100
 
-// each calls change for the documents of a range, several at once. Damaged documents are left as they
-// are, for verify to report. A range that an earlier run has walked is passed.
+// each calls change for the documents of a range, several at once. It skips damaged documents,
+// which verify reports, and ranges that an earlier run has completed.
 func (r *run) each(ctx context.Context, within store.Range, change func(context.Context, store.Doc) error) error {
 	n, cursor := store.MaxPage, ""
 	if !r.Until.IsZero() {
@@ -247,7 +246,6 @@ func (r *run) undamaged(ctx context.Context, err error) error {
 	return err
 }
 
-// update is each for changes of one commit.
 func (r *run) update(ctx context.Context, within store.Range, change func(context.Context, *store.Tx, store.Doc) error) error {
 	return r.each(ctx, within, func(ctx context.Context, d store.Doc) error {
 		return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return change(ctx, tx, d) })
@@ -258,7 +256,7 @@ func (r *run) identity(ctx context.Context) error {
 	return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return vacants.UpgradeSelf(ctx, tx, r.Vault) })
 }
 
-// hosted are the ranges whose documents lead to all vacants and tombstones.
+// hosted contains the ranges through which all vacants and tombstones are found.
 var hosted = []store.Range{vacants.NameDocs.All(), vacants.FormerDocs.All()}
 
 func (r *run) records(ctx context.Context) error {
@@ -277,9 +275,9 @@ func (r *run) records(ctx context.Context) error {
 	return nil
 }
 
-// names upgrades the names in lower case first, because a name with capitals moves to its key in lower
-// case only if no vacant has it.
 func (r *run) names(ctx context.Context) error {
+	// Names in lower case come first, because a name with capitals moves to its key in lower case
+	// only if no vacant has that name.
 	for _, within := range hosted {
 		err := r.update(ctx, within, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
 			if strings.ToLower(d.Key.Sort) != d.Key.Sort {
@@ -291,7 +289,7 @@ func (r *run) names(ctx context.Context) error {
 			return err
 		}
 	}
-	spellings := map[string][]store.Key{} // of names with capitals, by the name in lower case
+	spellings := map[string][]store.Key{} // keys of names with capitals, by the name in lower case
 	for d, err := range store.All(ctx, r.Store, vacants.NameDocs.All()) {
 		if err != nil {
 			return store.Problem(err)
@@ -331,7 +329,8 @@ func (r *run) tasks(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			// Programs that stored records of today's format stored tasks under their owner of today.
+			// Programs that stored records in the current format also stored tasks under their
+			// current owner.
 			if earlier, err := vacants.HasEarlierRecord(ctx, r.Store, id); err != nil || !earlier {
 				return err
 			}

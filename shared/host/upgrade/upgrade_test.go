@@ -32,13 +32,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// tracked is a store that knows its documents, and ends after some commits.
+// tracked is a store that records its documents and ends its process after some commits.
 type tracked struct {
 	*memory.Store
 	mu   sync.Mutex
 	keys map[store.Key]bool
 	left int // commits until the end; negative means no end
-	// searched counts the reads of lists of tasks.
+	// searched counts the reads that list tasks.
 	searched atomic.Int64
 }
 
@@ -70,7 +70,7 @@ func (s *tracked) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.Store.Commit(ctx, writes...)
 }
 
-// all returns the documents without what each commit changes, and without the version.
+// all returns the documents without the version and without members that every commit changes.
 func (s *tracked) all(t testing.TB) map[store.Key]store.Doc {
 	t.Helper()
 	docs := map[store.Key]store.Doc{}
@@ -99,7 +99,7 @@ func newHost(t testing.TB) *host {
 	for name, tenant := range map[string]string{"Shop": "acme", "clerk": "acme", "sold": "acme", "left": ""} {
 		h.create(tenant, name)
 	}
-	// A tombstone with its name, and one whose name another has.
+	// There are a tombstone with its name, and a tombstone whose name has another owner.
 	for _, name := range []string{"sold", "left"} {
 		r, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), name)
 		h.Must(err)
@@ -150,7 +150,7 @@ var (
 	storedBytes    = regexp.MustCompile(`,"stored":\d+`)
 )
 
-// age brings the documents to the form in which an earlier program stored them.
+// age converts the documents to the form of an earlier version of the program.
 func (h *host) age(format int) {
 	h.Helper()
 	for k, d := range h.store.all(h) {
@@ -180,7 +180,7 @@ func (h *host) age(format int) {
 	}
 }
 
-// sealAs returns the host's identity, sealed as another kind.
+// sealAs returns the host's identity, sealed with another kind.
 func (h *host) sealAs(d store.Doc, from, to sealed.Kind) []byte {
 	h.Helper()
 	id, err := vacants.CheckSelf(h.Ctx, d, h.Vault)
@@ -195,8 +195,8 @@ func (h *host) sealAs(d store.Doc, from, to sealed.Kind) []byte {
 	return seed.ReplaceAll(d.Data, []byte(`"seed":"`+base64.StdEncoding.EncodeToString(box)+`"`))
 }
 
-// same compares documents. Boxes differ at each sealing, and the next new vacant of a tenant counts its
-// vacants.
+// same compares documents. Boxes differ each time they are sealed, and the next new vacant of a
+// tenant counts its vacants.
 var same = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreMapEntries(func(k store.Key, _ store.Doc) bool {
@@ -230,7 +230,7 @@ func TestDocumentsOfEarlierProgramsGetTodaysForm(t *testing.T) {
 	}
 }
 
-// works checks that the host finds its vacants and its identity, and takes calls and changes.
+// works checks that the host finds its vacants and its identity and accepts calls and changes.
 func (h *host) works() {
 	h.Helper()
 	h.Open("http://127.0.0.1:8080")
@@ -278,7 +278,7 @@ func TestAnUpgradeGoesOnAfterEachOfItsCommits(t *testing.T) {
 	}
 }
 
-// Tasks are searched for each vacant and account, which are many reads.
+// Tasks are searched per vacant and account, which needs many reads.
 func TestOnlyTasksOfProgramsWithFormerOwnersAreSearched(t *testing.T) {
 	for format, want := range map[int]bool{2: true, 5: false} {
 		h := newHost(t)
@@ -339,7 +339,7 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 				t.Errorf("%v: Create(%s) = %v, want a conflict", names, name, err)
 			}
 		}
-		// Each is renamed, and then the name is the operator's to give away.
+		// Each name is changed, so that the operator can then assign it.
 		for i, name := range names {
 			r, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), name)
 			h.Must(err)
