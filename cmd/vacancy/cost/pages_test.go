@@ -31,18 +31,20 @@ func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
 	if _, _, err := host.Open(t, host.Store(host.Endpoint), time.Now, nil).Vacants.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	begun := time.Now()
+	now := func() time.Time { return begun } // caches of a second or two last for the test
 	var counter roundtrips.Counter
 	var read []string
 	server, err := serve.Config{
 		Store: host.Store(host.Endpoint, counter.Option), Vault: host.Vault, URL: awshost.URL, Elsewhere: true,
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 	}.Open()
 	must(t, err)
 	log, err := server.OpenLog(nil)
 	must(t, err)
 	agents := server.OpenA2A()
 	api := serve.Handlers{Message: server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log)}.Public()
-	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		read = append(read, functions.Route(r.URL.Path).To.Name)
 		api.ServeHTTP(w, r)
 	})})
