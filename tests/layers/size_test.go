@@ -13,8 +13,8 @@ import (
 var maxLines = map[string]int{
 	"cmd/":          29_350,
 	"shared/front/": 28_000,
-	"shared/host/":  70_800,
-	"":              32_800, // the rest
+	"shared/host/":  69_600,
+	"":              32_100, // the rest
 }
 
 func TestTheProjectDoesNotGrow(t *testing.T) {
