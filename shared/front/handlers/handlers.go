@@ -40,10 +40,8 @@ func openMCP(a *serve.A2A) func(*plain.Exchange) error {
 	if a.Find != nil {
 		search = a.Server.SearchHandler(a.Find)
 	}
-	h := a.Server
 	return mcpserver.Handler(mcpserver.Config{
-		Agents: a.Agents, Card: a.Cards.Card, Search: search, Published: h.IsPublished, Receipts: a.Receipts, Version: h.Version(), Team: a.Team,
-		Owners: mcpserver.Owners{Keys: h.Billing, Operator: h.Operator(), Vacants: a.Vacants, AGP: a.AGP, Answers: h.Answers, Calls: h.Calls},
+		Agents: a.Agents, Card: a.Cards.Card, Search: search, Published: a.Server.IsPublished, Receipts: a.Receipts, Version: a.Server.Version(),
 	})
 }
 

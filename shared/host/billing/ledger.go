@@ -67,11 +67,7 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if q.Price.IsFree() {
 		return c, nil
 	}
-	by := &q
-	if q.RootPays {
-		by = q.Root
-	}
-	account, maker, caps, err := b.payer(ctx, by)
+	account, maker, caps, err := b.payer(ctx, &q)
 	if err != nil {
 		return c, err
 	}

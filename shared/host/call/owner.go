@@ -3,7 +3,6 @@ package call
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,20 +15,16 @@ import (
 // have neither. Owners are comparable with ==. The zero Owner does not own anything.
 type Owner struct{ name string }
 
-// GuestOwner and SharedOwner own what callers without account and key make. A task of
-// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one. OperatorOwner
-// owns the tasks that the operator dispatches.
+// GuestOwner and SharedOwner own what callers without account and key create, for example tasks. A
+// task of GuestOwner belongs to everyone who knows its id. All callers of SharedOwner are treated
+// as one caller.
 var (
-	GuestOwner    = Owner{"guest"}
-	SharedOwner   = Owner{"shared"}
-	OperatorOwner = Owner{"operator"}
+	GuestOwner  = Owner{"guest"}
+	SharedOwner = Owner{"shared"}
 )
 
-// reservedOwners are the owners that are neither accounts nor keys.
-var reservedOwners = []Owner{GuestOwner, SharedOwner, OperatorOwner}
-
-// The name of an account is the prefix of its mode and a digest. The name of a subject appends
-// a second digest.
+// The name of an account's owner is the prefix of its mode and a digest. The name of a subject's
+// owner has a second digest.
 const (
 	accountPrefix = "account-"
 	testPrefix    = "test-"
@@ -83,7 +78,7 @@ func (o Owner) String() string { return o.name }
 
 func ParseOwner(s string) (Owner, error) {
 	o := Owner{s}
-	if slices.Contains(reservedOwners, o) {
+	if o == GuestOwner || o == SharedOwner {
 		return o, nil
 	}
 	if id, err := identity.ParseID(s); err == nil && id.String() == s {
@@ -120,7 +115,7 @@ func (o Owner) Account() (account Owner, ok bool) {
 // Signs reports whether o signs its own messages. The host signs the messages of all other owners.
 func (o Owner) Signs() bool {
 	_, isAccount := o.Account()
-	return !o.IsZero() && !slices.Contains(reservedOwners, o) && !isAccount
+	return !o.IsZero() && o != GuestOwner && o != SharedOwner && !isAccount
 }
 
 func (o Owner) MarshalText() ([]byte, error) { return []byte(o.name), nil }

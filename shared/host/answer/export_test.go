@@ -1,4 +1,0 @@
-package answer
-
-// ApplySettings is limit, for tests of the settings of tasks.
-var ApplySettings = limit
