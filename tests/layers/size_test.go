@@ -14,7 +14,7 @@ var maxLines = map[string]int{
 	"cmd/":          29_350,
 	"shared/front/": 28_000,
 	"shared/host/":  69_600,
-	"":              32_100, // the rest
+	"":              32_150, // the rest
 }
 
 func TestTheProjectDoesNotGrow(t *testing.T) {
