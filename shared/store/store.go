@@ -125,8 +125,8 @@ type Range struct {
 	Index       bool
 }
 
-// Forgetter is a Store that caches facts about its rows. Forget drops the cache. It must be called
-// after the store was restored from a backup, because cached rows may be missing there.
+// Forgetter is a Store that caches facts about its rows. Forget drops the cache. Call it after
+// the store was restored from a backup, which may lack the cached rows.
 type Forgetter interface{ Forget() }
 
 // Store stores rows and documents. All methods are safe for concurrent use. If the context ends, a

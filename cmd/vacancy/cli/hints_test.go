@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 )
 
-// program are the folders of the program's Go files.
+// program lists the folders that contain the program's Go files.
 var program = []string{"..", "../../../shared"}
 
 // errorFunctions matches the functions whose first text is the text of an error.

@@ -39,7 +39,7 @@ type world struct {
 	http  *httptest.Server
 	echo  vacants.Record
 	skip  atomic.Int64 // nanoseconds by which the host's clock is ahead
-	turns atomic.Int64 // of the mock
+	turns atomic.Int64 // number of turns that the mock agent has run
 	gate  chan string  // pieces of the answer of the vacant slow
 }
 

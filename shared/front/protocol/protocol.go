@@ -1,5 +1,5 @@
 // Package protocol lists the protocols in which clients need not sign their messages: their paths,
-// refusals, token resources and headers at the edge. A2A carries signed messages, too. Package
+// refusals, token resources and headers at the edge. A2A also carries signed messages. Package
 // handlers contains the handlers, because a list with code would link that code into every
 // function.
 package protocol

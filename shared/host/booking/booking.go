@@ -78,8 +78,8 @@ const (
 	repeats = 24 * time.Hour
 )
 
-// retries are the pauses after failed dispatches. If the dispatch after the last pause fails too,
-// the booking is rejected.
+// retries lists the pause after each failed dispatch. If the dispatch after the last pause also
+// fails, the booking is rejected.
 var retries = []time.Duration{time.Minute, 5 * time.Minute, 25 * time.Minute}
 
 // Config configures a Service. Wait, Outbound and Price are optional.

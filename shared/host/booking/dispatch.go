@@ -145,8 +145,8 @@ func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 		_, err := s.hostWith(ctx, b, step{wait: wait})
 		return unlessMoved(err)
 	}
-	// If the host cannot sign yet, the booking is not sent, and this must not count as a failure of
-	// the venue.
+	// If the host has no key to sign with yet, the booking is not sent. That is not counted as a
+	// failure of the venue.
 	if _, err := s.Signer(ctx, s.now()); err != nil {
 		return err
 	}

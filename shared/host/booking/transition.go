@@ -50,8 +50,8 @@ const (
 // maxEvents limits the event ids that a booking stores.
 const maxEvents = 32
 
-// move applies a step to a booking in one commit with its row. decide is called again if another
-// process has changed the booking concurrently. If decide returns nil, the booking does not change.
+// move applies a step to a booking in one commit with its row. If another process changes the
+// booking at the same time, decide is called again. If decide returns nil, the booking stays unchanged.
 func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Service) dueAfter(b *stored) time.Time {
 	return time.Time{}
 }
 
-// expiry returns the time at which a booking expires if it is not sent to its venue before.
+// expiry returns the time at which a booking that was not sent to its venue expires.
 func expiry(b *Booking) time.Time {
 	end := b.Created.Add(MaxPending)
 	if !b.Starts.IsZero() && b.Starts.Before(end) {

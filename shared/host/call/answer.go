@@ -363,7 +363,7 @@ func closedBy(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
 
-// resend finds the outcome of an envelope that was accepted before. Resending the same signed bytes
+// resend finds the outcome of an envelope that was already accepted. Resending the same signed bytes
 // returns the stored answer, which makes the protocol idempotent (PROTOCOL §23 A5, A6).
 func (h *Host) resend(ctx context.Context, r *request, v *tips) error {
 	row, tooOld, err := h.lookup(ctx, r, v.req)
@@ -410,7 +410,7 @@ func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *Req
 }
 
 // outcomeOf reads the state of an accepted call into r.out. It first voids an overdue undecided
-// call, because `unanswered` may be reported only after a row says so.
+// call, because a row must record that a call is unanswered before a caller is told.
 func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error {
 	d, tip, err := h.decided(ctx, r.pair, row)
 	if err != nil {

@@ -173,8 +173,8 @@ func New(c Config) *Host {
 // request, so that their callers do not wait for the answer.
 func (h *Host) IsSlow(work time.Duration) bool { return cmp.Or(work, h.Work) > DefaultWork }
 
-// Forget clears the cached tips of all pairs. It must be called after the store was restored from a
-// backup, because cached rows may be missing there.
+// Forget clears the cached tips of all pairs. Call it after the store was restored from a backup,
+// which may lack the cached rows.
 func (h *Host) Forget() { h.tipCache.clear() }
 
 // State is the state of an envelope, as a resend or an ask reports it.

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// behaviours are the ways in which a behaviour can end.
+// behaviours lists the facts about how a behaviour can end.
 var behaviours = []fact{
 	{"a failing behaviour is a void and a 500", failures},
 	{"why an agent failed is for the operator alone", causeKept},
@@ -157,7 +157,7 @@ func unsignable(s *scene) {
 	s.unanswered("last", problem.BehaviourFailed)
 }
 
-// noSigner has the vacant's id but not the vacant's key.
+// noSigner returns the vacant's id, but fails to sign.
 type noSigner struct{ identity.Signer }
 
 func (noSigner) Sign(context.Context, []byte) ([]byte, error) {
