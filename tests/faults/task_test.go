@@ -160,7 +160,8 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 	h := newFixture(t)
 	h.answered("the first of the day")
 	counter, queue := &roundtrips.Counter{}, &messages{}
-	now := time.Now()
+	// 15 minutes that do not cross midnight, whose first turn writes a usage of the new day.
+	now := time.Now().Truncate(24 * time.Hour).Add(12*time.Hour + time.Nanosecond)
 	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), func() time.Time { return now }, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 1})
 	in := func() *http.Request {
 		r := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
