@@ -103,6 +103,9 @@ func (d *api) operator(s op.Server) []op.Route {
 		op.On(s, SetCap, change(d, func(ctx context.Context, id string, b Limit) (billing.Account, error) {
 			return d.SetCap(ctx, id, b.Amount)
 		})),
+		op.On(s, SetTaskLifetime, change(d, func(ctx context.Context, id string, b Seconds) (billing.Account, error) {
+			return d.SetTaskLifetime(ctx, id, b.Seconds)
+		})),
 		op.On(s, SuspendAccount, change(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
 			return d.Suspend(ctx, id, true, b.Note)
 		})),

@@ -49,6 +49,7 @@ var (
 	AdjustAccount    = op.Op[Moving, Moved]{Method: "POST", Path: one + "/adjustment", Limit: maxBody, Doc: "corrects the balance of an account, once for an idempotency key"}
 	SetLine          = op.Op[With[Sum], Account]{Method: "PUT", Path: one + "/line", Limit: maxBody, Doc: "sets the credit line of an account"}
 	SetCap           = op.Op[With[Limit], Account]{Method: "PUT", Path: one + "/cap", Limit: maxBody, Doc: "sets what an account may spend in a UTC day"}
+	SetTaskLifetime  = op.Op[With[Seconds], Account]{Method: "PUT", Path: one + "/task-lifetime", Limit: maxBody, Doc: "sets the time for which finished tasks of an account can be read"}
 	SuspendAccount   = op.Op[With[Note], Account]{Method: "POST", Path: one + "/suspend", Limit: maxBody, Doc: "suspends an account: its calls are refused"}
 	ResumeAccount    = op.Op[With[Note], Account]{Method: "POST", Path: one + "/resume", Limit: maxBody, Doc: "lets a suspended account pay again"}
 	AddIssuer        = op.Op[op.Body[NewIssuer], billing.Issuer]{Method: "POST", Path: issuersPath, Status: http.StatusCreated, Limit: maxBody, Doc: "accepts an issuer's tokens for an account, or changes which of them"}
@@ -233,6 +234,10 @@ type (
 	// Limit is an amount of micro-dollars.
 	Limit struct {
 		Amount money.Amount `json:"amount"`
+	}
+	// Seconds is a duration.
+	Seconds struct {
+		Seconds int64 `json:"seconds"`
 	}
 	// Note says why.
 	Note struct {

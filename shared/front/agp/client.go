@@ -44,6 +44,11 @@ func (e *Error) Unwrap() error {
 	return problem.New(kind, "%s: %s", e.Code, e.Detail)
 }
 
+// Members returns the member error of the answer, for a result of MCP.
+func (e *Error) Members() any {
+	return map[string]any{"error": map[string]string{"code": e.Code}}
+}
+
 // Send sends an envelope. header may be nil.
 func (c Client) Send(ctx context.Context, to, intent string, payload map[string]any, header http.Header) (json.RawMessage, error) {
 	body := map[string]any{"from": c.From, "intent": intent, "payload": payload, "ttl_ms": maxTTL.Milliseconds()}

@@ -40,8 +40,17 @@ func openMCP(a *serve.A2A) func(*plain.Exchange) error {
 	if a.Find != nil {
 		search = a.Server.SearchHandler(a.Find)
 	}
+	h := a.Server
+	owners := mcpserver.Owners{Keys: h.Billing, Operator: h.Operator(), Answers: h.Answers, Calls: h.Calls}
+	if a.Vacants != nil {
+		owners.Children, owners.Spawn = a.Children, a.Spawn
+	}
+	if a.AGP != nil {
+		owners.SendAGP = a.SendAGP
+	}
 	return mcpserver.Handler(mcpserver.Config{
-		Agents: a.Agents, Card: a.Cards.Card, Search: search, Published: a.Server.IsPublished, Receipts: a.Receipts, Version: a.Server.Version(),
+		Agents: a.Agents, Card: a.Cards.Card, Search: search, Published: h.IsPublished, Receipts: a.Receipts, Version: h.Version(), Team: a.Team,
+		Owners: owners,
 	})
 }
 

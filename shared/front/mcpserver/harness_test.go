@@ -121,6 +121,10 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	w.Serve()
 	accounts := w.AccountHandler(nil)
 	w.Agents.Receipts = accounts
+	w.Agents.Vacants = w.TenantsHandler()
+	if w.Operator() != nil {
+		w.Agents.Vacants = w.Admin()
+	}
 	protocols := handlers.Open(w.Agents)
 	if answerTime != 0 {
 		servers := mcpserver.Config{
@@ -128,7 +132,7 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 		}
 		protocols = append([]plain.Protocol{{Protocol: &protocol.MCP, Serve: mcpserver.Handler(servers)}}, protocols...)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Agents: w.Agents.Agents, Protocols: protocols, Account: accounts, Resource: w.ResourceHandler(), Login: w.Login(), Pages: w.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Agents: w.Agents.Agents, Protocols: protocols, AGP: w.Agents.AGP, Account: accounts, Resource: w.ResourceHandler(), Login: w.Login(), Pages: w.Pages()}.Public()
 	w.http.Start()
 	t.Cleanup(w.http.Close)
 	w.Work()

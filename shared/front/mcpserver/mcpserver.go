@@ -27,6 +27,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/team"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -42,8 +44,12 @@ type Config struct {
 	Search http.Handler
 	// Published reports whether a vacant is published; required with Search.
 	Published func(context.Context, identity.ID) (bool, error)
+	// Team dispatches tasks for accounts. If Team is nil, the host's server has no tools of teams.
+	Team *team.Team
 	// Receipts serves receipts below call.ReceiptsPath, or is nil.
 	Receipts http.Handler
+	// Owners serves the tools that only some keys have.
+	Owners Owners
 	// Version is the version of Vacancy, or "".
 	Version string
 	// AnswerTime is the time after which a question is answered by its task. The default is
@@ -85,6 +91,9 @@ type request struct {
 	agent  mcptool.Agent // at a vacant's address
 	host   mcptool.Host  // at the host's
 
+	key      *billing.Key // of the request; nil for a guest and for the operator
+	operates bool         // the request has the operator's key
+
 	verdict atomic.Pointer[problem.Error] // of a tool, for the log
 	fault   atomic.Pointer[problem.Error] // of the host, in a tool
 	asked   atomic.Bool                   // a tool began a call, which has a row of its own
@@ -114,7 +123,7 @@ func (d *api) route(x *plain.Exchange) error {
 	if r.Rest != message.MCPPath && !isCard || !below && d.Search == nil {
 		return notFound()
 	}
-	if err := r.Identify(); err != nil {
+	if err := d.identify(r, below); err != nil {
 		return err
 	}
 	var about mcptool.About
@@ -132,6 +141,12 @@ func (d *api) route(x *plain.Exchange) error {
 	} else {
 		r.host = &host{api: d, r: r}
 		about = mcptool.About{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, and ask by ask_agent."}
+	}
+	if err := d.admit(r, &about); err != nil {
+		return err
+	}
+	if about.Team {
+		about.Instructions += mcptool.TeamInstructions
 	}
 	if isCard {
 		return d.serverCard(r, about)

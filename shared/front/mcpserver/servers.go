@@ -30,9 +30,27 @@ const cardPath = "/server-card"
 // newServer makes the server for a description.
 func (d *api) newServer(about mcptool.About) *sdk.Server {
 	if about.Of == (identity.ID{}) {
-		return mcptool.OfHost(about, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
+		s := mcptool.OfHost(about, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
+		if about.AGP {
+			mcptool.AddAGP(s, d.sendAGP)
+		}
+		if about.NoCalls {
+			s.RemoveTools("ask_agent", "get_task", "stop_task")
+		}
+		return s
 	}
 	s := mcptool.Vacant(about, func(ctx context.Context) mcptool.Agent { return requestOf(ctx).agent })
+	var own mcptool.Owner
+	if about.Owns {
+		own.Children, own.Spawn = d.children, d.spawn
+	}
+	if about.Delegates {
+		own.Delegate = d.delegate
+	}
+	mcptool.AddOwner(s, own)
+	if about.NoCalls {
+		s.RemoveTools("ask", "get_task", "stop_task", "vacant_call")
+	}
 	// Their addresses have the id: a name may have characters that URIs refuse.
 	at := "vacancy://" + about.Of.String()
 	add := func(name, title, description string, read func(context.Context, *agent) ([]byte, error)) {

@@ -99,9 +99,9 @@ func TestEachVariableHasItsMember(t *testing.T) {
 }
 
 func TestOptionalToolsMayBeMissing(t *testing.T) {
-	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey, "VACANCY_MODEL_BUDGET": "0"}
+	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey, "VACANCY_MODEL_BUDGET": "0", "VACANCY_TASKS": tasksURL}
 	got, err := read(functions.Admin, env)
-	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey}
+	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Tasks: tasksURL}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
 	}
@@ -204,7 +204,6 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	env := full()
 	delete(env, "VACANCY_BLOBS") // which no function has beside the others
 	delete(env, "VACANCY_READS")
-	delete(env, "VACANCY_TASKS")
 	delete(env, "VACANCY_PUSHES")
 	delete(env, "VACANCY_TURNS")
 	delete(env, "VACANCY_ROWS_STREAM")

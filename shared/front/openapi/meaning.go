@@ -65,6 +65,7 @@ var parameters = map[string]string{
 	"Mcp-Protocol-Version": "Revision of MCP.",
 	"Vacancy-Max-Price":    "The most that the call may cost, in micro-dollars.",
 	"account":              "Id of an account, or name of its tenant.",
+	"agent":                "Name of an agent, or id of its vacant.",
 	"after":                "Number of the version before the new one. If another one is current, the answer is 409. Without it any is replaced.",
 	"all":                  "Whether to list also deleted vacants.",
 	"by":                   "What the sums are split by, such as day.",
@@ -108,6 +109,7 @@ var parameters = map[string]string{
 	"seq":                  "Number of an event.",
 	"size":                 "Size of the log. Without one it is the newest.",
 	"sort":                 "Sort key.",
+	"state":                "State of the tasks: pending, working, input_required, completed, cancelled or failed.",
 	"status":               "State of the tasks.",
 	"statusTimestampAfter": "Time after which the state of the tasks changed.",
 	"stream":               "Name of a stream.",
@@ -119,4 +121,6 @@ var parameters = map[string]string{
 	"vacant":               "Name or id of a vacant.",
 	"venue":                "Slug or id of a venue.",
 	"version":              "Number of a version. Without one it is the current version.",
+	"steps":                "Also return the thoughts and the calls of tools, of an agent of the caller's own.",
+	"wait":                 "Longest time to wait for the end of the turn, 0 to 20 seconds.",
 }

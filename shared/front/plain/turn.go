@@ -3,12 +3,10 @@ package plain
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -88,33 +86,12 @@ func (c *Caller) Turn(ctx context.Context, m task.Message, unfit error) (*task.T
 
 // Key returns the key with which the host signs in a conversation of an owner that does not sign.
 func (c *Caller) Key(ctx context.Context, owner call.Owner, conversation string) (*identity.Key, error) {
-	return c.s.Guests.Key(ctx, c.Vacant.ID, owner.String()+"\x1f"+conversation)
+	return c.s.Guests.KeyOf(ctx, c.Vacant.ID, owner.String(), conversation)
 }
 
-// Sign sets the turn's message and caller, and the function that later signs the message with the
-// host's key for the owner's conversation. idempotencyKey may be empty.
+// Sign is task.Engine.Sign.
 func (c *Caller) Sign(ctx context.Context, t *task.Turn, conversation string, m task.Message, idempotencyKey string) error {
-	signer, err := c.Key(ctx, t.Owner, conversation)
-	if err != nil {
-		return err
-	}
-	t.Message, t.Caller = m, signer.ID()
-	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
-		e := &envelope.Envelope{From: t.Caller, To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: c.s.Now().UTC().Truncate(time.Microsecond), IdempotencyKey: idempotencyKey}
-		if !e.Time.After(next.Floor) {
-			e.Time = next.Floor.Add(time.Microsecond)
-		}
-		e.Payload = envelope.Message{Role: envelope.RoleUser, MessageID: &m.ID, ContextID: &m.Context}
-		for i := range m.Parts {
-			e.Payload.Parts = append(e.Payload.Parts, m.Parts[i].Note())
-		}
-		if err := e.Payload.Check(); err != nil {
-			return nil, err
-		}
-		_, err := e.Sign(ctx, signer)
-		return e, err
-	}
-	return nil
+	return c.s.Tasks.Sign(ctx, t, conversation, m, idempotencyKey)
 }
 
 // Admit sets the turn's payer, address and payment. If both the turn and the request limit the

@@ -9,11 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/front/teamapi"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/queue/local"
+	"github.com/vacancy-host/vacancy/shared/host/team"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -32,6 +34,7 @@ type A2A struct {
 	Cards  a2a.Server     // signs the cards of vacants, and serves A2A
 	Tasks  *task.Engine
 	Push   *push.Pusher
+	Team   *team.Team
 
 	// Bookings are dispatched by Work, too, unless nil.
 	Bookings *booking.Service
@@ -41,12 +44,23 @@ type A2A struct {
 	Find Find
 	// Receipts serves the receipts of accounts to MCP. It may be nil.
 	Receipts http.Handler
+	// Vacants serves the operations of vacants to MCP by the credential of a request (Server.TenantsHandler), and
+	// AGP serves AGP to MCP. If one of them is nil, MCP does not list its tools.
+	Vacants, AGP http.Handler
 
 	Server *Server
 
 	queue  *local.Queue // nil if Queues are used
 	tasks  task.Queue
 	models *modelList
+}
+
+// TeamHandler returns the public handler of teams, or nil for a host without accounts.
+func (a *A2A) TeamHandler() http.Handler {
+	if a.Server.Billing == nil {
+		return nil
+	}
+	return teamapi.Handler(a.Team, a.Server.Billing, a.queue != nil, a.Server.config.Log, a.Server.config.Now)
 }
 
 // Queues carry the work of A2A to processes that run only while they handle a message.
@@ -79,10 +93,29 @@ func (h *Server) HandOff(q task.Queue) {
 	h.send = h.newTasks(task.Config{Queue: q}).Send
 }
 
+// OperateTeam adds the operator's routes of teams to Admin, in a process that serves no A2A. q takes the turns of
+// tasks.
+func (h *Server) OperateTeam(q task.Queue) { h.openTeam(h.newTasks(task.Config{Queue: q}), false) }
+
+// openTeam opens teams over the host's tasks, and adds the operator's routes to Admin. mayWait says that requests may
+// wait for the ends of turns.
+func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
+	c := team.Config{Tasks: tasks, Vacants: h.Vacants, Published: h.IsPublished}
+	if h.Billing != nil {
+		c.Lifetime = h.Billing.TaskLifetime
+	}
+	t := team.New(c)
+	h.more = append(h.more, teamapi.Operator(t, mayWait)...)
+	return t
+}
+
 // newTasks returns the engine of the host's tasks.
 func (h *Server) newTasks(t task.Config) *task.Engine {
 	c := &h.config
-	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
+	t.Store, t.Calls, t.Texts, t.Guests, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, h.guests, c.Log, c.Now, c.Rand
+	if h.Billing != nil {
+		t.Recheck = h.Billing.Recheck
+	}
 	return task.New(t)
 }
 
@@ -107,6 +140,7 @@ func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
 	a.Agents = plain.New(plain.Config{
 		Tasks: tasks, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, Hold: hold,
 	})
+	a.Team = h.openTeam(tasks, t.Notices == nil)
 	a.Cards = a2a.New(a2a.Config{
 		Service: a.Agents, Push: pusher, Sign: h.Vacants.Sign, Signed: h.MessageHandler(), Follow: follow,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},

@@ -21,7 +21,7 @@ type AGP struct {
 // Find finds vacants (search.Service.Find).
 type Find func(context.Context, search.Request) (search.Page, error)
 
-// OpenAGP makes the handler of AGP over a search, and adds its routes to Admin. The worker
+// OpenAGP makes the handler of AGP over a search, and adds its routes to Admin and its tools to MCP. The worker
 // of a dispatches bookings. It is nil for a host without accounts. metrics shows the
 // host's counters to anybody.
 func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
@@ -30,7 +30,9 @@ func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	}
 	a.Bookings = h.OpenBookings(a.tasks, find)
 	h.OperateAGP(a.Bookings)
-	return h.AGPHandler(a.Bookings, find, metrics)
+	all := h.AGPHandler(a.Bookings, find, metrics)
+	a.AGP = all
+	return all
 }
 
 // OpenBookings returns the booking service of a host with accounts. The consumer of the queue
@@ -63,7 +65,7 @@ func (h *Server) AGPHandler(b *booking.Service, find Find, metrics bool) *AGP {
 }
 
 // OperateAGP adds the operator's routes of AGP to Admin.
-func (h *Server) OperateAGP(b *booking.Service) { h.more = agp.Operator(h.agp(b)) }
+func (h *Server) OperateAGP(b *booking.Service) { h.more = append(h.more, agp.Operator(h.agp(b))...) }
 
 func (h *Server) agp(b *booking.Service) agp.Config {
 	c := &h.config

@@ -62,6 +62,7 @@ var bodies = []struct{ method, path, body string }{
 	{"POST", "/v1/admin/accounts/{account}/credit", `{"amount":5,"note":"n"}`},
 	{"PUT", "/v1/admin/accounts/{account}/line", `{"amount":5,"note":"n"}`},
 	{"PUT", "/v1/admin/accounts/{account}/cap", `{"amount":5}`},
+	{"PUT", "/v1/admin/accounts/{account}/task-lifetime", `{"seconds":60}`},
 	{"POST", "/v1/admin/accounts/{account}/suspend", `{"note":"n"}`},
 	{"POST", "/v1/admin/accounts/{account}/keys", `{"test":true,"scopes":["call"],"cap":5,"tier":"pro","quota":5,"agent_ids":["{demo}"],"expires":"2030-01-01T00:00:00Z"}`},
 	{"POST", "/v1/admin/accounts/{account}/links", `{"claim":"x"}`},

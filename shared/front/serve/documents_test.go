@@ -552,7 +552,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
 		Agents: h.agents.Agents, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
-		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(),
+		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(),
 		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
 	}.Public())}
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
@@ -876,6 +876,22 @@ func drive(t *testing.T) *documented {
 	if _, err := billing.New(c).RevokeKey(ctx, nil, h.names["buyer"], spare.ID); !problem.Is(err, problem.Unavailable) {
 		t.Fatalf("RevokeKey() without lists = %v", err)
 	}
+
+	// In the same minute, because a task of above is still to begin: dispatched tasks, of which the agent's owner has
+	// the first two, a stranger the third, and the operator the fourth. The first has run.
+	for _, tenant := range []string{"acme", "buyer"} {
+		name(tenant + "-team")(h.do(t, h.admin, "POST", "/v1/admin/accounts/"+tenant+"/keys", `{"scopes":["read","agents"]}`, "secret"))
+	}
+	made("thinker", `{"name":"thinker","capability":"thinks","tenant":"acme","agent":{"provider":"mock","system":"`+"```mock\\nthought: hm\\ntext: so be it\\n```"+`"}}`)
+	name("thought-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"thinker","task":"hi"}`, "taskId", "Authorization: Bearer {acme-team}"))
+	for _, message := range h.queued(t) {
+		if strings.HasSuffix(message, h.names["thought-task"]) {
+			must(h.agents.Work(ctx, message))
+		}
+	}
+	name("own-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"sage","task":"hi","model":"two","mode":"read-only","max_turns":2,"budget":50000}`, "taskId", "Authorization: Bearer {acme-team}"))
+	name("stranger-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"{free}","task":"hi","mode":"read-write"}`, "taskId", "Authorization: Bearer {buyer-team}"))
+	name("operator-task")(h.do(t, h.admin, "POST", "/v1/admin/tasks", `{"agent":"free","task":"hi"}`, "taskId"))
 	return h
 }
 
@@ -889,7 +905,7 @@ func (unlisted) Docs(context.Context, store.Range, int, string) ([]store.Doc, st
 // queued returns the messages of the queue of tasks.
 func (h *documented) queued(t *testing.T) (messages []string) {
 	t.Helper()
-	docs, _, err := h.store.Docs(t.Context(), store.Range{Partition: "queue#tasks"}, 10, "")
+	docs, _, err := h.store.Docs(t.Context(), store.Range{Partition: "queue#tasks"}, store.MaxPage, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1075,6 +1091,11 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/children", `{"path":"D2","name":"late","capability":"helps"}`)
 	ask(h.public, "POST", "/v1/admin/vacants/{free}/children", whole.asks(t, "free", 2, h.clock.now()))
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/publish", `{"visibility":"PUBLIC","listing":{"summary":"t"}}`)
+	for _, path := range []string{"/v1/tasks", "/v1/tasks/{own-task}"} {
+		ask(h.public, "GET", path, "", "Authorization: Bearer {acme-team}")
+	}
+	ask(h.admin, "GET", "/v1/admin/tasks", "")
+	ask(h.public, "POST", "/v1/tasks", `{"agent":"sage","task":"again"}`, "Authorization: Bearer {acme-team}")
 	var failed error
 	for _, message := range h.queued(t) {
 		failed = errors.Join(failed, h.agents.Work(ctx, message))

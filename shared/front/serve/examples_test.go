@@ -173,6 +173,7 @@ func (h *documented) ask(t *testing.T) {
 	do(h.admin, "DELETE", accounts+"/acme/keys/{spare}", "")
 	do(h.admin, "POST", accounts+"/acme/adjustment", `{"amount":-1000000,"note":"a refund"}`, "Idempotency-Key: refund")
 	do(h.admin, "PUT", accounts+"/acme/cap", `{"amount":20000000}`)
+	do(h.admin, "PUT", accounts+"/acme/task-lifetime", `{"seconds":43200}`)
 	do(h.admin, "POST", accounts+"/acme/suspend", `{"note":"unpaid"}`)
 	do(h.admin, "POST", accounts+"/acme/resume", `{"note":"paid"}`)
 	self, err := h.server.Vacants.SelfID(ctx)
@@ -273,6 +274,28 @@ func (h *documented) ask(t *testing.T) {
 	do(h.public, "POST", "/v/free/v1/responses", `{"model":"free","input":[{"role":"user","content":"hi"}]}`, pro)
 	for _, path := range []string{"/v1/models", "/v1/models/free", "/v/free/v1/models"} {
 		do(h.public, "GET", path, "")
+	}
+
+	// Teams of agents. The agent asks a question.
+	h.names["painter"] = member(do(h.admin, "POST", vacants, `{"name":"painter","capability":"paints","tenant":"acme","agent":{"provider":"mock","ask":true,"system":"`+"```mock\\ncall: ask_user {\\\"question\\\": \\\"Which color?\\\"}\\n```"+`"}}`), "vacant_id")
+	do(h.admin, "POST", vacants+"/painter/publish", `{"visibility":"PUBLIC"}`)
+	for _, by := range []struct {
+		to                site
+		at, agent, header string
+	}{{h.admin, "/v1/admin", "free", "Accept: */*"}, {h.public, "/v1", "sage", "Authorization: Bearer {acme-team}"}} {
+		do(by.to, "GET", by.at+"/agents", "", by.header)
+		do(by.to, "GET", by.at+"/agents/"+by.agent, "", by.header)
+		id := member(do(by.to, "POST", by.at+"/tasks", `{"agent":"{painter}","task":"Paint the fence."}`, by.header), "taskId")
+		for _, message := range h.queued(t) {
+			if strings.HasSuffix(message, id) {
+				must(h.agents.Work(ctx, message))
+			}
+		}
+		for _, path := range []string{"?limit=1", "/" + id} {
+			do(by.to, "GET", by.at+"/tasks"+path, "", by.header)
+		}
+		do(by.to, "POST", by.at+"/tasks/"+id+"/answer", `{"text":"Red."}`, by.header)
+		do(by.to, "POST", by.at+"/tasks/"+id+"/cancel", "", by.header)
 	}
 
 	// Issuers of tokens.

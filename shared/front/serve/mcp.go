@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
@@ -30,3 +31,6 @@ func (h *Server) IsPublished(ctx context.Context, id identity.ID) (bool, error) 
 
 // Version returns the version of Vacancy, or "".
 func (h *Server) Version() string { return h.config.Version }
+
+// Operator returns the checker of the operator's key, or nil.
+func (h *Server) Operator() admin.Checker { return h.config.Operator }

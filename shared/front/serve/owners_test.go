@@ -120,6 +120,28 @@ func ownedRows() map[string]ownedRow {
 			rpc("/v/mind/mcp", "resources/read", `{"uri":"vacancy://{mind-id}/receipts/{caller}/1"}`),
 		}},
 
+		"MCP vacant_delegate":           {why: "test keys do not have it"},
+		"MCP vacant_delegate_a2a":       {why: "test keys do not have it"},
+		"MCP host agnt.ping":            {why: "the rows of the intents of AGP"},
+		"MCP host agnt.search_venues":   {why: "the rows of the intents of AGP"},
+		"MCP host agnt.list_venues":     {why: "the rows of the intents of AGP"},
+		"MCP host agnt.confirm_booking": {why: "the rows of the intents of AGP"},
+
+		"GET /v1/agents":         {why: "agents belong to a tenant"},
+		"GET /v1/agents/{agent}": {why: "agents belong to a tenant"},
+		"GET /v1/tasks":          {requests: []request{{"GET /v1/tasks", ""}}},
+		"GET /v1/tasks/{id}":     {requests: []request{{"GET /v1/tasks/{dispatched}", ""}}},
+		"POST /v1/tasks": {requests: []request{
+			{"POST /v1/tasks Idempotency-Key: {once}", `{"agent":"tasks","task":"again"}`},
+		}},
+		"POST /v1/tasks/{id}/cancel": {requests: []request{{"POST /v1/tasks/{dispatched}/cancel", ""}}},
+		"POST /v1/tasks/{id}/answer": {requests: []request{{"POST /v1/tasks/{dispatched}/answer", `{"text":"again"}`}}},
+		"MCP host list_agents":       {why: "agents belong to a tenant"},
+		"MCP host get_locks":         {why: "there are no locks"},
+		"MCP host dispatch_agent": {requests: []request{
+			rpc("/mcp", "tools/call", `{"name":"dispatch_agent","arguments":{"agent":"tasks","task":"again"},"_meta":{"io.github.vacancy-host/idempotency-key":"{once}"}}`),
+		}},
+
 		"POST /a2a/v1":       {why: "the rows of its intents"},
 		"POST /a2a/v1/{$}":   {why: "the rows of its intents"},
 		"AGP network.ping":   {why: "it reads no bookings"},
@@ -147,6 +169,9 @@ func ownedRows() map[string]ownedRow {
 		}
 		rows[name+"get_task"] = tool("get_task", `"task":"{task}","wait":0`)
 		rows[name+"stop_task"] = tool("stop_task", `"task":"{task}"`)
+	}
+	for tool, more := range map[string]string{"get_task_status": "", "cancel_task": "", "answer_task": `,"text":"again"`} {
+		rows["MCP host "+tool] = ownedRow{requests: []request{rpc("/mcp", "tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"task_id":"{dispatched}"%s}}`, tool, more))}}
 	}
 	rows["MCP ask"] = ownedRow{requests: []request{rpc("/v/mind/mcp", "tools/call", `{"name":"ask","arguments":{"message":"again","context":"{context}"}}`)}}
 	rows["MCP host ask_agent"] = ownedRow{requests: []request{rpc("/mcp", "tools/call", `{"name":"ask_agent","arguments":{"agent":"mind","message":"again","context":"{context}"}}`)}}
@@ -255,7 +280,7 @@ func openModes(t *testing.T) *modes {
 	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	h.Agents.Receipts = accounts
 	h.web = serve.Handlers{
-		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(),
+		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(),
 	}.Public()
 	key := func(a billing.Account, tests bool) string {
 		return h.Key(a, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})
@@ -349,7 +374,7 @@ func (h *modes) unmade() thing {
 	named := func(what string) string { return fmt.Sprintf("%s-of-%d", what, n) }
 	return thing{
 		"mark": named("mark"), "retried": named("retried"), "fresh": named("fresh"), "other-context": named("other"),
-		"context": named("context"), "message": named("message"), "ended": id("ended")[:32], "task": id("task")[:32], "room": named("room"), "config": named("config"),
+		"context": named("context"), "message": named("message"), "ended": id("ended")[:32], "task": id("task")[:32], "dispatched": id("dispatched")[:32], "room": named("room"), "config": named("config"),
 		"once": named("once"), "first": id("first")[:32], "second": id("second")[:32],
 		"booking": id("booking"), "sold": id("sold"), "key": fmt.Sprintf("Key%09d", n), "venue": "test",
 		"mind-id": h.mind, "caller": id("caller"),
@@ -370,6 +395,7 @@ func (h *modes) makes(m *mode) thing {
 	const book = `{"from":"a","intent":"booking.confirm","payload":{"venue_slug":"{venue}","notes":"{mark}","idempotency_key":"{once}"}}`
 	do("ended", "POST /v/mind/message:send", message(`"messageId":"{message}","contextId":"{context}"`), "task", "id")
 	do("task", "POST /v/tasks/message:send", message(`"messageId":"tck-input-required-{fresh}","contextId":"{room}"`), "task", "id")
+	do("dispatched", "POST /v1/tasks Idempotency-Key: {once}", `{"agent":"tasks","task":"{mark}"}`, "taskId")
 	do("config", "POST /v/tasks/tasks/{task}/pushNotificationConfigs", `{"url":"http://127.0.0.1:1/{mark}"}`, "id")
 	do("first", "POST /v1/chat/completions Idempotency-Key: {once}", completion("{mark}"), "id")
 	do("second", "POST /v1/chat/completions", completion("{retried}"), "id")
@@ -444,8 +470,9 @@ func (h *modes) testOwners(name string, row ownedRow, q request, of, other *mode
 	state := func() string {
 		_, task := h.ask(of.secret, "GET /v/tasks/tasks/"+one["task"], "")
 		_, configs := h.ask(of.secret, "GET /v/tasks/tasks/"+one["task"]+"/pushNotificationConfigs", "")
+		_, dispatched := h.ask(of.secret, "GET /v1/tasks/"+one["dispatched"], "")
 		_, booking := h.ask(of.secret, "GET /v1/bookings/"+one["booking"], "")
-		return task + configs + booking
+		return task + configs + dispatched + booking
 	}
 	before := state()
 	seen, nothing := h.asked(other, q, one), h.asked(other, q, h.unmade())

@@ -46,6 +46,8 @@ var lists = map[string]list{
 	"GET /v1/search":                           {path: "/v1/search?q=", items: "matches", next: "next", from: "cursor", least: 3},
 	"GET /v1/event_log/{id}":                   {path: "/v1/event_log/{warung}", from: "from_seq", last: "seq", least: 2},
 	"GET /v/{vacant}/tasks":                    {path: "/v/free/tasks", items: "tasks", next: "nextPageToken", from: "pageToken", limit: "pageSize", header: pro, least: 2},
+	"GET /v1/tasks":                            {path: "/v1/tasks", items: "tasks", next: "next", from: "cursor", header: "Authorization: Bearer {acme-team}", least: 2},
+	"GET /v1/admin/tasks":                      {path: "/v1/admin/tasks", items: "tasks", next: "next", from: "cursor", least: 2},
 	"GET /v1/log/leaves":                       {path: "/v1/log/leaves", items: "event_hashes_hex", from: "from", least: 3},
 	"GET /v1/revocation_list":                  {path: "/v1/revocation_list", from: "cursor", least: 1},
 	"GET /v1/admin/export/streams":             {path: "/v1/admin/export/streams", items: "streams", next: "next", from: "cursor", least: 3},

@@ -323,12 +323,12 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
 	agents, accounts := h.OpenA2A(), h.AccountHandler(stripe.New)
-	agents.Find, agents.Receipts = found.Find, accounts
+	agents.Find, agents.Receipts, agents.Vacants = found.Find, accounts, h.TenantsHandler()
 	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
 	parts := serve.Handlers{
 		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Tenants: h.TenantsHandler(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Tenants: agents.Vacants,
 		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
 	}
 	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})

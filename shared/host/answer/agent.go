@@ -73,12 +73,12 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		c := t.config
 		c.Offer = offer
 		if t.resources.Thinker != nil && (t.spec.IsModel() || t.spec.Kind == substrate.KindMCP || t.spec.Kind == substrate.KindLambda || c.Agent.SecretName() != "") {
-			spent := new(int)
-			turn := think.Turn{Agent: think.Agent{Vacant: r.Vacant, Version: t.version}, Check: t.calls == nil}
-			c.Model = &remoteModel{t.resources.Thinker, turn, spent}
+			remote := remoteModel{t.resources.Thinker, think.Turn{Agent: think.Agent{Vacant: r.Vacant, Version: t.version}, Check: t.calls == nil}, new(int), t.tenant, c.Agent.Costs(t.tenant)}
+			c.Model = &remote
 			if c.Fallback != nil {
-				turn.Fallback = true
-				c.Fallback = &remoteModel{t.resources.Thinker, turn, spent}
+				fallback := remote
+				fallback.turn.Fallback = true
+				c.Fallback = &fallback
 			}
 		} else if err := t.prepare(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
 			yield(nil, err)

@@ -15,6 +15,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
@@ -164,6 +166,7 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 	if err != nil {
 		return nil, false, err
 	}
+	limit(ctx, r, &of)
 	one, err := a.openVersion(r, r.Agent, &of)
 	if err != nil {
 		return nil, false, err
@@ -176,7 +179,32 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 		}
 		one.asked = append(one.asked, asked)
 	}
-	return one, of.Memory, nil
+	return one, of.Memory || of.Ask, nil // a model that has asked remembers its question
+}
+
+// limit applies the settings of the dispatched task whose turn r runs, if there is one, to r's agent. The budget of the
+// task is applied where money is spent (call.ModelTurn).
+func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
+	d := task.DispatchOf(ctx, r.ID)
+	if d == nil {
+		return
+	}
+	if !d.IsOwn { // strangers only narrow what the file says now
+		if d.Mode == string(definition.ReadOnly) {
+			of.Mode = definition.ReadOnly
+		}
+		if d.MaxTurns > 0 {
+			of.MaxTurns = min(d.MaxTurns, of.Turns())
+		}
+		return
+	}
+	of.Mode = definition.Mode(d.Mode)
+	of.MaxTurns = cmp.Or(d.MaxTurns, of.MaxTurns)
+	of.Effort = cmp.Or(substrate.Effort(d.Effort), of.Effort)
+	of.OutputFormat = cmp.Or(definition.Format(d.OutputFormat), of.OutputFormat)
+	if d.Model != "" {
+		of.Model, of.Tier = d.Model, ""
+	}
 }
 
 // chosen is a substrate whose URL by chose.

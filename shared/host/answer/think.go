@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -24,18 +26,36 @@ import (
 type remoteModel struct {
 	service think.Service
 	turn    think.Turn
-	spent   *int // micro-dollars of the call's turns
+	spent   *int   // micro-dollars of the call's turns
+	tenant  string // of the vacant
+	costs   bool   // the turns cost money
 }
 
 func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		turn := m.turn
 		turn.Request, turn.Spent = r, *m.spent
+		var bounded *call.ModelTurn
+		if m.costs {
+			// The other process knows the price. It reports the highest cost of the turn before it asks the model.
+			var err error
+			if bounded, err = call.BeginModelTurn(ctx, m.tenant, 1, math.MaxInt64); err != nil {
+				yield(nil, err)
+				return
+			}
+			if bounded != nil {
+				turn.Left = new(int(bounded.Reserved))
+			}
+		}
 		cost := 0
-		defer func() { *m.spent += cost }()
+		defer func() {
+			bounded.Settle(money.Amount(cost))
+			*m.spent += cost
+		}()
 		for e, err := range m.service.Turn(ctx, turn) {
 			if u, ok := e.(substrate.Usage); ok {
 				cost = max(u.Cost, 0)
+				bounded.Settle(money.Amount(cost))
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -97,6 +117,13 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	if t.Fallback && c.Fallback == nil {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
 	}
+	if t.Left != nil {
+		budget := money.Amount(t.Spent + *t.Left)
+		if of := c.Agent.Budget; of != nil {
+			budget = min(budget, *of)
+		}
+		c.Agent.Budget = &budget
+	}
 	if err := one.prepare(ctx, &c, r.ID, t.Check, money.Amount(t.Spent)); err != nil {
 		return nil, err
 	}
@@ -129,6 +156,7 @@ func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (
 	if err != nil {
 		return nil, asSubstrate("the agent", err)
 	}
+	limit(ctx, r, &of)
 	one, err := v.openVersion(r, version, &of)
 	return one, asSubstrate("the agent", err)
 }

@@ -40,6 +40,9 @@ type Account struct {
 	// means no cap.
 	Cap       money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
+	// TaskLifetime is the number of seconds for which finished tasks of the account can be read. Zero means the
+	// default of package team.
+	TaskLifetime int64 `json:"task_lifetime,omitempty"`
 	// Owed is the part of withdrawn payments that the balance could not pay. The next
 	// credits pay it.
 	Owed money.Amount `json:"owed,omitempty"`
@@ -91,6 +94,8 @@ const (
 	Linked     ChangeKind = "link"
 	Unlinked   ChangeKind = "unlink"
 	TreeEnded  ChangeKind = "tree_ended" // a part of the tree of a revoked key ended
+	// The note of TaskLifetimeSet is the new lifetime.
+	TaskLifetimeSet ChangeKind = "task_lifetime"
 	// The note of IssuerAdded and IssuerRemoved is the issuer's URL.
 	IssuerAdded   ChangeKind = "issuer"
 	IssuerRemoved ChangeKind = "issuer_removed"
@@ -422,6 +427,27 @@ func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Acc
 	})
 }
 
+// SetTaskLifetime sets the number of seconds for which finished tasks of an account can be read.
+func (b *Billing) SetTaskLifetime(ctx context.Context, id string, seconds int64) (Account, error) {
+	if seconds < 60 || seconds > 24*60*60 {
+		return Account{}, problem.Invalid("seconds", "60 to 86400", strconv.FormatInt(seconds, 10))
+	}
+	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
+		if a.TaskLifetime == seconds {
+			return Change{}, nil
+		}
+		a.TaskLifetime = seconds
+		return Change{Kind: TaskLifetimeSet, Note: (time.Duration(seconds) * time.Second).String()}, nil
+	})
+}
+
+// TaskLifetime returns the time for which finished tasks of an account can be read, or 0 for the default. The value may
+// be a second old.
+func (b *Billing) TaskLifetime(ctx context.Context, id string) (time.Duration, error) {
+	a, err := b.recentAccount(ctx, id)
+	return time.Duration(a.TaskLifetime) * time.Second, err
+}
+
 func checkBound(field string, most money.Amount) error {
 	if most < 0 || most > money.Max {
 		return problem.Invalid(field, fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(most), 10))
@@ -437,9 +463,14 @@ func (a *Account) checkActive() error {
 	return nil
 }
 
+// recentAccount returns an account as it was at most a second ago.
+func (b *Billing) recentAccount(ctx context.Context, id string) (Account, error) {
+	return b.accounts.get(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
+}
+
 // checkActive returns an error if an account is suspended. Its state may be a second old.
 func (b *Billing) checkActive(ctx context.Context, id string) error {
-	a, err := b.accounts.get(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
+	a, err := b.recentAccount(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@
 //   - If another account pays, such as the account of a vacant's owner, the limits of the root do not
 //     apply. That money is not the first caller's.
 //   - Free calls are counted for the root's address.
+//   - If the root is a turn of a task, the account of the task pays for the calls that its own agents
+//     make, as long as no vacant of another tenant is between them and the root. For the calls of a
+//     stranger's agent it pays only if the task has a budget, and for no agent below that agent.
 //
 // A walk runs in one process, which counts its sum in memory. If the process dies, the turn is void
 // and does not run again, so nothing is spent beyond the limit. A turn that runs later, in another

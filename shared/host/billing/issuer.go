@@ -63,7 +63,7 @@ const (
 
 // TokenScopes are the scopes that a token may have. The others are for keys, which the
 // tenant or the operator makes and revokes.
-func TokenScopes() []Scope { return []Scope{ScopeCall, ScopeRead} }
+func TokenScopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeAgents} }
 
 // DefaultSubjectClaim is the claim that tells subjects apart.
 const DefaultSubjectClaim = "sub"

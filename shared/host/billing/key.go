@@ -63,9 +63,12 @@ const (
 	ScopeAGP    Scope = "agp"
 	// ScopeVacants is given by the operator only, because vacants work at the host's cost.
 	ScopeVacants Scope = "vacants"
+	ScopeAgents  Scope = "agents"
 )
 
-func Scopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants} }
+func Scopes() []Scope {
+	return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants, ScopeAgents}
+}
 
 // Allows says what a key with the scope may do.
 func (s Scope) Allows() string {
@@ -75,6 +78,7 @@ func (s Scope) Allows() string {
 		ScopeManage:  "list, make and revoke keys, end any link, pay in, see and answer all bookings",
 		ScopeAGP:     "send envelopes of AGP; only with a tier",
 		ScopeVacants: "create and change the vacants of the account's tenant; only the operator gives it",
+		ScopeAgents:  "dispatch tasks to agents, and manage these tasks",
 	}[s]
 }
 
@@ -418,10 +422,7 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 	case k.Test && !d.Test:
 		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
 	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.Or):
-		if k.subject != nil {
-			return nil, problem.New(problem.Scope, "the token lacks the scope %s: expected it in scope or scp of the token, and among the scopes of its issuer at this host", d.Scope)
-		}
-		return nil, NeedsScope(d.Scope)
+		return nil, k.CheckScope(d.Scope)
 	case !d.Active:
 		return &k, nil
 	}
@@ -450,11 +451,66 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 	case err != nil:
 		return nil, err
 	}
+	return k.Payer(), nil
+}
+
+// Payer returns the account that pays for requests with k.
+func (k *Key) Payer() *call.Payer {
 	p := &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Most: k.Most, Test: k.Test}
 	if s := k.subject; s != nil {
 		p.Subject, p.Issuer, p.IssuerCap = s.ID, s.Issuer.ID, s.Issuer.Most
+		p.Agents = k.Has(ScopeAgents)
 	}
-	return p, nil
+	return p
+}
+
+// Recheck returns an error if the key or the token of a payer would be refused now. Otherwise it sets the caps of the
+// payer's issuer, which the operator can change; the limits of a key never change. It is called when a task that the
+// payer dispatched earlier goes on.
+func (b *Billing) Recheck(ctx context.Context, p *call.Payer) error {
+	if p.Issuer != "" {
+		i, err := b.Issuer(ctx, p.Issuer)
+		needs := ScopeCall
+		if p.Agents {
+			needs = ScopeAgents
+		}
+		switch {
+		case problem.Is(err, problem.NotFound):
+			return problem.Wrap(problem.Unauthorized, err, "the host does not accept tokens of the issuer any more")
+		case err != nil:
+			return err
+		case !slices.Contains(i.Scopes, needs):
+			return problem.New(problem.Scope, "tokens of the issuer no longer have the scope %s", needs)
+		}
+		p.Cap, p.IssuerCap = i.Cap, i.Most
+		return b.checkActive(ctx, p.Account)
+	}
+	a, err := b.active(ctx, p.Account)
+	if err != nil {
+		return err
+	}
+	k, d, err := KeyDocs.Get(ctx, b.Store, KeyDocs.Key(p.Account, p.Key))
+	switch {
+	case err != nil:
+		return store.Problem(err)
+	case d.Version == 0:
+		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "the key that dispatched the task was removed")
+	}
+	if err := b.checkAlive(&k.Key); err != nil {
+		return err
+	}
+	return a.checkMakers(&k.Key)
+}
+
+// CheckScope returns an error unless k has a scope.
+func (k *Key) CheckScope(s Scope) error {
+	switch {
+	case k.Has(s):
+		return nil
+	case k.subject != nil:
+		return problem.New(problem.Scope, "the token lacks the scope %s: expected it in scope or scp of the token, and among the scopes of its issuer at this host", s)
+	}
+	return NeedsScope(s)
 }
 
 // NeedsScope returns the refusal of a key without a scope.

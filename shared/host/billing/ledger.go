@@ -67,7 +67,11 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if q.Price.IsFree() {
 		return c, nil
 	}
-	account, maker, caps, err := b.payer(ctx, &q)
+	by := &q
+	if q.RootPays {
+		by = q.Root
+	}
+	account, maker, caps, err := b.payer(ctx, by)
 	if err != nil {
 		return c, err
 	}

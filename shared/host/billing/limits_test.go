@@ -38,11 +38,30 @@ func TestTheSameSettingAgainIsNoChange(t *testing.T) {
 		"line":    func() (billing.Account, error) { return w.billing.SetLine(t.Context(), a.ID, 500, "") },
 		"cap":     func() (billing.Account, error) { return w.billing.SetCap(t.Context(), a.ID, 500) },
 		"suspend": func() (billing.Account, error) { return w.billing.Suspend(t.Context(), a.ID, true, "") },
+		"tasks":   func() (billing.Account, error) { return w.billing.SetTaskLifetime(t.Context(), a.ID, 60) },
 	} {
 		first, err := set()
 		w.must(err)
 		if again, err := set(); err != nil || again.Changes != first.Changes {
 			t.Errorf("%s: the account has %d changes, %v, want %d", name, again.Changes, err, first.Changes)
+		}
+	}
+}
+
+func TestTheTaskLifetimeIsAMinuteToADay(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 1, 0)
+	for _, seconds := range []int64{-1, 0, 59, 86401} {
+		_, err := w.billing.SetTaskLifetime(t.Context(), a.ID, seconds)
+		w.wantRefusal("SetTaskLifetime()", err, problem.Malformed)
+	}
+	for _, seconds := range []int64{0, 60, 86400} {
+		if seconds > 0 {
+			_, err := w.billing.SetTaskLifetime(t.Context(), a.ID, seconds)
+			w.must(err)
+		}
+		if got, err := w.billing.TaskLifetime(t.Context(), a.ID); err != nil || got != time.Duration(seconds)*time.Second {
+			t.Errorf("TaskLifetime() = %s, %v, want %d s", got, err, seconds)
 		}
 	}
 }

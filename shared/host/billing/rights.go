@@ -40,7 +40,7 @@ func (k *Key) checkMayMake(o *KeyOptions) error {
 		case s == ScopeAGP && !k.Has(s) && o.Tier == Free: // it searches, and books nothing
 		case !k.Has(s):
 			return above("scopes", fmt.Sprintf("some of %v", k.Scopes), string(s))
-		case k.Cap > 0 && (s == ScopeCall || s == ScopeAGP):
+		case k.Cap > 0 && (s == ScopeCall || s == ScopeAGP || s == ScopeAgents):
 			return above("scopes", "none that spends, because this key has a cap", string(s))
 		}
 	}

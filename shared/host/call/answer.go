@@ -172,9 +172,10 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if first && r.cut == "" { // a partial answer is not evidence about the vacant
 			observed = h.observe(ctx, r, ans)
 		}
-		answered := Decision{Reply: reply, Cut: r.cut}
+		answered := Decision{Reply: reply, Cut: r.cut, Spent: r.spent()}
 		if ans.Charged {
 			answered.Paid = &Paid{paid.Charge, row.Position}
+			answered.Spent += paid.Charge
 		}
 		beside, err := r.opts.decisionWrites(ctx, answered)
 		if err != nil {
@@ -267,8 +268,9 @@ type closing struct {
 	used    *Usage
 	failure error
 	opts    *Options
-	ran     bool // whether the behaviour was started
-	// final is set if a kept answer cannot be sent any more. It then does not keep the call open.
+	spent   money.Amount // by the walk
+	ran     bool         // the behaviour was begun
+	// final: a kept answer cannot be given any more, so it does not keep the call open.
 	final bool
 
 	// agent and began are for the log. counts is false if another request decides the call or a
@@ -279,7 +281,7 @@ type closing struct {
 }
 
 func (r *request) closing() closing {
-	return closing{opts: &r.opts, agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
+	return closing{opts: &r.opts, spent: r.spent(), agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
 }
 
 // void closes an undecided request permanently, with a refund if it was priced. It reads all
@@ -332,7 +334,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 			}
 			writes = append(writes, w)
 		}
-		beside, err := c.opts.decisionWrites(ctx, Decision{Failure: c.failure})
+		beside, err := c.opts.decisionWrites(ctx, Decision{Failure: c.failure, Spent: c.spent})
 		if err != nil {
 			return undecided, err
 		}

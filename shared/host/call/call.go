@@ -258,13 +258,14 @@ type request struct {
 	opts        Options
 	pays        bool // whether the request is to be accepted, and so may have to be paid for
 	reset       bool
-	queued      time.Duration // longest time until the accepted call runs
-	handsOff    bool          // whether Options.Handoff passes the call on
-	until       time.Time     // latest end of the behaviour; may be zero
-	cut         Cut           // reason for which the answer ends early; "" for a complete answer
-	tools       []ToolTexts   // recorded arguments and results of the agent's tools
-	root        *request      // root of the call's walk; nil if the call itself is the root
-	walk        walk          // payments in the walk, if the call is the root
+	queued      time.Duration // how long the call may wait before it runs
+	handsOff    bool          // Options.Handoff takes the call
+	until       time.Time     // when the behaviour must have ended; zero without such a time
+	cut         Cut           // why the answer ends early; "" for a whole answer
+	tools       []ToolTexts   // what the agent's tools were asked and said, if it is kept
+	root        *request      // root of the call's walk; nil if the call is the root
+	asker       *request      // request whose vacant makes the call; nil if the call is the root
+	walk        walk          // cost of the walk of a root
 	facts
 	began time.Time // when the call arrived
 	out   Outcome

@@ -48,6 +48,8 @@ type Query struct {
 	// Root is the first request of the walk in which a vacant makes this call. It is nil if this
 	// call is the first request. All calls of a walk have its root's Address.
 	Root *Query
+	// RootPays says that the payer of Root pays for the call, because Root is a turn of its task.
+	RootPays bool
 	Credential
 }
 
@@ -74,6 +76,10 @@ type Credential struct {
 	Most *money.Amount `json:"most,omitempty"`
 	// Voucher is a payment for this call only, or nil.
 	Voucher []byte `json:"-"`
+	// IsTask marks a turn of a dispatched task, and IsOwn one whose owner also owns the vacant. Most is
+	// then the rest of the task's budget. If IsOwn is set, Most also bounds the cost of models.
+	IsTask bool `json:"-"`
+	IsOwn  bool `json:"-"`
 }
 
 // Payer is an account and the credential that authenticated it.
@@ -84,11 +90,12 @@ type Payer struct {
 	Key     string       `json:"key"`               // id of the key or subject
 	Cap     money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
 	Most    money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
-	Test    bool         `json:"test,omitempty"`    // whether it is a test key, which pays no money
-	// Issuer is the id of the issuer of a subject's token, and IssuerCap the daily limit of all its
-	// subjects together.
+	Test    bool         `json:"test,omitempty"`    // a test key: nothing is charged
+	// Issuer is the id of the issuer of a subject's token, and IssuerCap the cap of all its
+	// subjects together. Agents says that the token has the scope agents.
 	Issuer    string       `json:"issuer,omitempty"`
 	IssuerCap money.Amount `json:"issuer_cap,omitempty"`
+	Agents    bool         `json:"agents,omitempty"`
 }
 
 // PayerKind is the kind of payer of a call.
@@ -164,20 +171,20 @@ func (h *Host) quote(ctx context.Context, r *request) (err error) {
 	if h.Ledger != nil {
 		r.charge, err = h.Ledger.Quote(ctx, r.query())
 		if err == nil && r.charge.OfRoot {
-			err = r.root.reserve(r.hash, r.charge.Hold)
+			err = r.root.reserve(ctx, r.hash, r.charge.Hold)
 		}
 	}
 	return h.refusePayment(r, err)
 }
 
 func (r *request) query() Query {
-	q := Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.opts.Credential}
+	q := Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.credential()}
 	if agreed := r.opts.Agreed; agreed != nil {
 		q.Held = agreed.Held
 	}
 	if r.root != nil {
 		root := r.root.query()
-		q.Root, q.Address = &root, root.Address
+		q.Root, q.RootPays, q.Address = &root, r.asker.taskPays(), root.Address
 	}
 	return q
 }

@@ -31,9 +31,12 @@ type Options struct {
 	// vacant's current price applies.
 	Agreed *Agreement
 	Credential
-	// Task is the id of the call's task, Operation the caller's request in the words of its
-	// protocol, and Began the arrival time of a call that was accepted earlier. They are logged.
-	// All may be zero.
+	// Recheck returns an error if the payer's credential is not accepted any more, and otherwise refreshes
+	// the payer's limits. It is called when a vacant makes a call in the walk of this one. It may be nil.
+	Recheck func(context.Context, *Payer) error
+	// Task is the id of the call's task, Operation what the caller asked for in the words of its
+	// protocol, and Began the time at which a call that was accepted before came, for Log. All may be
+	// zero.
 	Task, Operation string
 	Began           time.Time
 	// Reply adds ids to the message before it is signed. It may be nil.
@@ -69,9 +72,12 @@ type Held struct {
 // Decision is an outcome that is about to be written.
 type Decision struct {
 	Reply   *envelope.Envelope // nil if the call is voided
-	Cut     Cut                // reason for which Reply ends early; "" for a complete answer
-	Failure error              // reason for a void; nil if unknown
-	Paid    *Paid              // nil if the call has no price or is voided
+	Cut     Cut                // why Reply ends early; "" for a whole answer
+	Failure error              // why; nil if nobody knows
+	Paid    *Paid              // nil if the call has no price, or is voided
+	// Spent is the cost of a first request with its walk: payments of its account, and the models that
+	// the budget of its task bounds. Only the process that runs the call knows it.
+	Spent money.Amount
 }
 
 // Paid is the charge of an answered call with a price, and the position of its request row, which
@@ -138,7 +144,7 @@ func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelo
 func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*Accepted, Outcome) {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	return h.acceptCall(ctx, route, &request{env: e, opts: o, root: rootOf(ctx)})
+	return h.acceptCall(ctx, route, &request{env: e, opts: o, root: rootOf(ctx), asker: runningIn(ctx)})
 }
 
 // Run runs a call and decides it. It must be called once for each Accepted.

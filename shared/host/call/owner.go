@@ -3,6 +3,7 @@ package call
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,16 +16,20 @@ import (
 // have neither. Owners are comparable with ==. The zero Owner does not own anything.
 type Owner struct{ name string }
 
-// GuestOwner and SharedOwner own what callers without account and key create, for example tasks. A
-// task of GuestOwner belongs to everyone who knows its id. All callers of SharedOwner are treated
-// as one caller.
+// GuestOwner and SharedOwner own what callers without account and key make. A task of
+// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one. OperatorOwner
+// owns the tasks that the operator dispatches.
 var (
-	GuestOwner  = Owner{"guest"}
-	SharedOwner = Owner{"shared"}
+	GuestOwner    = Owner{"guest"}
+	SharedOwner   = Owner{"shared"}
+	OperatorOwner = Owner{"operator"}
 )
 
-// The name of an account's owner is the prefix of its mode and a digest. The name of a subject's
-// owner has a second digest.
+// reservedOwners are the owners that are neither accounts nor keys.
+var reservedOwners = []Owner{GuestOwner, SharedOwner, OperatorOwner}
+
+// The name of an account is the prefix of its mode and a digest. The name of a subject appends
+// a second digest.
 const (
 	accountPrefix = "account-"
 	testPrefix    = "test-"
@@ -78,7 +83,7 @@ func (o Owner) String() string { return o.name }
 
 func ParseOwner(s string) (Owner, error) {
 	o := Owner{s}
-	if o == GuestOwner || o == SharedOwner {
+	if slices.Contains(reservedOwners, o) {
 		return o, nil
 	}
 	if id, err := identity.ParseID(s); err == nil && id.String() == s {
@@ -115,7 +120,7 @@ func (o Owner) Account() (account Owner, ok bool) {
 // Signs reports whether o signs its own messages. The host signs the messages of all other owners.
 func (o Owner) Signs() bool {
 	_, isAccount := o.Account()
-	return !o.IsZero() && o != GuestOwner && o != SharedOwner && !isAccount
+	return !o.IsZero() && !slices.Contains(reservedOwners, o) && !isAccount
 }
 
 func (o Owner) MarshalText() ([]byte, error) { return []byte(o.name), nil }

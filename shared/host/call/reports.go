@@ -532,15 +532,28 @@ type Progress interface{ progress() }
 type Provisional struct {
 	Text    string // part of the answer
 	Thought string
-	Tool    string // name of a tool that the agent calls
-	Usage   *Usage // usage so far
-	Last    bool   // whether the text is complete
-	// Detail is a report of an agent in addition to the text of its answer. Sinks that know its
-	// type (package task) read it.
+	Tool    string // the name of a tool that the agent calls
+	Usage   *Usage // the usage so far
+	Last    bool   // no text follows
+	Asks    bool   // the text is a question, whose answer the agent waits for
+	// Detail is an agent's report besides the text of its answer. A Sink that knows its
+	// type (package task) reads it; others ignore it.
 	Detail any
 }
 
-// Ended is the result of Send: the signed and stored reply, or the failure.
+// MaxToolArguments is the size of the arguments in a ToolStep, in bytes.
+const MaxToolArguments = 4 << 10
+
+// ToolStep is the beginning or the end of a call of a tool. It is a Detail of Provisional.
+type ToolStep struct {
+	ID   string `json:"id"` // of the call, in its turn of the model
+	Name string `json:"name"`
+	// Arguments are the beginning of the arguments, without what looks like a secret. At the end of the call they are "".
+	Arguments string      `json:"arguments,omitempty"`
+	Outcome   ToolOutcome `json:"outcome,omitempty"` // "" at the beginning of the call
+}
+
+// Ended is the result of Send: the reply, signed and stored, or the failure.
 type Ended struct{ Outcome Outcome }
 
 func (Provisional) progress() {}

@@ -26,6 +26,9 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (out Outcome) {
 	if root := rootOf(ctx); root != nil {
 		defer func() { root.settle(&out) }()
+		if err := root.recheck(ctx); err != nil {
+			return out.refuse(err)
+		}
 	}
 	a, out := h.Begin(ctx, route, e, o)
 	switch {
@@ -200,8 +203,14 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 	}
 	c := &r.charge
 	row.Payer, row.PaidBy, row.Price, row.Shard, row.PriceVersion = c.Payer, c.Kind, uint64(c.Hold), c.Shard, c.Version
-	if p := r.opts.Payer; p != nil && row.PaidBy == PaidByAccount {
-		row.Subject = p.Subject
+	if row.PaidBy == PaidByAccount {
+		by := r.query()
+		if by.RootPays {
+			by = *by.Root
+		}
+		if by.Payer != nil {
+			row.Subject = by.Payer.Subject
+		}
 	}
 	row.Shown = (r.opts.Shown || r.handsOff) && row.Price > 0
 	writes := []store.Write{store.Append{Stream: r.pair.Requests(), Position: row.Position, WriteID: row.WriteID, Data: row.encode()}}

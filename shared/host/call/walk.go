@@ -1,7 +1,9 @@
 package call
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"sync"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -9,11 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A walk consists of a first request, the root, and all calls that vacants make to answer it,
-// directly or through other vacants. Each of these calls finds the root in its context. The limits
-// of the root apply to the complete walk: Ledger.Quote gets the root's query, and reserve limits
-// the sum of the payments. The sum is not stored, because a walk ends with its process (package
-// billing).
+// A walk is a first request, the root, and all calls that vacants make to answer it, directly or
+// through other vacants. Each of these calls finds the root in its context. The limits of the root
+// hold for the complete walk: Ledger.Quote gets the root's query, and reserve bounds the sum of the
+// payments, which is not stored because a walk ends with its process (package billing).
+//
+// The account of a dispatched task also pays for the calls of agents in its walk (taskPays). If the
+// account owns the vacant of the task, the budget of the task also bounds the cost of the models of
+// the account's tenant (ModelTurn).
 
 // requestKey is the context key of the request whose behaviour is running.
 type requestKey struct{}
@@ -31,7 +36,46 @@ func rootOf(ctx context.Context) *request {
 	return r
 }
 
-// walk records the payments of the root's account in its walk.
+// taskPays reports whether the account of a dispatched task pays for the calls that a vacant makes to
+// answer r. It pays for the agents of its own tenant that only such agents have asked. For the vacant
+// of another tenant it pays only within the budget that it has named, and for no agent below that
+// vacant.
+func (r *request) taskPays() bool {
+	root := cmp.Or(r.root, r)
+	switch by := root.credential(); {
+	case !by.IsTask || by.Payer == nil:
+		return false
+	case r == root:
+		return by.IsOwn || by.Most != nil
+	default:
+		return by.IsOwn && r.vacant.Tenant == root.vacant.Tenant && r.asker.taskPays()
+	}
+}
+
+// recheck checks the credential of a root again, and refreshes the limits of its payer.
+func (r *request) recheck(ctx context.Context) error {
+	by := r.credential()
+	if r.opts.Recheck == nil || by.Payer == nil {
+		return nil
+	}
+	p := *by.Payer
+	if err := r.opts.Recheck(ctx, &p); err != nil {
+		return err
+	}
+	r.walk.mu.Lock()
+	defer r.walk.mu.Unlock()
+	r.opts.Payer = &p
+	return nil
+}
+
+// credential returns the credential of a request, which calls in the walk of the request refresh.
+func (r *request) credential() Credential {
+	r.walk.mu.Lock()
+	defer r.walk.mu.Unlock()
+	return r.opts.Credential
+}
+
+// walk holds the cost of a root and its walk.
 type walk struct {
 	own money.Amount // hold of the root itself
 
@@ -39,41 +83,78 @@ type walk struct {
 	// paid maps the hash of a call's envelope to the hold of the call, or to its charge after it is
 	// decided. A resent envelope counts once.
 	paid map[identity.Hash]money.Amount
+	// models is the cost of models. It contains the reservations of the turns that have not ended,
+	// whose number is asking. ended is closed when one of them ends.
+	models money.Amount
+	asking int
+	ended  chan struct{}
 }
 
-func (r *request) limit() (limit money.Amount, limited bool) {
-	if p := r.opts.Payer; p != nil && p.Most > 0 {
-		limit, limited = p.Most, true
-	}
-	if most := r.opts.Most; most != nil && (!limited || *most < limit) {
-		limit, limited = *most, true
-	}
-	return limit, limited
-}
-
-// reserve adds the hold of a call to the walk of the root r, unless the sum would exceed the root's
-// limit.
-func (r *request) reserve(call identity.Hash, hold money.Amount) error {
-	limit, limited := r.limit()
-	if !limited {
-		return nil
-	}
-	r.walk.mu.Lock()
-	defer r.walk.mu.Unlock()
-	others := r.walk.own
-	for hash, amount := range r.walk.paid {
-		if hash != call {
-			others += amount
+// payments returns the sum of the payments of a walk without a call. w.mu is held.
+func (w *walk) payments(without identity.Hash) money.Amount {
+	sum := w.own
+	for hash, amount := range w.paid {
+		if hash != without {
+			sum += amount
 		}
 	}
-	if others+hold > limit {
-		return problem.New(problem.PriceAboveMax, "the call costs up to %s; the first request allows %s for itself and all calls that answer it, and has spent %s", hold, limit, others)
+	return sum
+}
+
+// awaitTurn waits until a turn of a model ends. w.mu is held, but not while it waits.
+func (w *walk) awaitTurn(ctx context.Context) error {
+	ended := w.ended
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if r.walk.paid == nil {
-		r.walk.paid = map[identity.Hash]money.Amount{}
+}
+
+// limit returns the limit of a root that leaves the least for a call, and the cost that it bounds,
+// without the call. r.walk.mu is held.
+func (r *request) limit(call identity.Hash) (limit, spent money.Amount) {
+	limit, spent = math.MaxInt64, r.walk.payments(call)
+	if p := r.opts.Payer; p != nil && p.Most > 0 {
+		limit = p.Most
 	}
-	r.walk.paid[call] = hold
+	if most := r.opts.Most; most != nil && *most-r.walk.models < limit {
+		limit, spent = *most, spent+r.walk.models
+	}
+	return limit, spent
+}
+
+// reserve counts the hold of a call in the walk of a root, unless the sum would exceed the root's
+// limit. It first waits for turns of models, which reserve more than they cost.
+func (r *request) reserve(ctx context.Context, call identity.Hash, hold money.Amount) error {
+	w := &r.walk
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	limit, spent := r.limit(call)
+	for hold > limit-spent && w.asking > 0 {
+		if err := w.awaitTurn(ctx); err != nil {
+			return err
+		}
+		limit, spent = r.limit(call)
+	}
+	if hold > limit-spent {
+		return problem.New(problem.PriceAboveMax, "the call costs up to %s; the first request allows %s for itself and all calls that answer it, and has spent %s", hold, limit, spent)
+	}
+	if w.paid == nil {
+		w.paid = map[identity.Hash]money.Amount{}
+	}
+	w.paid[call] = hold
 	return nil
+}
+
+// spent returns the cost of the walk of a root besides the root itself.
+func (r *request) spent() money.Amount {
+	r.walk.mu.Lock()
+	defer r.walk.mu.Unlock()
+	return r.walk.payments(identity.Hash{}) - r.walk.own + r.walk.models
 }
 
 // settle replaces the hold of a call in the walk of the root r by the call's charge. If the outcome
@@ -89,5 +170,62 @@ func (r *request) settle(out *Outcome) {
 		r.walk.paid[out.Hash] = out.Charge
 	case out.State == Unanswered, out.Position == 0 && out.Problem.Kind != problem.Unavailable: // void, or never accepted
 		delete(r.walk.paid, out.Hash)
+	}
+}
+
+// ModelTurn is a turn of a model that the budget of a task bounds. It is for one goroutine.
+type ModelTurn struct {
+	Reserved money.Amount // the most that the turn may cost
+
+	walk   *walk
+	cost   money.Amount // of the turn in the walk
+	asking bool         // the turn has not ended
+}
+
+// BeginModelTurn begins a turn of a model of a tenant's vacant, whose call ctx belongs to. It reserves
+// the amount wanted in the budget of the call's task, or the rest of the budget if that is at least
+// least. If the rest is less than wanted, it first waits for other turns. The error is of kind
+// BudgetExceeded if the rest is too small, or the error of ctx. If no budget bounds the turn,
+// BeginModelTurn returns nil.
+func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amount) (*ModelTurn, error) {
+	root := rootOf(ctx)
+	if root == nil || !root.opts.IsOwn || root.opts.Most == nil || root.vacant.Tenant != tenant {
+		return nil, nil
+	}
+	w := &root.walk
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := func() money.Amount { return *root.opts.Most - w.payments(identity.Hash{}) - w.models }
+	for left() < wanted && w.asking > 0 {
+		if err := w.awaitTurn(ctx); err != nil {
+			return nil, err
+		}
+	}
+	reserved := min(left(), wanted)
+	if reserved < least {
+		return nil, problem.New(problem.BudgetExceeded, "the budget of the task: %s of %s is left, the next turn costs at least %s", max(reserved, 0), *root.opts.Most, least)
+	}
+	w.models += reserved
+	if w.asking++; w.ended == nil {
+		w.ended = make(chan struct{})
+	}
+	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, asking: true}, nil
+}
+
+// Settle sets the cost of the turn, which other turns then no longer wait for. It may be called again.
+// If t is nil, Settle does nothing.
+func (t *ModelTurn) Settle(cost money.Amount) {
+	if t == nil {
+		return
+	}
+	t.walk.mu.Lock()
+	defer t.walk.mu.Unlock()
+	t.walk.models += cost - t.cost
+	t.cost = cost
+	if t.asking {
+		t.asking = false
+		t.walk.asking--
+		close(t.walk.ended)
+		t.walk.ended = make(chan struct{})
 	}
 }

@@ -63,6 +63,7 @@ var kinds = []store.AnyKind{
 	spawning.SpawnsDocs.Any(),
 	spend.VacantDocs.Any(), spend.TenantDocs.Any(), spend.HostDocs.Any(), spend.BudgetDocs.Any(),
 	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.TurnDocs.Any(), task.RunningDocs.Any(), task.PushedDocs.Any(), task.RecentDocs.Any(),
+	task.DispatchedDocs.Any(), task.UnfinishedDocs.Any(), task.TraceDocs.Any(),
 	textkeys.KeyDocs.Any(),
 	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignedDocs.Any(),
 	upgrade.VersionDocs.Any(),

@@ -135,7 +135,7 @@ func Ask(caller, vacant identity.ID, text string) Request {
 // Text returns the text to answer, which is the text of the last turn.
 func (r *Request) Text() string { return r.Turns[len(r.Turns)-1].Text }
 
-// Event is a part of an answer: Text, Thought, ToolCall, Usage or Done.
+// Event is a part of an answer: Text, Thought, ToolCall, Usage, Asks or Done.
 type Event interface{ event() }
 
 type (
@@ -164,6 +164,8 @@ type (
 		Prices       int  // version of the table of models; zero if the call is free or the agent states its price
 		MaxTokens    int  // the limit that budgets set below max_tokens for the last turn; zero if they set no limit
 	}
+	// Asks says that the text that follows is a question to the caller, whose answer the agent waits for.
+	Asks struct{}
 	// Done is the last event of an answer, and why it ends.
 	Done string
 )
@@ -172,6 +174,7 @@ func (Text) event()     {}
 func (Thought) event()  {}
 func (ToolCall) event() {}
 func (Usage) event()    {}
+func (Asks) event()     {}
 func (Done) event()     {}
 
 // Why an answer ends.
@@ -320,6 +323,8 @@ func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Eve
 				call.Report(ctx, call.Provisional{Tool: e.Name})
 			case Usage:
 				call.Report(ctx, call.Provisional{Usage: e.counts()})
+			case Asks:
+				call.Report(ctx, call.Provisional{Asks: true})
 			case Done:
 				call.Report(ctx, call.Provisional{Last: true})
 			}

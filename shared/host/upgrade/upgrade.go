@@ -51,6 +51,7 @@ var steps = []Step{
 	{4, "records of vacants", (*run).records},
 	{5, "names", (*run).names},
 	{6, "the number of venues", (*run).venues},
+	{7, "dispatched tasks", nil}, // an earlier program would drop their settings
 }
 
 // Current is the version of the documents that this program supports.

@@ -69,6 +69,8 @@ type Relay struct {
 	// StopsTasks says that the server names the tasks of questions (mcptool.MetaTask): a question that the
 	// client cancels is then stopped by its task.
 	StopsTasks bool
+	// Team answers requests about the client's own agents and tasks, unless nil.
+	Team *Team
 	// Note takes a line for people, which the client does not get.
 	Note func(format string, args ...any)
 }
@@ -77,8 +79,17 @@ type Relay struct {
 // questions that are being stopped. Its error is of the input or the output.
 func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Relay: r, out: out, calls: map[string]*call{}, broken: make(chan struct{})}
+	watching, end := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	if r.Team != nil {
+		watch.Go(func() { s.watch(watching) })
+	}
+	defer end()
 	lines := make(chan error, 1)
-	go func() { lines <- s.read(context.WithoutCancel(ctx), in) }()
+	go func() {
+		defer end()
+		lines <- s.read(context.WithoutCancel(ctx), in)
+	}()
 	var err error
 	select {
 	case err = <-lines:
@@ -103,6 +114,8 @@ func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		s.stop(c)
 	}
 	s.wait.Wait()
+	end()
+	watch.Wait()
 	return errors.Join(err, s.outErr)
 }
 
@@ -121,6 +134,8 @@ type session struct {
 	ended   bool
 	version string           // negotiated by initialize
 	calls   map[string]*call // by id
+	// subscriptions are the ids of requests that subscribe to changes of the agents.
+	subscriptions []json.RawMessage
 }
 
 // call is a request under way.
@@ -131,6 +146,7 @@ type call struct {
 	cancel context.CancelFunc
 	agent  json.RawMessage // the argument of ask_agent
 	stream bool            // the answer comes with progress
+	team   bool            // the team answers
 	shown  bool            // the client wants the progress
 	told   chan struct{}   // closed when task is known
 	done   chan struct{}   // closed at the end
@@ -224,6 +240,8 @@ func (s *session) take(ctx context.Context, line []byte) {
 	case m.ID[0] != '"' && m.ID[0] != '-' && (m.ID[0] < '0' || m.ID[0] > '9'):
 		s.fail(nil, codeInvalid, "id: expected a text or a number")
 		return
+	case s.Team != nil && m.Method == "subscriptions/listen" && s.subscribe(m.ID, m.Params):
+		return
 	}
 	c := &call{id: m.ID, method: m.Method}
 	var p struct {
@@ -236,7 +254,14 @@ func (s *session) take(ctx context.Context, line []byte) {
 	_ = json.Unmarshal(m.Params, &p) // the server refuses other forms
 	if s.StopsTasks && m.Method == "tools/call" && (p.Name == "ask" || p.Name == "ask_agent") {
 		c.agent, c.stream = p.Arguments.Agent, true
-		m.Params, c.shown = withProgress(m.Params, p.Meta)
+		added := map[string]json.RawMessage{mcptool.MetaTask: json.RawMessage("true")}
+		if c.shown = p.Meta["progressToken"] != nil; !c.shown {
+			added["progressToken"] = json.RawMessage(`"vacancy"`)
+		}
+		m.Params = withMeta(m.Params, p.Meta, added)
+	}
+	if c.team = s.Team != nil && ofTeam(m.Method, p.Name, p.URI); c.team && p.Meta[mcptool.MetaKey] == nil {
+		m.Params = withMeta(m.Params, p.Meta, map[string]json.RawMessage{mcptool.MetaKey: s.Team.idempotencyKey(m.ID)})
 	}
 	header := http.Header{}
 	version := ""
@@ -270,28 +295,18 @@ func body(id json.RawMessage, method string, params json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// withProgress returns the parameters of a question that asks for its task. shown says that the client
-// wants progress, too.
-func withProgress(params json.RawMessage, meta map[string]json.RawMessage) (out json.RawMessage, shown bool) {
+// withMeta returns the parameters of a request with more members of _meta. Members that were decoded encode.
+func withMeta(params json.RawMessage, meta, added map[string]json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(params, &all) != nil {
-		return params, false
+		return params
 	}
-	if meta == nil {
-		meta = map[string]json.RawMessage{}
-	}
-	if _, shown = meta["progressToken"]; !shown {
-		meta["progressToken"] = json.RawMessage(`"vacancy"`)
-	}
-	meta[mcptool.MetaTask] = json.RawMessage("true")
-	var err error
-	if all["_meta"], err = json.Marshal(meta); err != nil {
-		return params, shown
-	}
-	if out, err = json.Marshal(all); err != nil {
-		return params, shown
-	}
-	return out, shown
+	with := map[string]json.RawMessage{}
+	maps.Copy(with, meta)
+	maps.Copy(with, added)
+	all["_meta"], _ = json.Marshal(with)
+	out, _ := json.Marshal(all)
+	return out
 }
 
 // start sends a message in the background. A batch has no id.
@@ -342,7 +357,13 @@ func (c *call) isCanceled() bool {
 
 // send returns the answer to a message.
 func (s *session) send(ctx context.Context, c *call, header http.Header, message []byte) []byte {
-	res, err := s.post(ctx, header, message)
+	var res *http.Response
+	var err error
+	if c.team {
+		res, err = s.postTo(ctx, s.Team, header, message)
+	} else {
+		res, err = s.post(ctx, header, message)
+	}
 	if err != nil {
 		return failure(c.id, httpapi.RPCCode(problem.Of(err).Kind), problem.Of(err).Text())
 	}
@@ -354,6 +375,11 @@ func (s *session) send(ctx context.Context, c *call, header http.Header, message
 	if err != nil {
 		return failure(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer breaks off; send the request again")
 	}
+	if s.Team != nil {
+		if b, err = s.merge(ctx, c.method, header, message, b); err != nil {
+			return failure(c.id, httpapi.RPCCode(problem.Of(err).Kind), problem.Of(err).Text())
+		}
+	}
 	if answer := s.answer(c, b); answer != nil {
 		return answer
 	}
@@ -361,12 +387,16 @@ func (s *session) send(ctx context.Context, c *call, header http.Header, message
 }
 
 func (s *session) post(ctx context.Context, header http.Header, message []byte) (*http.Response, error) {
-	header.Set("Content-Type", "application/json")
-	header.Set("Accept", "application/json, text/event-stream")
 	if s.Key != "" {
 		header.Set("Authorization", "Bearer "+s.Key)
 	}
-	return s.HTTP.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
+	return s.postTo(ctx, s.HTTP, header, message)
+}
+
+func (s *session) postTo(ctx context.Context, to HTTP, header http.Header, message []byte) (*http.Response, error) {
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, text/event-stream")
+	return to.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
 }
 
 // follow reads an answer that is a stream. It learns the task of a question, and passes other progress on.
@@ -455,6 +485,7 @@ func (s *session) cancel(params json.RawMessage) {
 	_ = json.Unmarshal(params, &p)
 	s.mu.Lock()
 	c := s.calls[string(p.ID)]
+	s.subscriptions = slices.DeleteFunc(s.subscriptions, func(id json.RawMessage) bool { return bytes.Equal(id, p.ID) })
 	s.mu.Unlock()
 	if c != nil && p.ID != nil {
 		s.stop(c)

@@ -45,6 +45,9 @@ var (
 // OfHost returns the server of a host. host returns the host for the context of a call.
 func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 	s := about.server()
+	if about.Team {
+		addTeam(s, func(ctx context.Context) Team { return host(ctx).Team() })
+	}
 	tool(s, &sdk.Tool{
 		Name: "search_agents", Title: "Search agents", Annotations: with(reads, "Search agents"), OutputSchema: foundSchema,
 		Description: "Finds published agents of this host by words of what they do, best first. Each has a signed card that was verified.",

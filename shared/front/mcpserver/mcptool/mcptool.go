@@ -66,6 +66,8 @@ type Host interface {
 	Show(ctx context.Context, agent string) (Shown, error)
 	// Agent returns a published vacant of the host by its name or id.
 	Agent(ctx context.Context, agent string) (Agent, error)
+	// Team returns the team of the client, if About.Team is set.
+	Team() Team
 }
 
 // Question is a text for a vacant.
@@ -138,8 +140,8 @@ type Shown struct {
 	MCP        string   `json:"mcp"`
 }
 
-// Said is an answer of vacant_call that is an error in the reference's form: {"error": text}. The
-// reference does not mark such a result as an error.
+// Said is an answer of vacant_call, or of an owner's tool, that is an error in the reference's form:
+// {"error": text}. The reference does not mark such a result as an error.
 type Said struct{ Text string }
 
 func (s *Said) Error() string { return s.Text }
@@ -149,6 +151,10 @@ var limits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096, Lenient: true
 
 // tool is a tool whose arguments are an In.
 func tool[In any](s *sdk.Server, t *sdk.Tool, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
+	addTool(s, t, limits, run)
+}
+
+func addTool[In any](s *sdk.Server, t *sdk.Tool, limits canon.Limits, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
 	s.AddTool(t, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var in In
 		arguments := r.Params.Arguments
@@ -184,8 +190,13 @@ func result(text string, v any) (*sdk.CallToolResult, error) {
 // members is implemented by errors that add members to their body.
 type members interface{ Members() any }
 
-// refusal renders an error.
+// refusal renders an error, with a hint if its kind has one.
 func refusal(err error) (*sdk.CallToolResult, error) {
+	return refuse(err, hints[problem.Of(err).Kind])
+}
+
+// refuse renders an error with a hint, or without one if hint is empty.
+func refuse(err error, hint string) (*sdk.CallToolResult, error) {
 	p := problem.Of(err)
 	if IsFault(err) {
 		return nil, &jsonrpc.Error{Code: int64(httpapi.RPCCode(p.Kind)), Message: p.Text()}
@@ -202,7 +213,7 @@ func refusal(err error) (*sdk.CallToolResult, error) {
 		content["field"] = p.Field
 	}
 	text := p.Text()
-	if hint := hints[p.Kind]; hint != "" {
+	if hint != "" {
 		text += "; " + hint
 	}
 	res, err := result(text, content)

@@ -26,9 +26,14 @@ type About struct {
 	// Signed says that the vacant answers only calls that their callers sign: ask and what belongs to
 	// it are not listed.
 	Signed bool
+	// Team reports whether the client of a host may dispatch tasks.
+	Team bool
 	// Input are the media types of the files that the agent takes, separated by commas; "" for an agent
 	// that reads only text.
 	Input string
+	// Owns and Delegates report whether the client gets the owner's tools, AGP whether it gets the tools of
+	// AGP. NoCalls means that its key lacks the scope call: tools that call vacants are not listed.
+	Owns, Delegates, AGP, NoCalls bool
 	// Of is the vacant's id; zeros for a host.
 	Of identity.ID
 }
@@ -41,9 +46,15 @@ func (a *About) server() *sdk.Server {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 		Logger:       slog.New(slog.DiscardHandler),
 		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
-			// Lists do not depend on the client. A resource may be for only its reader.
+			// Lists of tools depend on the client's key, other lists do not. A resource may be for only its reader.
 			c.TTLMs, c.CacheScope = int(listTTL/time.Millisecond), "public"
-			if _, ok := r.(*sdk.ReadResourceRequest); ok {
+			switch r.(type) {
+			case *sdk.ListToolsRequest:
+				c.CacheScope = "private"
+			case *sdk.ReadResourceRequest:
+				c.TTLMs, c.CacheScope = 0, "private"
+			}
+			if a.Team {
 				c.TTLMs, c.CacheScope = 0, "private"
 			}
 		},

@@ -25,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -38,7 +39,7 @@ func Handler(h *onlambda.Env) http.Handler {
 }
 
 // AdminHandler is the admin API with the gate's part, which reports the current step of an
-// attempt, and AGP's. The operator's changes of bookings are sent nowhere.
+// attempt, and the parts of AGP and of teams. The operator's changes of bookings are sent nowhere.
 func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
@@ -61,6 +62,7 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 		return functions.Upgraded{Version: v.Version, Current: upgrade.Current}, true, nil
 	}
 	h.Server.OperateAGP(h.Server.OpenBookings(nil, nil))
+	h.Server.OperateTeam(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.Tasks, Log: h.Log, Now: time.Now}))
 	return h.Server.Admin()
 }
 

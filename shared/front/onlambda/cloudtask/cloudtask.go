@@ -58,9 +58,9 @@ func open(env *onlambda.Env) *work {
 
 // receive handles a message by its queue.
 func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err error) {
-	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, Sent: time.Now()}
-	if ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64); err == nil {
-		got.Sent = time.UnixMilli(ms)
+	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, First: time.Now()}
+	if ms, err := strconv.ParseInt(m.Attributes["ApproximateFirstReceiveTimestamp"], 10, 64); err == nil {
+		got.First = time.UnixMilli(ms)
 	}
 	got.Count, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
 	switch onlambda.QueueName(m.EventSourceARN) {
@@ -71,7 +71,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 	default:
 		return false, problem.New(problem.Malformed, "a message of none of this stage's queues")
 	}
-	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrUndecided) {
+	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrWaiting) || errors.Is(err, task.ErrUndecided) {
 		err = nil // it comes again, which is not a fault
 	}
 	return done, err

@@ -42,7 +42,7 @@ var (
 	Admin = Function{
 		Name: "admin", Description: "the admin API, for the operator's key",
 		Memory: 256, Timeout: HandlerSeconds, URL: true, Every: 6 * 60, Rule: "canary", Event: `{"canary":true}`,
-		Needs:   sealed,
+		Needs:   sealed + " VACANCY_TASKS",
 		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATE VACANCY_THINK",
 		Charges: true, Identity: true, Instances: 1, Share: 2,
 		Alarm: Alarm{"admin-fails", "The admin API answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 1, 5, false},

@@ -29,6 +29,9 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	if found, ok, err := e.before(ctx, &t); ok || err != nil {
 		return found, err
 	}
+	if err := e.applyNext(ctx, &t); err != nil {
+		return Task{}, err
+	}
 	h := e.handoff(&t)
 	o := e.options(&t)
 	o.Work, o.Shown = MaxWork, true
@@ -150,11 +153,11 @@ func (h *handoff) stored(ctx context.Context) {
 	h.engine.announce(h.turn)
 }
 
-// refused withdraws the message of a call that was not accepted. If the store did not say so,
-// the task may be there.
+// refused withdraws the message of a call that was not accepted. If the store did not answer, the
+// task may be stored.
 func (h *handoff) refused(ctx context.Context, p *problem.Error) {
-	if h.settle != nil && p.Kind != problem.Unavailable {
-		h.settle(ctx, false)
+	if h.settle != nil {
+		h.settle(ctx, p.Kind == problem.Unavailable)
 	}
 }
 
@@ -196,13 +199,17 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	}
 	// The time of the status is when the message came: it has not changed while the turn waited.
 	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Task: ref.ID, Began: l.task.Status.Time, Reply: replyIDs(ref.ID, l.task.Context)}
+	d := l.head.Dispatch
+	r.dispatch = d
 	if by := l.turn.by; by != nil {
-		o.Credential = *by
+		t := Turn{Credential: *by}
+		t.applyDispatch(d)
+		o.Credential, o.Recheck = t.Credential, e.recheckLater(&t)
 	}
 	r.join(&o)
 	// The caller's lines have a share of the log, whatever process writes them.
 	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
-	turnCtx := context.WithValue(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), nameKey{}, ref.message())
+	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref, d)
 	ended := make(chan struct{})
 	var out call.Outcome
 	e.run(r, func() {
@@ -253,6 +260,19 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 		return nil, nil
 	case l.head.State == Working:
 		return nil, ErrAgain
+	case l.head.isUnaccepted():
+		if err := e.claimWaiting(ctx, r, l); err != nil || l.head.State != Working {
+			return nil, err
+		}
+		return e.begun(r, l), nil
+	case l.head.Dispatch != nil && l.turn.by != nil: // an answer
+		t := Turn{Credential: *l.turn.by}
+		t.applyDispatch(l.head.Dispatch)
+		if err := e.recheck(ctx, &t); problem.Is(err, problem.Unavailable) {
+			return nil, err
+		} else if err != nil {
+			return nil, e.refuseTurn(ctx, l, problem.Of(err))
+		}
 	}
 	s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
 	counts, shares, err := e.countIn(ctx, r.ref, l.head.Sender, s.Time)
@@ -288,8 +308,13 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.begun(r, l), nil
+}
+
+// begun completes a runner whose turn was claimed.
+func (e *Engine) begun(r *runner, l *loaded) *loaded {
 	e.hub.wake(r.ref.partition())
 	r.began, r.task = l.head.Began, l.task
 	r.next++
-	return l, nil
+	return l
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -30,9 +31,11 @@ func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, e
 // end describes how a turn ends a task.
 type end struct {
 	status Status
-	void   bool   // without an answer: the turn's artifacts are withdrawn
-	runner string // whose lease must hold; "" accepts every runner
-	events int    // number of events that the task must have; zero accepts every number
+	void   bool         // without an answer: the turn's artifacts are withdrawn
+	runner string       // whose lease must hold; "" accepts every runner
+	events int          // number of events that the task must have; zero accepts every number
+	first  bool         // requires that the first call of the task is not accepted yet
+	spent  money.Amount // cost of the turn
 }
 
 // errMore means that a task has events which its end does not know of.
@@ -48,8 +51,11 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if d.Version == 0 {
 		return nil, ErrNotFound
 	}
-	if h.State.Terminal() || end.runner != "" && h.Runner != end.runner {
+	if !h.State.canBecome(end.status.State) || end.runner != "" && h.Runner != end.runner {
 		return nil, errEnded
+	}
+	if end.first && !h.isUnaccepted() {
+		return nil, errMore
 	}
 	n, more, err := e.lastEvent(ctx, r, h.Events)
 	if err != nil {
@@ -66,6 +72,12 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	s := end.status
 	counted, counts := h.Background, h.countOut()
 	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Shares, h.Events = s.State, s.Time, time.Time{}, "", false, nil, n+1
+	if d := h.Dispatch; d != nil {
+		d.Spent += end.spent
+		if s.State.Terminal() {
+			counts = append(counts, store.Delete{Key: r.unfinishedKey(), If: 1})
+		}
+	}
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return nil, err
@@ -158,6 +170,10 @@ func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 		lost = problem.New(problem.Deadline, "the turn did not begin within %.0f minutes", call.MaxQueued.Minutes())
 		text = lost.Text() + " because the host was busy; send the message again later"
 	}
+	if d := l.head.Dispatch; d != nil && l.head.isOverdue(e.Now()) {
+		lost = problem.New(problem.Deadline, "the task did not end within %s", d.Deadline.Sub(l.head.Began).Round(time.Second))
+		text = lost.Text()
+	}
 	decide := func(o call.Options) (call.State, error) {
 		return e.Calls.Void(ctx, l.pair(), l.head.Position, lost, o)
 	}
@@ -171,7 +187,7 @@ func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options) (call.State, error), how func(*call.Decision) end) error {
 	ends := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := how(&d)
-		end.void = void
+		end.void, end.first = void, l.head.isUnaccepted()
 		return e.ends(ctx, l.ref, &l.task, end)
 	}
 	wrote, state := false, call.Answered
@@ -188,7 +204,8 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 	if err != nil && !errors.Is(err, errEnded) {
 		return err // the turn goes on: stopped now, it would fail and cost nothing
 	}
-	if running, ok := e.hub.runners.Load(l.ref.partition()); ok {
+	// The runner of a task whose call was not accepted may have begun since l was read.
+	if running, ok := e.hub.runners.Load(l.ref.partition()); ok && !l.head.isUnaccepted() {
 		running.(*runner).cancel()
 	}
 	if err == nil && !wrote {

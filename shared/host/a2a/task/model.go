@@ -2,6 +2,7 @@ package task
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -17,27 +18,9 @@ import (
 // State is the state of a task.
 type State string
 
-// The states, as A2A 0.3 spells them. The head of a task (record.go) holds its state, and
-// each change is one commit of the head and an event.
-//
-//	From                           To                   By
-//	no task                        working              Begin: a message whose turn this process runs
-//	no task                        submitted            Start: a message whose turn a worker runs
-//	no task                        all but submitted    Run: a message whose task is stored with the
-//	                               and working          answer (the states of a decided turn)
-//	submitted                      working              Work: a worker takes the lease
-//	working                        completed            the answer
-//	working                        input-required,      the answer of an agent that asked for this state
-//	                               auth-required,       (Ending)
-//	                               failed, rejected
-//	working                        failed               the turn failed: it has no answer
-//	input-required, auth-required  working, submitted   Begin, Start: the next message
-//	submitted                      failed               no worker came (call.MaxQueued)
-//	working                        failed               the runner's lease ended
-//	all but terminal               failed               the task is older than MaxAge
-//	all but terminal               canceled             Cancel
-//
-// Readers find and fail a task that nobody runs any more (abandoned, in record.go).
+// The states, as A2A 0.3 spells them. The head of a task (record.go) holds its state, and each change is one commit of
+// the head and an event. A task begins as submitted (Start, Dispatch) or working (Begin), or is stored with its answer
+// (Run).
 const (
 	Submitted     State = "submitted"
 	Working       State = "working"
@@ -49,20 +32,62 @@ const (
 	Rejected      State = "rejected"
 )
 
+// transitions has the states that a task can pass to from each state. Readers find and fail a task that nobody runs any
+// more (abandoned, in record.go).
+var transitions = map[State][]State{
+	// A worker takes the lease (Work); no worker came in time, or the call was refused; Cancel.
+	Submitted: {Working, Failed, Canceled},
+	// The answer, in the state for which its agent asked (Ending); the turn or its runner failed; Cancel.
+	Working: {Completed, InputRequired, AuthRequired, Rejected, Failed, Canceled},
+	// The next message (Start, Begin); the task is too old, or past its deadline; Cancel.
+	InputRequired: {Submitted, Working, Failed, Canceled},
+	AuthRequired:  {Submitted, Working, Failed, Canceled},
+	Completed:     nil, Canceled: nil, Failed: nil, Rejected: nil,
+}
+
+// canBecome reports whether a task can pass from one state to another.
+func (s State) canBecome(next State) bool { return slices.Contains(transitions[s], next) }
+
 func States() []State {
 	return []State{Submitted, Working, InputRequired, AuthRequired, Completed, Canceled, Failed, Rejected}
 }
 
 // Terminal reports whether the task has ended.
 func (s State) Terminal() bool {
-	return s == Completed || s == Canceled || s == Failed || s == Rejected
+	next, known := transitions[s]
+	return known && len(next) == 0
 }
 
 // Active reports whether a turn of the task runs or waits for a worker.
 func (s State) Active() bool { return s == Submitted || s == Working }
 
 // Waits reports whether the task waits for its next message.
-func (s State) Waits() bool { return s == InputRequired || s == AuthRequired }
+func (s State) Waits() bool { return s.canBecome(Submitted) }
+
+// engineNames are the names of the states in the tools for teams of agents, whose engine has six states.
+var engineNames = map[State]string{
+	Submitted: "pending", Working: "working", InputRequired: "input_required", AuthRequired: "input_required",
+	Completed: "completed", Canceled: "cancelled", Failed: "failed", Rejected: "failed",
+}
+
+// EngineName returns the engine's name of a state; "failed" for an unknown state.
+func (s State) EngineName() string { return cmp.Or(engineNames[s], engineNames[Failed]) }
+
+// ParseEngineName returns the states that have a name in the engine.
+func ParseEngineName(name string) (all []State, err error) {
+	for _, s := range States() {
+		if engineNames[s] == name {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return nil, problem.Invalid("state", "pending, working, input_required, completed, cancelled or failed", clip(name))
+	}
+	return all, nil
+}
+
+// IsIn reports whether a state is among others. Without others, it is.
+func (s State) IsIn(others []State) bool { return len(others) == 0 || slices.Contains(others, s) }
 
 // Role is the side that a message comes from.
 type Role string

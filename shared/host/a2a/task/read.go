@@ -362,7 +362,7 @@ func (e *Engine) follow(ctx context.Context, l *loaded) error {
 	if err != nil || !l.head.abandoned(e.Now()) {
 		return err
 	}
-	if err := e.abandon(ctx, l); err != nil {
+	if err := e.abandon(ctx, l); err != nil && !errors.Is(err, errMore) {
 		return err
 	}
 	return e.extend(ctx, l)

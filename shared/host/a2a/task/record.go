@@ -56,6 +56,9 @@ type head struct {
 	Bytes      int        `json:"bytes,omitempty"`      // stored size of the first Events events; zero if unknown
 	Context    string     `json:"context"`              // hash of the context id, for filters
 	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero if the task is not listed
+	// Dispatch has the settings of a dispatched task. It is nil for other tasks. While Position is zero, the call of
+	// the first turn is not accepted yet.
+	Dispatch *Dispatch `json:"dispatch,omitempty"`
 }
 
 // contextHash hides the context id, which is a caller's text.
@@ -98,12 +101,24 @@ func (h *head) abandoned(now time.Time) bool {
 	switch {
 	case h.State.Terminal():
 		return false
-	case now.Sub(h.Began) > MaxAge:
+	case now.Sub(h.Began) > MaxAge, h.isOverdue(now):
 		return true
+	case h.isUnaccepted():
+		return false
 	case h.State == Submitted:
 		return now.Sub(h.Changed) > call.MaxQueued
 	}
 	return h.State == Working && now.After(h.Lease)
+}
+
+// isOverdue reports whether a dispatched task has reached its deadline.
+func (h *head) isOverdue(now time.Time) bool {
+	return h.Dispatch != nil && !now.Before(h.Dispatch.Deadline)
+}
+
+// isUnaccepted reports whether the first call of a dispatched task is not accepted yet.
+func (h *head) isUnaccepted() bool {
+	return h.Dispatch != nil && h.State == Submitted && h.Position == 0
 }
 
 // storedEvent is an event before it is sealed. If the message of a status repeats the

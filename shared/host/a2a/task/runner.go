@@ -26,10 +26,14 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		close(ended)
 		return t.Ref, ended, err
 	}
+	if err := e.applyNext(ctx, &t); err != nil {
+		close(ended)
+		return t.Ref, ended, err
+	}
 	looked := e.lookForLost(ctx, &t)
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
-	r.quiet, r.brief = t.Quiet, t.Quiet && t.Work == 0
+	r.quiet, r.brief, r.dispatch = t.Quiet, t.Quiet && t.Work == 0, t.dispatch
 	o := e.options(&t)
 	r.join(&o)
 	o.Work, o.Shown = MaxWork, !t.Quiet
@@ -71,7 +75,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if !t.Continue {
 		r.task, r.next = t.begun(began), 2
 	}
-	ctx = context.WithValue(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), nameKey{}, t.Ref.message())
+	ctx = withTurn(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref, t.dispatch)
 	e.run(r, func() {
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
@@ -99,7 +103,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, row *call.Re
 	}
 	t.Message.Context = l.task.Context
 	h := l.head
-	if !h.State.Waits() {
+	if !h.State.Waits() || !t.hasSettings(h.Dispatch) {
 		return nil, ErrBusy
 	}
 	m := t.Message
@@ -177,13 +181,16 @@ func (e *Engine) run(r *runner, turn func()) {
 				case <-finished:
 					return
 				case <-chunk.C:
+					ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 					r.mu.Lock()
 					if !r.quiet && r.engine.Now().Sub(r.flushed) >= r.engine.Chunk {
-						ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 						_ = r.flush(ctx, false)
-						cancel()
+					}
+					if r.isTraceDue() {
+						r.storeTrace(ctx)
 					}
 					r.mu.Unlock()
+					cancel()
 				case <-look.C:
 					renew := r.engine.Now().Sub(renewed) > lease/3
 					if r.look(renew) && renew {
@@ -209,6 +216,8 @@ type runner struct {
 	stop   chan struct{} // closed to end the behaviour
 	quiet  bool          // pieces are stored at the end
 	brief  bool          // a message that blocks waits for the turn
+	// dispatch has the settings of a dispatched task, or is nil.
+	dispatch *Dispatch
 
 	mu      sync.Mutex
 	stopped bool
@@ -226,6 +235,11 @@ type runner struct {
 	came     int         // bytes of text and thoughts so far
 	reported *call.Usage // the last one
 	counted  int         // came at the time of that report
+
+	trace                  []TraceEntry // entries that are not stored
+	traceSize, traceStored int          // bytes of all entries, and of the stored ones
+	traceDocs              int          // number of documents
+	traced                 time.Time    // time of the last document
 }
 
 func (e *Engine) newRunner(r Ref, began time.Time) *runner {
@@ -288,6 +302,15 @@ func (r *runner) take(p call.Progress) {
 		_ = r.put(ctx, storedEvent{Event: Event{Artifact: &d}})
 	case Ending:
 		r.ending = &d
+	case call.ToolStep:
+		r.record(TraceEntry{Tool: &d})
+		return
+	}
+	if piece.Thought != "" {
+		r.record(TraceEntry{Thought: piece.Thought})
+	}
+	if piece.Asks {
+		r.ending = &Ending{InputRequired}
 	}
 	if _, artifact := r.ending.of(); !artifact {
 		return // the text is only the message of the status
@@ -388,13 +411,14 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.engine
+	r.storeTrace(ctx)
 	if _, artifact := r.ending.of(); d.Reply != nil && artifact {
 		if err := r.complete(ctx, d.Reply.Payload.Text()); err != nil {
 			return nil, err
 		}
 	}
 	r.status = e.ending(&r.task, d, r.ending, r.brief)
-	end := end{status: r.status, void: d.Reply == nil, runner: r.id}
+	end := end{status: r.status, void: d.Reply == nil, runner: r.id, spent: d.Spent}
 	return e.ends(ctx, r.ref, &r.task, end)
 }
 

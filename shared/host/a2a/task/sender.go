@@ -20,8 +20,20 @@ func SenderOf(owner call.Owner, address string) Sender {
 	if account, ok := owner.Account(); ok {
 		return Sender(account.String())
 	}
+	if owner == call.OperatorOwner {
+		return Sender(owner.String())
+	}
 	sum := sha256.Sum256([]byte("vacancy sender v1\x1f" + address))
 	return Sender(addressPrefix + hex.EncodeToString(sum[:16]))
+}
+
+// SenderOfMessage returns the sender of a dispatched task by its message in the queue.
+func SenderOfMessage(message string) Sender {
+	r, err := ParseMessage(message)
+	if err != nil {
+		return ""
+	}
+	return SenderOf(r.Owner, "")
 }
 
 const addressPrefix = "address-"

@@ -37,6 +37,10 @@ func Shares(r Ref, sender Sender, stranger bool, turns int) []Share {
 // turn begins, or has waited for call.MaxQueued and fails.
 var ErrFull = errors.New("a limit of running turns is reached")
 
+// ErrWaiting is the error for a dispatched task whose turn cannot begin yet. The queue delivers its message until the
+// task begins or fails.
+var ErrWaiting = errors.New("the task waits for its first turn")
+
 // ErrAccountFull is ErrFull for the turn of an account.
 var ErrAccountFull = fmt.Errorf("an account waits: %w", ErrFull)
 

@@ -32,6 +32,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -69,6 +70,11 @@ type Config struct {
 	Texts call.Texts
 	// Queue takes the turns of Start to a Worker. With nil, Start fails.
 	Queue Queue
+	// Guests has the keys with which the host signs for callers that sign nothing.
+	Guests *guests.Keys
+	// Recheck returns an error if the credential of a dispatched task is not accepted any more, or its account is
+	// suspended. It is called when a turn or a call of its walk begins. If Recheck is nil, there are no accounts.
+	Recheck func(context.Context, *call.Payer) error
 	// Turns is the number of turns that all processes of the host run at once in Work, which
 	// counts their Shares in the store. If Turns is 0, Queue bounds the turns.
 	Turns int
@@ -89,7 +95,7 @@ type Config struct {
 // Queue carries turns to workers, at least once. Its messages are keys, without text.
 type Queue interface {
 	// Send stores a message. The sender calls settle with whether the message's task is
-	// stored; without that the message is delivered late, and dropped after a while.
+	// stored, or may be; without that the message is delivered late, and dropped after a while.
 	// The queue shares itself out by senders.
 	Send(ctx context.Context, message string, of Sender) (settle func(ctx context.Context, stored bool), err error)
 }
@@ -175,6 +181,8 @@ type Turn struct {
 	call.Credential
 	// Push is a configuration that the task begins with, or nil.
 	Push *PushConfig
+
+	dispatch *Dispatch // settings of a dispatched task
 }
 
 // Refusal is a call that was not accepted.
@@ -333,6 +341,9 @@ func (s *details) take(p call.Progress) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if piece.Asks {
+		s.ending = &Ending{InputRequired}
+	}
 	switch d := piece.Detail.(type) {
 	case Chunk:
 		s.chunks = append(s.chunks, d)
@@ -390,7 +401,7 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 
 // options returns the options that every turn has.
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: !t.Owner.Signs(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, Reply: func(m *envelope.Message) {
+	return call.Options{Guest: !t.Owner.Signs(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, Recheck: e.recheckLater(t), Reply: func(m *envelope.Message) {
 		replyIDs(t.ID, t.Message.Context)(m) // the context of a task that goes on is read when the call is accepted
 	}}
 }
@@ -451,18 +462,10 @@ func withMessages(ctx context.Context, m messages) context.Context {
 	return context.WithValue(ctx, messagesKey{}, m)
 }
 
-// NameOf names the turn that ctx belongs to, for Watch; "" outside of turns that others
-// can end.
-func NameOf(ctx context.Context) string {
-	name, _ := ctx.Value(nameKey{}).(string)
-	return name
-}
-
-type nameKey struct{}
-
 // Watch returns a context that ends within two seconds of the turn that NameOf named, for
-// a process that works for the runner of that turn. A fault of the store does not end the
-// context.
+// a process that works for the runner of that turn. The context has the settings of a dispatched task. If they cannot
+// be read, the context has ended already, because without them the work could cost more than the task may. A later
+// fault of the store does not end the context.
 func Watch(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }
@@ -470,6 +473,15 @@ func Watch(ctx context.Context, s store.Store, name string) (context.Context, co
 	if err != nil {
 		return ctx, stop
 	}
+	h, d, err := HeadDocs.Get(ctx, s, r.headKey())
+	if err == nil && d.Version == 0 {
+		err = errEnded
+	}
+	if err != nil {
+		cancel(store.Problem(err))
+		return ctx, stop
+	}
+	ctx = withTurn(ctx, r, h.Dispatch)
 	go func() {
 		look := time.NewTicker(time.Second)
 		defer look.Stop()
@@ -579,7 +591,7 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 		}
 		events = append(events, compact(Event{Status: &task.Status}, task.answer()))
 	}
-	if h.Background {
+	if h.Background || h.Dispatch != nil {
 		events[0].By = &t.Credential
 	}
 	h.Events = len(events)

@@ -25,6 +25,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -101,8 +102,8 @@ func New(c Config) *Runner {
 // children through c. Errors are for the log: the pipeline tells the caller only
 // that the vacant failed or that time ran out.
 func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Request) (string, error) {
-	ctx, w, err := deeper(ctx, q.Vacant)
-	if err != nil {
+	ctx, w := deeper(ctx, q.Vacant)
+	if err := w.checkDepth(); err != nil {
 		return "", err
 	}
 	p, ok, err := v.Plan(ctx, q.Vacant)
@@ -144,26 +145,32 @@ func late(ctx context.Context, err error) error {
 	return problem.Wrap(problem.Deadline, err, "the plan did not come to its end in time")
 }
 
-// walk is the depth of a call in a tree of plans, and the number of its
-// delegations. Plans were checked when they were set; this also holds if they
-// change during a call.
+// walk is the path of vacants that wait for an answer, and the number of the
+// delegations in a call. Plans were checked when they were set; this also holds
+// if they change during a call.
 type walk struct {
-	depth int
+	path  []identity.ID // from the first vacant to the one that delegates
 	calls *atomic.Int32
 }
 
 type walkKey struct{}
 
-// deeper returns ctx for the delegations of id's plan.
-func deeper(ctx context.Context, id identity.ID) (context.Context, walk, error) {
+// deeper returns ctx for the delegations of a vacant.
+func deeper(ctx context.Context, id identity.ID) (context.Context, walk) {
 	w, ok := ctx.Value(walkKey{}).(walk)
 	if !ok {
 		w.calls = new(atomic.Int32)
 	}
-	if w.depth++; w.depth > plan.MaxDepth {
-		return ctx, w, problem.New(problem.SubstrateMisconfigured, "vacant %s is the %dth plan below another, expected at most %d", id.Short(), w.depth, plan.MaxDepth)
+	w.path = append(slices.Clip(w.path), id)
+	return context.WithValue(ctx, walkKey{}, w), w
+}
+
+// checkDepth returns an error if the vacant that delegates is too deep.
+func (w walk) checkDepth() error {
+	if n := len(w.path); n > plan.MaxDepth {
+		return problem.New(problem.SubstrateMisconfigured, "vacant %s is the %dth of vacants that ask each other, expected at most %d", w.path[n-1].Short(), n, plan.MaxDepth)
 	}
-	return context.WithValue(ctx, walkKey{}, w), w, nil
+	return nil
 }
 
 // spend counts a delegation.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -30,10 +32,7 @@ const schema = `{"type":"object","properties":{"message":{"type":"string","descr
 // The asker signs each question on its own chain with the vacant, which answers by
 // its own rules. Config.Guard decides what the asker itself may reach.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
-	ctx, w, err := deeper(ctx, asker)
-	if err != nil {
-		return ctx, loop.Offer{}, err
-	}
+	ctx, w := deeper(ctx, asker)
 	one := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
 	var offer loop.Offer
 	for _, id := range asked {
@@ -80,8 +79,14 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 	return ctx, offer, nil
 }
 
-// askVacant asks a vacant that need not be a child.
+// askVacant asks a vacant that need not be a child. In a task, a vacant that waits for the answer itself is not asked.
 func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (string, error) {
+	if slices.Contains(r.walk.path, id) && task.IsDispatched(ctx) {
+		return "", problem.New(problem.Conflict, "it waits for this answer: agents that ask each other in a circle get no answer")
+	}
+	if err := r.walk.checkDepth(); err != nil {
+		return "", err
+	}
 	if err := r.walk.spend(); err != nil {
 		return "", err
 	}

@@ -58,7 +58,13 @@ func (k *Keys) Key(ctx context.Context, vacant identity.ID, conversation string)
 	return identity.KeyFromSeed(seed)
 }
 
-// A context id created by the host has contextPrefix, followed by random bytes and their tag.
+// KeyOf returns the key of an owner in a conversation with a vacant.
+func (k *Keys) KeyOf(ctx context.Context, vacant identity.ID, owner, conversation string) (*identity.Key, error) {
+	return k.Key(ctx, vacant, owner+"\x1f"+conversation)
+}
+
+// The parts of a context id of the host's making: prefix, then random bytes and their
+// tag.
 const (
 	contextPrefix = "ctx-"
 	randomSize    = 16

@@ -8,6 +8,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -162,7 +163,11 @@ func (w *worker) deliver(ctx context.Context) error {
 // one handles a message and deletes it if it is done with.
 func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []task.Share) {
 	err := w.handle(ctx, message)
-	if err != nil && w.queue.now().Sub(w.firstRefused(d.Key.Sort)) > queue.Patience {
+	if errors.Is(err, task.ErrWaiting) {
+		w.mu.Lock()
+		delete(w.refused, d.Key.Sort)
+		w.mu.Unlock()
+	} else if err != nil && w.queue.now().Sub(w.firstRefused(d.Key.Sort)) > queue.Patience {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		err = nil
 	}

@@ -3,8 +3,8 @@
 //
 // The invariants: a message is handled at least once, and deleted only after its handler
 // returned nil or after it was refused for longer than Patience. The message of a turn whose shares have
-// no room comes again until the turn begins or fails. A message that meets a
-// fault comes again until the queue gives it to its queue of dead letters.
+// no room comes again until the turn begins or fails. If its task may wait for longer than the queue delivers a message, a
+// new message replaces it. A message that meets a fault comes again until the queue gives it to its queue of dead letters.
 package sqs
 
 import (
@@ -33,8 +33,8 @@ type Config struct {
 	URL    string // of the queue
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Patience is the time for which a message is tried again if its handler refuses it
-	// with task.ErrAgain. Zero means queue.Patience.
+	// Patience is the time after its first delivery for which a message is tried again if its handler
+	// refuses it with task.ErrAgain. Zero means queue.Patience.
 	Patience time.Duration
 }
 
@@ -43,13 +43,13 @@ type Queue struct {
 	Config
 
 	mu       sync.Mutex
-	nextRoom map[bool]time.Time // time of the next free place in a line; the line of accounts is true
+	nextRoom map[task.Sender]time.Time // time of the next free place in the line of an account; "" is the line of other callers
 }
 
 // New returns a Queue.
 func New(c Config) *Queue {
 	c.Patience = cmp.Or(c.Patience, queue.Patience)
-	return &Queue{Config: c, nextRoom: map[bool]time.Time{}}
+	return &Queue{Config: c, nextRoom: map[task.Sender]time.Time{}}
 }
 
 const (
@@ -97,8 +97,8 @@ func (q *Queue) SendAfter(ctx context.Context, message string, of task.Sender, a
 type Message struct {
 	Body    string
 	Receipt string
-	Sent    time.Time
-	Count   int // how often it was received, this time included
+	First   time.Time // time of the first delivery
+	Count   int       // how often it was received, this time included
 }
 
 // longestWait is the longest time before a message comes again.
@@ -108,17 +108,28 @@ const longestWait = 30 * time.Second
 func wait(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), longestWait) }
 
 // roomWait returns the time for which the message of a turn without room is hidden: until its place in
-// the line of such messages of this process, or until the turn has failed. Accounts have a line of their
-// own, so that they do not wait behind callers without an account.
-func (q *Queue) roomWait(sent time.Time, account bool) time.Duration {
+// the line of such messages of this process, or until the turn has failed. Each account has a line, so that it does not
+// wait behind others. The lines of accounts share one rate. Callers without an account have one line together.
+func (q *Queue) roomWait(message string, first time.Time, account bool) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := q.Now()
-	wait := max(queue.RoomWait, q.nextRoom[account].Sub(now))
-	if last := max(queue.RoomWait, sent.Add(call.MaxQueued+queue.RoomWait).Sub(now)); wait > last {
+	now, of, lines := q.Now(), task.Sender(""), time.Duration(1)
+	if account {
+		of = "account " + task.SenderOfMessage(message)
+	}
+	for other, next := range q.nextRoom {
+		switch {
+		case !next.After(now):
+			delete(q.nextRoom, other)
+		case account && other != of && other != "":
+			lines++
+		}
+	}
+	wait := max(queue.RoomWait, q.nextRoom[of].Sub(now))
+	if last := max(queue.RoomWait, first.Add(call.MaxQueued+queue.RoomWait).Sub(now)); wait > last {
 		return last
 	}
-	q.nextRoom[account] = now.Add(wait + queue.RoomGap)
+	q.nextRoom[of] = now.Add(wait + lines*queue.RoomGap)
 	return wait
 }
 
@@ -130,11 +141,16 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 	switch {
 	case err == nil:
 		return true, nil
+	case errors.Is(err, task.ErrWaiting):
+		hidden = q.roomWait(m.Body, q.Now(), true)
+		if m.Count >= queue.MaxRoomWaits && q.SendAfter(ctx, m.Body, task.SenderOfMessage(m.Body), hidden) == nil {
+			return true, nil
+		}
 	case errors.Is(err, task.ErrFull):
-		hidden = q.roomWait(m.Sent, errors.Is(err, task.ErrAccountFull))
+		hidden = q.roomWait(m.Body, m.First, errors.Is(err, task.ErrAccountFull))
 	case errors.Is(err, task.ErrUndecided):
 		hidden = queue.UndecidedWait
-	case errors.Is(err, task.ErrAgain) && q.Now().Sub(m.Sent) > q.Patience:
+	case errors.Is(err, task.ErrAgain) && q.Now().Sub(m.First) > q.Patience:
 		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		return true, nil
 	}

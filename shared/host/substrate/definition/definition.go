@@ -66,6 +66,8 @@ type Agent struct {
 	// leaves them out.
 	Omit   []string `json:"omit,omitempty"`
 	Memory bool     `json:"memory,omitempty"`
+	// Ask gives the model a tool by which it asks the caller a question. The task then waits for the answer.
+	Ask bool `json:"ask,omitempty"`
 	// Input are the media types of the files that it takes beside text. An empty list means only
 	// text. Callers without an envelope can send files (front/a2a).
 	Input []string `json:"input,omitempty"`
@@ -297,7 +299,7 @@ func (a *Agent) Check() error {
 	for _, only := range []struct {
 		field string
 		given bool
-	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}, {"omit", len(a.Omit) > 0}} {
+	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}, {"omit", len(a.Omit) > 0}, {"ask", a.Ask}} {
 		if only.given && !spec.IsModel() {
 			return problem.Invalid(only.field, "none, because "+spec.Kind+" is not a model", "one")
 		}

@@ -64,7 +64,7 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 }
 
 // Infer POSTs {message, caller, vacant, context_id, files, history, id, deadline_ms} and yields
-// the answer: members text and usage of a JSON object, a body of text/plain, or the
+// the answer: members text, state and usage of a JSON object, a body of text/plain, or the
 // events of text/event-stream as they come. A timeout is a problem of kind Deadline.
 // SubstrateUnavailable means that the endpoint cannot be reached or is out of order
 // (5xx, 408, an event error, a stream without done), SubstrateBusy 429,
@@ -167,19 +167,25 @@ func Parse(body []byte) ([]substrate.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, ok := events[0].(substrate.Text); ok && len(text) > substrate.MaxText {
-		return nil, substrate.TooLarge(len(text))
+	for _, e := range events {
+		if text, ok := e.(substrate.Text); ok && len(text) > substrate.MaxText {
+			return nil, substrate.TooLarge(len(text))
+		}
 	}
 	return events, nil
 }
 
 // object returns the events of a JSON object.
 func object(body []byte) ([]substrate.Event, error) {
-	text, end, err := parse(body)
+	text, asks, end, err := parse(body)
 	if err != nil {
 		return nil, err
 	}
-	return append(whole(text), end...), nil
+	events := append(whole(text), end...)
+	if asks {
+		events = append([]substrate.Event{substrate.Asks{}}, events...)
+	}
+	return events, nil
 }
 
 // AppendQuestion appends the request body. files are the files of an agent that takes files
@@ -283,7 +289,7 @@ func whole(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// stream yields events: delta and thought with {"text"}, usage, and at the end done, or
+// stream yields events: delta, thought and ask with {"text"}, usage, and at the end done, or
 // error. Others are ignored.
 func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
@@ -297,12 +303,15 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 			var event substrate.Event
 			switch {
 			case err != nil:
-			case e.Name == "delta", e.Name == "thought":
+			case e.Name == "delta", e.Name == "thought", e.Name == "ask":
 				var text string
-				if text, _, err = parse(e.Data); err == nil && text != "" {
+				if text, _, _, err = parse(e.Data); err == nil && text != "" {
 					event = substrate.Text(text)
 					if e.Name == "thought" {
 						event = substrate.Thought(text)
+					}
+					if e.Name == "ask" && !yield(substrate.Asks{}, nil) {
+						return
 					}
 				}
 			case e.Name == "usage":
@@ -341,9 +350,9 @@ func usage(data []byte) (u substrate.Usage, ok bool) {
 	return substrate.Usage{In: v.In.Int(), Out: v.Out.Int(), Cached: v.Cached.Int()}, v.In.IsGiven() || v.Out.IsGiven()
 }
 
-// parse reads member text, and usage with the end of the answer, and ignores other
+// parse reads the members text, state and usage with the end of the answer, and ignores other
 // members.
-func parse(body []byte) (text string, end []substrate.Event, err error) {
+func parse(body []byte) (text string, asks bool, end []substrate.Event, err error) {
 	limits := canon.AnswerLimits()
 	limits.Lenient = true
 	d := canon.NewDecoder(canon.TrimMark(body), limits)
@@ -353,6 +362,10 @@ func parse(body []byte) (text string, end []substrate.Event, err error) {
 		case "text":
 			found = true
 			text, err = d.String()
+			return err
+		case "state":
+			raw, err := d.Span()
+			asks = string(raw) == `"input-required"`
 			return err
 		case "usage":
 			raw, err := d.Span()
@@ -364,12 +377,12 @@ func parse(body []byte) (text string, end []substrate.Event, err error) {
 		return d.Skip()
 	})
 	if err == nil && !found {
-		return "", nil, failed("text", "a string", "nothing")
+		return "", false, nil, failed("text", "a string", "nothing")
 	}
 	if err != nil {
-		return "", nil, problem.Within(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
+		return "", false, nil, problem.Within(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
 	}
-	return text, append(end, substrate.Stop), nil
+	return text, asks, append(end, substrate.Stop), nil
 }
 
 func failed(what, want, got string) error {

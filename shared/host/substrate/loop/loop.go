@@ -181,6 +181,9 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		for _, t := range offered.Tools {
 			r.Tools = append(r.Tools, t.Tool)
 		}
+		if l.Agent.Ask {
+			r.Tools = append(r.Tools, askTool)
+		}
 		one := &run{loop: l, request: r, yield: yield}
 		why, err := one.answer(ctx)
 		if passed := call.PassedLimit(ctx, err); passed != nil {
@@ -298,6 +301,9 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 		}
 		calls := a.Why == substrate.Called || a.Why == substrate.Unknown && len(a.Calls) > 0
 		switch {
+		case calls && r.question(&a) != "":
+			r.apart = r.said
+			return substrate.Stop, errors.Join(r.emit(substrate.Asks{}), r.text(substrate.Text(r.question(&a))))
 		case calls && r.request.Final:
 			return "", problem.New(problem.SubstrateMisconfigured, "the model wants another tool after %d turns; its agent's max_turns allows no more", turn)
 		case calls:
@@ -321,6 +327,23 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 			r.spoken += len(a.Text)
 		}
 	}
+}
+
+// askTool is the tool by which a model asks its caller.
+var askTool = substrate.Tool{
+	Name: "ask_user", Description: "Asks the user a question and waits for the answer. Use it only if you cannot go on without the answer.",
+	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"what to ask"}},"required":["question"],"additionalProperties":false}`),
+}
+
+// question returns the question that a turn of the model asks its caller, or "".
+func (r *run) question(a *substrate.Answer) string {
+	for _, c := range a.Calls {
+		var arguments struct{ Question string }
+		if r.Agent.Ask && c.Name == askTool.Name && a.Why == substrate.Called && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
+			return arguments.Question
+		}
+	}
+	return ""
 }
 
 // turn asks the model for the next turn. A model that says before its first event that
@@ -399,6 +422,8 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 					r.sent, r.received = sentBefore, receivedBefore
 				}
 				err = r.report(r.usedSoFar())
+			case substrate.Asks:
+				err = r.emit(e)
 			case substrate.ToolCall:
 				if usage == nil || usage.Unreported > 0 { // calls come last, so a report covers them
 					r.received += len(e.Name) + len(e.Arguments)
@@ -492,6 +517,8 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 // ended for a known good reason: otherwise the call may be incomplete, and has no side effects.
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
 	end, refused := call.BeginTool(ctx, Name(c.Name), r.kept(c.Arguments)), false
+	step := call.ToolStep{ID: c.ID, Name: Name(c.Name), Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
+	call.Report(ctx, call.Provisional{Detail: step})
 	defer func() {
 		outcome, said := call.ToolOK, text
 		if err != nil {
@@ -504,6 +531,8 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 			outcome = call.ToolTimedOut
 		}
 		end(outcome, r.kept(said))
+		step.Arguments, step.Outcome = "", outcome
+		call.Report(ctx, call.Provisional{Detail: step})
 	}()
 	defer func() {
 		if p := recover(); p != nil { // fail the call, not the process
@@ -540,8 +569,12 @@ func (r *run) kept(text string) string {
 	if r.Agent.ToolLog != definition.ToolTexts {
 		return ""
 	}
-	// One byte more than is kept, so that a longer text is known to be cut.
-	return substrate.Redact(string(r.Secret.Hide([]byte(text))), call.MaxToolTexts+1)
+	return r.redact(text, call.MaxToolTexts+1) // one byte more than is kept, so that a longer text is known to be cut
+}
+
+// redact returns the beginning of a text, without what looks like a secret.
+func (r *run) redact(text string, limit int) string {
+	return substrate.Redact(string(r.Secret.Hide([]byte(text))), limit)
 }
 
 // cut shortens a result.

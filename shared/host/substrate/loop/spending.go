@@ -57,6 +57,8 @@ func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 		r.countedTokens, r.countedSize = max(u.In, 0)+max(u.Out, 0), size
 	case err != nil && (!sent || errors.As(err, &refused) && refused.Status >= http.StatusBadRequest):
 		r.Spending.Release()
+	default:
+		r.Spending.Keep()
 	}
 	r.used.Cost = int(r.Spending.Cost())
 }

@@ -231,6 +231,12 @@ func (r *Resources) prices(ctx context.Context, tenant string, a *definition.Age
 	return p, err
 }
 
+// CheckPrice returns an error if a model of an agent has no price.
+func (r *Resources) CheckPrice(ctx context.Context, tenant string, a *definition.Agent) error {
+	_, err := r.prices(ctx, tenant, a)
+	return err
+}
+
 // payer returns the vacant and the budgets that a call is charged to.
 func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	p := spend.Payer{Vacant: id, Tenant: tenant, Daily: spend.DefaultVacant, Call: -1}

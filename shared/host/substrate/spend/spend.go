@@ -1,5 +1,5 @@
 // Package spend limits what models cost: by the daily budgets of their vacant and of its
-// tenant or host, and by the budget of a call.
+// tenant or host, by the budget of a call, and by the budget of a task (call.ModelTurn).
 //
 // The invariants: the highest possible cost of a turn is reserved before the turn is
 // sent, by one commit to all daily totals, and no race exceeds a budget. A reservation
@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -191,7 +193,8 @@ type turn struct {
 	day      string
 	price    models.Price
 	reserved money.Amount
-	cost     money.Amount // reserved, until the usage is known
+	cost     money.Amount    // reserved, until the usage is known
+	task     *call.ModelTurn // nil if the budget of a task does not bound the turn
 }
 
 // Begin begins the spending of a call.
@@ -227,24 +230,34 @@ func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed
 	}
 	c.tries++
 	next := &turn{number: c.tries, day: today, price: price}
-	for try := 1; ; try++ {
-		allowed, err = c.reserve(ctx, next, in, out)
-		var bounds *store.BoundsError
-		if !errors.As(err, &bounds) || try == maxTries || c.spend.store.Backoff(ctx, try) != nil {
-			break
-		} // else another vacant used up the shared budget meanwhile: read it again
-	}
-	var known *problem.Error
-	switch {
-	case err == nil:
+	if allowed, err = c.reserveTurn(ctx, next, in, out); err == nil {
 		c.spent, c.open = c.Cost(), next
 		return allowed, nil
+	}
+	next.task.Settle(0)
+	var known *problem.Error
+	switch {
 	case errors.As(err, &known):
 		return 0, err
 	case ctx.Err() != nil:
 		return 0, substrate.Ended(ctx, "the agent")
 	}
 	return 0, problem.Wrap(problem.SubstrateUnavailable, err, "the budgets cannot be read or written")
+}
+
+// reserveTurn reserves next in the budget of its task and then in the daily budgets.
+func (c *Call) reserveTurn(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
+	least, most := next.price.Cost(substrate.Usage{In: in, Out: min(out, minOut)}), next.price.Cost(substrate.Usage{In: in, Out: out})
+	if next.task, err = call.BeginModelTurn(ctx, c.payer.Tenant, least, most); err != nil {
+		return 0, err
+	}
+	for try := 1; ; try++ {
+		allowed, err = c.reserve(ctx, next, in, out)
+		var bounds *store.BoundsError
+		if !errors.As(err, &bounds) || try == maxTries || c.spend.store.Backoff(ctx, try) != nil {
+			return allowed, err
+		} // else another vacant used up the shared budget meanwhile: read it again
+	}
 }
 
 // reserve commits the reservation of next.
@@ -270,7 +283,11 @@ func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed in
 		for i := range all {
 			all[i].spent -= refund
 		}
-		if allowed, err = c.affordable(next.price, in, out, all...); err != nil {
+		limits := slices.Clone(all)
+		if next.task != nil {
+			limits = append(limits, balance{name: "the budget of the task", budget: next.task.Reserved})
+		}
+		if allowed, err = c.affordable(next.price, in, out, limits...); err != nil {
 			return err
 		}
 		next.reserved = next.price.Cost(substrate.Usage{In: in, Out: allowed})
@@ -335,6 +352,14 @@ func (c *Call) Settle(u substrate.Usage) {
 	if c.open != nil {
 		c.open.cost = min(c.open.price.Cost(u), c.open.reserved)
 	}
+	c.Keep()
+}
+
+// Keep ends the last turn with the cost that it has: its reservation, if its usage is unknown.
+func (c *Call) Keep() {
+	if c.open != nil {
+		c.open.task.Settle(c.open.cost)
+	}
 }
 
 // Release settles the last turn without a cost: the server did not process the turn.
@@ -346,6 +371,7 @@ func (c *Call) End(ctx context.Context) error {
 	if c.open == nil {
 		return nil
 	}
+	c.Keep()
 	if c.open.cost < c.open.reserved {
 		if err := c.spend.store.Update(ctx, c.settle); err != nil {
 			return problem.Wrap(problem.SubstrateUnavailable, err, "the cost of a turn cannot be written")

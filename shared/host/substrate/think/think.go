@@ -30,6 +30,7 @@ type Turn struct {
 	Fallback bool // ask the agent's fallback model
 	Check    bool // the host checks the agent: a short answer suffices
 	Spent    int  // micro-dollars that the call has cost before
+	Left     *int // micro-dollars that the budget of a task leaves for the turn; nil without such a budget
 	// Request is the conversation with the offered tools. It contains neither the
 	// owner's settings for the model nor the secret.
 	Request substrate.Request

@@ -31,6 +31,7 @@ type request struct {
 	Fallback   bool            `json:"fallback,omitempty"`
 	Check      bool            `json:"check,omitempty"`
 	Spent      int             `json:"spent,omitempty"`
+	Left       *int            `json:"left,omitempty"`
 	Caller     identity.ID     `json:"caller,omitzero"`
 	ID         string          `json:"id,omitempty"` // hash of the call
 	ContextID  *string         `json:"context_id,omitempty"`
@@ -81,6 +82,7 @@ type tool struct {
 type line struct {
 	Text    string        `json:"text,omitempty"`
 	Thought string        `json:"thought,omitempty"`
+	Asks    bool          `json:"asks,omitempty"`
 	Call    *toolCall     `json:"call,omitempty"`
 	Usage   *usage        `json:"usage,omitempty"`
 	Tools   *[]tool       `json:"tools,omitempty"`
@@ -115,7 +117,7 @@ const maxBytes = 6 << 20
 
 func encodeTurn(t *Turn) request {
 	r := &t.Request
-	out := request{Op: opTurn, Vacant: t.Agent.Vacant, Version: t.Agent.Version, Fallback: t.Fallback, Check: t.Check, Spent: t.Spent,
+	out := request{Op: opTurn, Vacant: t.Agent.Vacant, Version: t.Agent.Version, Fallback: t.Fallback, Check: t.Check, Spent: t.Spent, Left: t.Left,
 		Caller: r.Caller, ContextID: r.ContextID, Final: r.Final}
 	if id := r.ID(); !id.IsZero() {
 		out.ID = id.String()
@@ -141,7 +143,7 @@ func encodeTurn(t *Turn) request {
 
 // turn is the Turn of a request for one. The error is of kind Malformed.
 func (r *request) turn() (t Turn, err error) {
-	t = Turn{Agent: Agent{r.Vacant, r.Version}, Fallback: r.Fallback, Check: r.Check, Spent: r.Spent}
+	t = Turn{Agent: Agent{r.Vacant, r.Version}, Fallback: r.Fallback, Check: r.Check, Spent: r.Spent, Left: r.Left}
 	t.Request = substrate.Request{Caller: r.Caller, Vacant: r.Vacant, ContextID: r.ContextID, Final: r.Final}
 	if r.ID != "" {
 		id, err := identity.ParseHash(r.ID)
@@ -186,7 +188,7 @@ func decode(data []byte) (r request, err error) {
 	switch {
 	case r.Vacant.IsZero():
 		return r, problem.Invalid("vacant", "the id of a vacant", "none")
-	case r.Version < 0 || r.Spent < 0:
+	case r.Version < 0 || r.Spent < 0 || r.Left != nil && *r.Left < 0:
 		return r, problem.Invalid("agent", "numbers from 0", "a negative one")
 	}
 	return r, nil
@@ -198,6 +200,8 @@ func lineOf(e substrate.Event) line {
 		return line{Text: string(e)}
 	case substrate.Thought:
 		return line{Thought: string(e)}
+	case substrate.Asks:
+		return line{Asks: true}
 	case substrate.ToolCall:
 		return line{Call: new(toolCall(e))}
 	case substrate.Usage:
@@ -215,6 +219,8 @@ func (l *line) event() substrate.Event {
 		return substrate.Text(l.Text)
 	case l.Thought != "":
 		return substrate.Thought(l.Thought)
+	case l.Asks:
+		return substrate.Asks{}
 	case l.Call != nil:
 		return substrate.ToolCall(*l.Call)
 	case l.Usage != nil:

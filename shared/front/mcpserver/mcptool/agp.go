@@ -1,0 +1,100 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Envelope is a request by AGP.
+type Envelope struct {
+	From    string // agent that sends it; "" for an agent of the key
+	Intent  string
+	Payload map[string]any
+	ID      string // of MetaKey, or ""
+}
+
+var (
+	venueMembers = []string{
+		"location", described(aText, "the place of a venue, or one of its areas"), "category", described(aText, "the category of a venue"), "limit", described(`"type":"integer","minimum":1`, "the most to return"),
+	}
+	searchMembers = append([]string{
+		"query", described(aText, "words, such as: sunset dinner"), "capability", described(aText, "more words"), "max_price_usd", described(`"type":["number","string"]`, "the most that a call costs, in dollars"),
+		"party_size", described(aNumber, "the number of guests"),
+	}, venueMembers...)
+	confirmMembers = []string{
+		"venue_id", described(aText, "the id of a venue, which search_venues returned"), "venue_slug", described(aText, "instead of venue_id"), "venue_agent_id", described(aText, "instead of venue_id"),
+		"starts_at", described(aText, "a time such as 2026-11-24T19:00:00+08:00"), "date", described(aText, "with time, instead of starts_at"), "time", described(aText, "such as 19:00"), "timezone", described(aText, "such as Asia/Makassar"),
+		"party_size", described(aNumber, "the number of guests"), "guest", described(`"type":"object"`, "who comes, for the venue"), "notes", described(aText, "a text for the venue"), "input", `{"description":"any JSON for the venue"}`,
+		"max_price_usd", described(`"type":["number","string"]`, "the most that the booking costs with the venue's call, in dollars"), "idempotency_key", described(aText, "the same key again returns the same booking"),
+	}
+	agpTools = []struct {
+		name, intent, title, description string
+		hints                            sdk.ToolAnnotations
+		members                          []string
+	}{
+		{"agnt.ping", "network.ping", "Ping the network", "Returns the number of venues and the tier of the key.", reads, nil},
+		{"agnt.search_venues", "booking.search", "Search venues", "Finds venues by words, place and category.", reads, searchMembers},
+		{"agnt.list_venues", "venue.list", "List venues", "Lists venues by category and place, at most 100.", reads, append([]string{"cursor", described(aText, "next_cursor of the page before")}, venueMembers...)},
+		{"agnt.confirm_booking", "booking.confirm", "Book a venue", "Books a venue, which costs money. It needs a key of tier pro or enterprise.", asks, confirmMembers},
+	}
+)
+
+// AddAGP adds a tool for each intent of AGP to the server of a host. A client that refuses dots may call a
+// tool with an underscore in place of the dot. send returns the answer to an envelope.
+func AddAGP(s *sdk.Server, send func(context.Context, Envelope) (json.RawMessage, error)) {
+	for _, t := range agpTools {
+		members := append([]string{"from", described(aText, "the agent that asks; an agent of the key if left out")}, t.members...)
+		s.AddTool(&sdk.Tool{
+			Name: t.name, Title: t.title, Annotations: with(t.hints, t.title), Description: t.description, InputSchema: schema(members...),
+		}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			e, err := envelopeOf(t.intent, members, r.Params)
+			var answer json.RawMessage
+			if err == nil {
+				answer, err = send(ctx, e)
+			}
+			if err != nil {
+				return refusal(err)
+			}
+			return result("", answer)
+		})
+	}
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if c, ok := r.(*sdk.CallToolRequest); ok && strings.HasPrefix(c.Params.Name, "agnt_") {
+				c.Params.Name = strings.Replace(c.Params.Name, "_", ".", 1)
+			}
+			return next(ctx, method, r)
+		}
+	})
+}
+
+// envelopeOf returns the envelope of a call whose arguments may have some members. AGP checks their values.
+func envelopeOf(intent string, members []string, p *sdk.CallToolParamsRaw) (e Envelope, err error) {
+	e.Intent, e.Payload = intent, map[string]any{}
+	var in map[string]json.RawMessage
+	if len(p.Arguments) > 0 && json.Unmarshal(p.Arguments, &in) != nil {
+		return e, problem.Invalid("arguments", "an object", "another value")
+	}
+	for name, value := range in {
+		switch {
+		case !slices.Contains(members, name):
+			return e, problem.New(problem.Malformed, "%.80s: not supported", name)
+		case string(value) == "null":
+		case name != "from":
+			e.Payload[name] = value
+		case json.Unmarshal(value, &e.From) != nil:
+			return e, problem.Invalid(name, "a string", "another value")
+		}
+	}
+	if key, ok := p.Meta[MetaKey]; ok {
+		e.ID = fmt.Sprint(key)
+	}
+	return e, nil
+}

@@ -1,0 +1,118 @@
+package mcptool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Owner has the functions of the owner's tools at a vacant, for the context of a call. The tools of a
+// nil function are not listed. The results have the members of the reference.
+type Owner struct {
+	Children func(ctx context.Context, cursor string) (any, error)
+	Spawn    func(ctx context.Context, rule, name string) (any, error)
+	// Delegate returns the answer of a child, after wait at the latest.
+	Delegate func(ctx context.Context, child, task string, wait time.Duration) (map[string]any, error)
+}
+
+// AddOwner adds the owner's tools to the server of a vacant. As in the reference, a failure is a result with the
+// member error, which is not marked as an error.
+func AddOwner(s *sdk.Server, o Owner) {
+	type (
+		listing struct {
+			Cursor string `json:"cursor"`
+		}
+		spawning struct {
+			Rule string `json:"policy_mutation" canon:"required,min=1"`
+			Name string `json:"child_name_hint"`
+		}
+		delegating struct {
+			Child string `json:"child_name" canon:"required,min=1"`
+			Task  string `json:"task" canon:"required,min=1"`
+		}
+		delegatingHere struct {
+			delegating
+			Hint      string `json:"model_hint"`
+			MaxTokens int64  `json:"max_tokens"`
+		}
+		delegatingByA2A struct {
+			delegating
+			Seconds *float64 `json:"timeout_s"`
+		}
+	)
+	if o.Children != nil {
+		tool(s, &sdk.Tool{
+			Name: "vacant_list_children", Title: "List children", Annotations: with(reads, "List children"),
+			Description: "Lists the children of this vacant on this host, 20 a page. reputation_5d is null, because nothing is known.",
+			InputSchema: schema("cursor", described(aText, "next of the page before")),
+		}, func(ctx context.Context, _ *sdk.CallToolRequest, in listing) (*sdk.CallToolResult, error) {
+			page, err := o.Children(ctx, in.Cursor)
+			return ownerResult(page, "", err)
+		})
+	}
+	if o.Spawn != nil {
+		tool(s, &sdk.Tool{
+			Name: "vacant_spawn", Title: "Create a child", Annotations: with(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: no()}, "Create a child"),
+			Description: "Creates a child of this vacant, like the vacant but with one additional rule of conduct (path D1). The same request again returns the same child.",
+			InputSchema: schema("*policy_mutation", described(aText, "the child's additional rule"), "child_name_hint", described(aText, "the child's name; made from its parent's name and the rule if left out")),
+		}, func(ctx context.Context, _ *sdk.CallToolRequest, in spawning) (*sdk.CallToolResult, error) {
+			made, err := o.Spawn(ctx, in.Rule, in.Name)
+			return ownerResult(made, "", err)
+		})
+	}
+	if o.Delegate == nil {
+		return
+	}
+	child := described(aText, "the name of a child")
+	tool(s, &sdk.Tool{
+		Name: "vacant_delegate", Title: "Delegate a task to a child", Annotations: with(asks, "Delegate a task to a child"),
+		Description: "Signs a task as this vacant, sends it to one of its children and returns the child's answer. The child answers with a model of its own, so model_hint and max_tokens have no effect.",
+		InputSchema: schema("*child_name", child, "*task", messageArgument, "model_hint", described(aText, "returned in the result"), "max_tokens", described(aNumber, "has no effect")),
+	}, func(ctx context.Context, _ *sdk.CallToolRequest, in delegatingHere) (*sdk.CallToolResult, error) {
+		d, err := o.Delegate(ctx, in.Child, in.Task, AnswerTime)
+		if err == nil {
+			delete(d, "child_endpoint")
+			d["model_hint"] = cmp.Or(in.Hint, "client-default")
+		}
+		return ownerResult(d, "", err)
+	})
+	tool(s, &sdk.Tool{
+		Name: "vacant_delegate_a2a", Title: "Delegate a task to a child within a time", Annotations: with(asks, "Delegate a task to a child within a time"),
+		Description: "Signs a task as this vacant, sends it to one of its children as a message of A2A, and waits for the answer for timeout_s, at most 25 seconds.",
+		InputSchema: schema("*child_name", child, "*task", messageArgument, "timeout_s", described(`"type":"number"`, "seconds to wait, 25 if left out")),
+	}, func(ctx context.Context, _ *sdk.CallToolRequest, in delegatingByA2A) (*sdk.CallToolResult, error) {
+		wait := AnswerTime
+		if in.Seconds != nil && *in.Seconds < wait.Seconds() {
+			wait = time.Duration(*in.Seconds * float64(time.Second))
+		}
+		d, err := o.Delegate(ctx, in.Child, in.Task, wait)
+		tag := "a2a_http_failed: "
+		if err == nil {
+			delete(d, "substrate")
+			d["transport"] = "a2a-http"
+		} else if !problem.Is(err, problem.Deadline) {
+			tag = fmt.Sprintf("a2a_http_status: %d ", problem.Of(err).Kind.Row().Status)
+		}
+		return ownerResult(d, tag, err)
+	})
+}
+
+// ownerResult renders the result of an owner's tool. A refusal of the host or of the child begins with tag.
+func ownerResult(v any, tag string, err error) (*sdk.CallToolResult, error) {
+	var said *Said
+	switch {
+	case err == nil:
+		return result("", v)
+	case errors.As(err, &said):
+		return result("", map[string]string{"error": said.Text})
+	case IsFault(err):
+		return nil, err
+	}
+	return result("", map[string]string{"error": tag + problem.Of(err).Text()})
+}

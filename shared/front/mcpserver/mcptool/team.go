@@ -1,0 +1,233 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"net/url"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Team has the agents and the tasks of one client.
+type Team interface {
+	Agents(ctx context.Context) ([]team.Agent, error)
+	Agent(ctx context.Context, name string) (team.Details, error)
+	Dispatch(ctx context.Context, q team.Request) (team.Started, error)
+	Status(ctx context.Context, id string) (team.Status, error)
+	Cancel(ctx context.Context, id string) (team.Status, error)
+	Answer(ctx context.Context, id, text, key string) (team.Status, error)
+}
+
+// TeamInstructions follow the instructions of a server with the tools of a team. The server of a host has tools with
+// similar names.
+const TeamInstructions = " Your own agents take tasks: begin with list_agents, dispatch by dispatch_agent, and read the result by get_task_status. get_task and stop_task are for questions of ask_agent."
+
+// agentScheme begins the URIs of agents.
+const agentScheme = "agents://"
+
+// IsAgent reports whether a URI is an agent's.
+func IsAgent(uri string) bool { return strings.HasPrefix(uri, agentScheme) }
+
+// IsTeamTool reports whether a tool is one of a team's.
+func IsTeamTool(name string) bool {
+	switch name {
+	case "list_agents", "dispatch_agent", "get_task_status", "cancel_task", "answer_task", "get_locks":
+		return true
+	}
+	return false
+}
+
+// OfTeam returns a server with only the tools of a team. team returns the team for the context of a call.
+func OfTeam(about About, team func(context.Context) Team) *sdk.Server {
+	s := about.server()
+	addTeam(s, team)
+	return s
+}
+
+// maxResponse limits the response in a result, in bytes.
+const maxResponse = 64 << 10
+
+// addTeam adds the tools and resources of a team to a server. teamOf returns the team for the context of a call.
+func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
+	type (
+		dispatching struct {
+			Agent        string          `json:"agent" canon:"required"`
+			Task         string          `json:"task" canon:"required"`
+			Model        string          `json:"model"`
+			Mode         string          `json:"mode"`
+			MaxTurns     *int64          `json:"max_turns"`
+			Budget       json.RawMessage `json:"budget"`
+			Effort       string          `json:"effort"`
+			OutputFormat string          `json:"output_format"`
+		}
+		ofTask struct {
+			ID string `json:"task_id" canon:"required"`
+		}
+		answering struct {
+			ofTask
+			Text string `json:"text" canon:"required"`
+		}
+	)
+	acts := sdk.ToolAnnotations{DestructiveHint: no(), OpenWorldHint: no()}
+	id := described(aText, "the taskId of dispatch_agent")
+	openTool(s, "list_agents", "List Available Agents", "Lists the agents that tasks can be dispatched to.", reads, schema(),
+		func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (any, error) {
+			all, err := teamOf(ctx).Agents(ctx)
+			return struct {
+				Agents []team.Agent `json:"agents"`
+				Hint   string       `json:"hint"`
+			}{all, "Read the resource " + agentScheme + "{name} for the settings of an agent."}, err
+		})
+	openTool(s, "dispatch_agent", "Dispatch Sub-Agent", "Dispatches a task to an agent, and returns its taskId at once. get_task_status then returns its state and its result.", acts,
+		schema("*agent", described(aText, "the name of an agent that list_agents shows, or the id of a published agent"), "*task", described(aText, "what to do"),
+			"model", described(aText, "another model"), "mode", described(aText, "read-write or read-only"),
+			"max_turns", described(`"type":"integer"`, "maximum number of model turns"), "budget", described(`"type":"number"`, "maximum cost of the task, in dollars"),
+			"effort", described(aText, "how much the model thinks: low, medium or high"), "output_format", described(aText, "text or json")),
+		func(ctx context.Context, r *sdk.CallToolRequest, in dispatching) (any, error) {
+			q := team.Request{Agent: in.Agent, Text: in.Task, Model: in.Model, Mode: in.Mode, MaxTurns: in.MaxTurns, Effort: in.Effort, OutputFormat: in.OutputFormat}
+			var err error
+			if q.Key, err = keyOf(r); err != nil {
+				return nil, err
+			}
+			if in.Budget != nil {
+				var dollars float64
+				if json.Unmarshal(in.Budget, &dollars) != nil || math.Abs(dollars) > 1e9 {
+					return nil, problem.Invalid("budget", "a number of dollars, for example 0.5", string(in.Budget))
+				}
+				amount := money.Amount(math.Floor(dollars*float64(money.Dollar) + 1e-6))
+				q.Budget = &amount
+			}
+			return teamOf(ctx).Dispatch(ctx, q)
+		})
+	openTool(s, "get_task_status", "Get Task Status", "Returns the state of a task, its question if it waits for an answer, and its result once it has one.", reads, schema("*task_id", id),
+		func(ctx context.Context, _ *sdk.CallToolRequest, in ofTask) (any, error) {
+			task, err := teamOf(ctx).Status(ctx, in.ID)
+			task.Shorten(maxResponse)
+			return task, err
+		})
+	openTool(s, "cancel_task", "Cancel Task", "Cancels a task. You pay for the part of the answer that was already delivered.", stops, schema("*task_id", id),
+		func(ctx context.Context, _ *sdk.CallToolRequest, in ofTask) (any, error) {
+			canceled, err := teamOf(ctx).Cancel(ctx, in.ID)
+			return struct {
+				Status string `json:"status"`
+				TaskID string `json:"taskId"`
+				Agent  string `json:"agent"`
+			}{canceled.Status, canceled.TaskID, canceled.Agent}, err
+		})
+	openTool(s, "answer_task", "Answer Task", "Answers the question of a task whose status is input_required.", acts, schema("*task_id", id, "*text", described(aText, "the answer")),
+		func(ctx context.Context, r *sdk.CallToolRequest, in answering) (any, error) {
+			key, err := keyOf(r)
+			if err != nil {
+				return nil, err
+			}
+			task, err := teamOf(ctx).Answer(ctx, in.ID, in.Text, key)
+			task.Shorten(maxResponse)
+			return task, err
+		})
+	openTool(s, "get_locks", "Get Active Locks", "Lists the locks that running tasks hold.", reads, schema(),
+		func(context.Context, *sdk.CallToolRequest, nothing) (any, error) {
+			return struct {
+				Locks []string `json:"locks"`
+				Count int      `json:"count"`
+			}{Locks: []string{}}, nil
+		})
+	s.AddResourceTemplate(&sdk.ResourceTemplate{
+		URITemplate: agentScheme + "{name}", Name: "agent", Title: "Agent", Description: "the settings of an agent", MIMEType: "application/json",
+	}, func(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		name, err := url.PathUnescape(strings.TrimPrefix(q.Params.URI, agentScheme))
+		if err != nil {
+			return nil, sdk.ResourceNotFoundError(q.Params.URI)
+		}
+		a, err := teamOf(ctx).Agent(ctx, name)
+		if problem.Is(err, problem.NotFound) {
+			return nil, sdk.ResourceNotFoundError(q.Params.URI)
+		}
+		if err != nil {
+			_, err = refusal(err)
+			return nil, err
+		}
+		settings := struct {
+			team.Details
+			Budget *float64 `json:"budget,omitempty"` // in dollars, as in dispatch_agent
+		}{Details: a}
+		if a.Budget != nil {
+			dollars := float64(*a.Budget) / float64(money.Dollar)
+			settings.Budget = &dollars
+		}
+		text, err := indented(settings)
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: q.Params.URI, Text: text, MIMEType: "application/json"}}}, err
+	})
+	// The servers are shared by all clients, so the list of an account's agents is made for each request.
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			result, err := next(ctx, method, r)
+			list, ok := result.(*sdk.ListResourcesResult)
+			if err != nil || !ok {
+				return result, err
+			}
+			all, err := teamOf(ctx).Agents(ctx)
+			if err != nil {
+				_, err = refusal(err)
+				return nil, err
+			}
+			for _, a := range all {
+				list.Resources = append(list.Resources, &sdk.Resource{URI: agentScheme + url.PathEscape(a.Name), Name: a.Name, Description: a.Description, MIMEType: "application/json"})
+			}
+			return list, nil
+		}
+	})
+}
+
+// keyOf returns the idempotency key of a call, or "".
+func keyOf(r *sdk.CallToolRequest) (string, error) {
+	given, ok := r.Params.Meta[MetaKey]
+	if !ok {
+		return "", nil
+	}
+	key, ok := given.(string)
+	if !ok || key == "" {
+		return "", problem.Invalid("_meta."+MetaKey, "a text", "another value")
+	}
+	return key, nil
+}
+
+// openTool adds a tool that ignores unknown arguments, and whose result is indented JSON.
+func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.ToolAnnotations, arguments json.RawMessage, run func(context.Context, *sdk.CallToolRequest, In) (any, error)) {
+	open := limits
+	open.Open = true
+	t := &sdk.Tool{Name: name, Title: title, Description: description, Annotations: with(hints, title),
+		InputSchema: json.RawMessage(strings.Replace(string(arguments), `"additionalProperties":false`, `"additionalProperties":true`, 1))}
+	addTool(s, t, open, func(ctx context.Context, r *sdk.CallToolRequest, in In) (*sdk.CallToolResult, error) {
+		v, err := run(ctx, r, in)
+		if err != nil && !IsFault(err) {
+			return refuse(err, "") // the wording of these refusals is complete
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, err := indented(v)
+		if err != nil {
+			return nil, err
+		}
+		return result(text, v)
+	})
+}
+
+// indented returns a value as JSON for readers.
+func indented(v any) (string, error) {
+	b, err := httpapi.Encode(v)
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	err = json.Indent(&text, bytes.TrimSpace(b), "", "  ")
+	return text.String(), err
+}

@@ -1,0 +1,151 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/plain"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	hostregistry "github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Owners has the parts that serve tools of a key's own. The tools of a nil part are not listed. The functions act with
+// the credential of a request.
+type Owners struct {
+	// Keys reads the scopes of keys. If Keys is nil, no key has tools of its own.
+	Keys *billing.Billing
+	// Operator checks the operator's key. If Operator is nil, this process does not know the operator.
+	Operator interface {
+		Check(ctx context.Context, secret string) error
+	}
+	// Children lists the children of a vacant, and Spawn creates one.
+	Children func(ctx context.Context, r *http.Request, of identity.ID, cursor string) (any, error)
+	Spawn    func(ctx context.Context, r *http.Request, of identity.ID, rule, name string) (any, error)
+	// Answers lets a vacant ask one of its children through Calls.
+	Answers *answer.Answerer
+	Calls   *call.Host
+	// SendAGP sends an envelope of AGP and returns the answer.
+	SendAGP func(ctx context.Context, r *http.Request, from, id, intent string, payload map[string]any) (json.RawMessage, error)
+}
+
+// identify finds the key of a request, and the account that pays for its calls or its tasks, or the operator.
+func (d *api) identify(r *request, below bool) (err error) {
+	keys, operator := d.Owners.Keys, d.Owners.Operator
+	if keys == nil {
+		return r.Identify()
+	}
+	r.key, err = keys.Admit(r.Context(), r.Request, billing.Demand{Test: true, Active: true})
+	switch {
+	case errors.Is(err, billing.ErrNoKey):
+		return nil
+	case problem.Is(err, problem.Unauthorized) && operator != nil:
+		secret, bad := billing.Bearer(r.Request)
+		if bad == nil {
+			bad = operator.Check(r.Context(), secret)
+		}
+		if r.operates = bad == nil; r.operates || !problem.Is(bad, problem.Unauthorized) {
+			return bad
+		}
+	case err == nil && (r.key.Has(billing.ScopeCall) || !below && r.key.Has(billing.ScopeAgents)):
+		r.Payer = r.key.Payer()
+	}
+	return err
+}
+
+// admit sets which tools the client gets. It returns an error for a client that may neither call vacants nor has tools
+// of its own.
+func (d *api) admit(r *request, about *mcptool.About) error {
+	k, owners := r.key, &d.Owners
+	if r.agent != nil {
+		owns := r.operates || k != nil && !k.Test && k.Tenant == r.Vacant.Tenant && k.Has(billing.ScopeVacants)
+		about.Owns = owns && owners.Children != nil
+		about.Delegates = owns && owners.Answers != nil && (r.operates || k.Has(billing.ScopeAgents))
+	} else {
+		about.Team = d.Team != nil && k != nil && k.Has(billing.ScopeAgents)
+		about.AGP = k != nil && k.Has(billing.ScopeAGP) && owners.SendAGP != nil
+	}
+	about.NoCalls = r.operates || k != nil && !k.Has(billing.ScopeCall)
+	switch {
+	case !about.NoCalls, about.Owns, about.Delegates, about.AGP, about.Team:
+		return nil
+	case r.operates:
+		return problem.New(problem.Forbidden, "the operator's key calls no vacants; use a key of an account")
+	}
+	return k.CheckScope(billing.ScopeCall)
+}
+
+// children implements vacant_list_children.
+func (d *api) children(ctx context.Context, cursor string) (any, error) {
+	r := requestOf(ctx)
+	page, err := d.Owners.Children(ctx, r.Request, r.Vacant.ID, cursor)
+	return page, r.note(err)
+}
+
+// spawn implements vacant_spawn.
+func (d *api) spawn(ctx context.Context, rule, name string) (any, error) {
+	r := requestOf(ctx)
+	if name == "" { // the same for a request that comes again
+		end := "-" + identity.Sum([]byte(rule)).String()[:8]
+		name = r.Vacant.Name[:min(len(r.Vacant.Name), hostregistry.MaxName-len(end))] + end
+	}
+	made, err := d.Owners.Spawn(ctx, r.Request, r.Vacant.ID, rule, name)
+	return made, r.note(err)
+}
+
+// delegate implements vacant_delegate and vacant_delegate_a2a. A task reaches the child without HTTP, because
+// the child is on this host.
+func (d *api) delegate(ctx context.Context, name, text string, wait time.Duration) (map[string]any, error) {
+	r := requestOf(ctx)
+	if err := plain.CheckText("task", text); err != nil {
+		return nil, r.note(err)
+	}
+	child, there, err := d.Agents.Directory.ShowNamed(ctx, name)
+	switch {
+	case err != nil:
+		return nil, r.note(err)
+	case !there || child.IsDeleted() || child.Parent == nil || *child.Parent != r.Vacant.ID:
+		return nil, &mcptool.Said{Text: fmt.Sprintf("%.80q is not a direct descendant of vacant %s", name, r.Vacant.ID.Short())}
+	case !r.Vacant.State.CanBeCalled():
+		return nil, &mcptool.Said{Text: fmt.Sprintf("vacant %s; not accepting calls", r.Vacant.State)}
+	}
+	by := call.Credential{Address: r.Address.String()}
+	if r.key != nil {
+		by.Payer = r.key.Payer()
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(wait, d.AnswerTime)+call.DefaultMargin)
+	defer cancel()
+	var a delegation.Delegated
+	err = d.Agents.Answers.Hold(&r.Caller, func() (err error) {
+		a, err = d.Owners.Answers.Delegate(ctx, d.Owners.Calls, by, r.Vacant.ID, child.ID, text)
+		return err
+	})
+	var of card.Card
+	if err == nil {
+		of, err = card.Parse(child.Card)
+	}
+	return map[string]any{
+		"ok": true, "child_name": child.Name, "child_vacant_id_hex": child.ID.String(), "child_endpoint": of.Endpoint, "answer": a.Text,
+		"substrate": child.Substrate, "request_envelope_id_hex": a.Request.String(), "response_envelope_id_hex": a.Reply.String(),
+	}, r.note(err)
+}
+
+// sendAGP implements the tools of AGP.
+func (d *api) sendAGP(ctx context.Context, e mcptool.Envelope) (json.RawMessage, error) {
+	r := requestOf(ctx)
+	from := cmp.Or(e.From, append(slices.Clip(r.key.Agents), "mcp")[0])
+	answer, err := d.Owners.SendAGP(ctx, r.Request, from, e.ID, e.Intent, e.Payload)
+	return answer, r.note(err)
+}

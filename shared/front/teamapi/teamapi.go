@@ -1,0 +1,242 @@
+// Package teamapi is the API of teams of agents: for the operator below /v1/admin, and for keys of accounts with the
+// scope agents at /v1/tasks and /v1/agents.
+package teamapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Paths of the API.
+const (
+	TasksPath  = "/v1/tasks"
+	AgentsPath = "/v1/agents"
+)
+
+// IsPath reports whether a path is Handler's.
+func IsPath(path string) bool {
+	for _, prefix := range []string{TasksPath, AgentsPath} {
+		if path == prefix || strings.HasPrefix(path, prefix+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// operatorPath returns the operator's path for a path of keys.
+func operatorPath(path string) string { return "/v1/admin" + strings.TrimPrefix(path, "/v1") }
+
+// Locate sets the path of the response of a task, for the operator or for keys of accounts.
+func Locate(s *team.Status, operator bool) {
+	if s.Result == nil {
+		return
+	}
+	if s.Result.Path = TasksPath + "/" + s.TaskID; operator {
+		s.Result.Path = operatorPath(s.Result.Path)
+	}
+}
+
+// MaxWait limits the wait for the end of a turn, in seconds.
+const MaxWait = 20
+
+const (
+	defaultPage = 20
+	maxPage     = 100
+)
+
+// Access admits keys with the scope agents.
+var Access = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
+
+// Requests and answers.
+type (
+	// OneAgent names an agent.
+	OneAgent struct {
+		Agent string `path:"agent"`
+	}
+	// OneTask names a task.
+	OneTask struct {
+		ID string `path:"id"`
+	}
+	// Waiting names a task. Wait is the longest wait for the end of its turn, in seconds. Steps asks for its steps.
+	Waiting struct {
+		OneTask
+		Wait  uint64 `query:"wait"`
+		Steps bool   `query:"steps"`
+	}
+	// TaskList selects tasks. State is a word such as working; an empty member selects all.
+	TaskList struct {
+		State  string `query:"state"`
+		Agent  string `query:"agent"`
+		Cursor string `query:"cursor"`
+		Limit  uint64 `query:"limit"`
+	}
+	// Dispatching asks for a task. A repeated request with the same key is the same task.
+	Dispatching struct {
+		Key  string  `header:"Idempotency-Key"`
+		Body NewTask `body:"json"`
+	}
+	// NewTask is a task for an agent. Empty members leave the agent's settings unchanged.
+	NewTask struct {
+		Agent        string        `json:"agent" canon:"required,min=1"`
+		Task         string        `json:"task" canon:"required,min=1"`
+		Model        string        `json:"model,omitempty"`
+		Mode         string        `json:"mode,omitempty"`
+		MaxTurns     *int64        `json:"max_turns,omitempty"`
+		Budget       *money.Amount `json:"budget,omitempty"` // micro-dollars
+		Effort       string        `json:"effort,omitempty"`
+		OutputFormat string        `json:"output_format,omitempty"`
+	}
+	// Answering is the answer to a question of a task.
+	Answering struct {
+		OneTask
+		Key  string `header:"Idempotency-Key"`
+		Body Answer `body:"json"`
+	}
+	// Answer is a text for a task that waits for input.
+	Answer struct {
+		Text string `json:"text" canon:"required,min=1"`
+	}
+	// Agents are the agents of an account.
+	Agents struct {
+		Agents []team.Agent `json:"agents"`
+	}
+	// Tasks is a page of tasks. Next is the cursor of the next page, or "".
+	Tasks struct {
+		Tasks []team.Status `json:"tasks"`
+		Next  string        `json:"next"`
+	}
+)
+
+// Task is the status of a task. Steps are the thoughts and the calls of tools of the caller's own agent.
+type Task struct {
+	team.Status
+	Steps []task.TraceEntry `json:"steps,omitempty"`
+
+	retry bool // the host did not wait
+}
+
+// Reply implements op.Replier.
+func (t *Task) Reply(h http.Header) int {
+	if t.retry {
+		h.Set("Retry-After", "2")
+	}
+	return 0
+}
+
+// The operations.
+var (
+	ListAgents = twin[op.None, Agents]("GET", AgentsPath, 0, "lists the agents of an account")
+	ShowAgent  = twin[OneAgent, team.Details]("GET", AgentsPath+"/{agent}", 0, "shows an agent of an account")
+	ListTasks  = twin[TaskList, Tasks]("GET", TasksPath, 0, "lists the dispatched tasks of an account, the newest first, without their responses")
+	Dispatch   = twin[Dispatching, team.Started]("POST", TasksPath, http.StatusCreated, "dispatches a task to an agent, once for an idempotency key")
+	ShowTask   = twin[Waiting, Task]("GET", TasksPath+"/{id}", 0, "shows a dispatched task, with its result once it has one")
+	CancelTask = twin[OneTask, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
+	AnswerTask = twin[Answering, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
+)
+
+// maxBody limits a body: a text of a task may be longer in JSON.
+const maxBody = 512 << 10
+
+func twin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
+	o := op.Op[In, Out]{Method: method, Path: operatorPath(path), Status: status, Limit: maxBody, Doc: doc}
+	k := o
+	k.Path, k.Access.Key = path, Access
+	return op.Twin[In, Out]{Operator: o, Key: k}
+}
+
+type api struct {
+	*team.Team
+	mayWait bool
+}
+
+// Operator returns the routes of the operator. mayWait says that the process may wait for the end of a turn.
+func Operator(t *team.Team, mayWait bool) []op.Route {
+	return (&api{t, mayWait}).routes(op.Server{Operator: true})
+}
+
+// Handler returns the handler of keys of accounts.
+func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger, now func() time.Time) http.Handler {
+	next := httpapi.API{Name: "team", Log: log, Now: now}.Mux(op.Routes((&api{t, mayWait}).routes(op.Server{Keys: keys})...))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address := caller.Origin(r.RemoteAddr).String()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, address)))
+	})
+}
+
+// addressKey is the key of the client's address in a context. Free calls are counted by it.
+type addressKey struct{}
+
+// Operations lists the operations.
+func Operations() []op.Spec {
+	return append(op.Specs(Operator(nil, true)), op.Specs((&api{}).routes(op.Server{}))...)
+}
+
+func callerOf(ctx context.Context) team.Caller {
+	if k := op.CallerOf(ctx).Key; k != nil {
+		address, _ := ctx.Value(addressKey{}).(string)
+		return team.Caller{Payer: k.Payer(), Address: address}
+	}
+	return team.Caller{}
+}
+
+func (d *api) routes(s op.Server) []op.Route {
+	return []op.Route{
+		op.OnTwin(s, ListAgents, func(ctx context.Context, _ op.None) (Agents, error) {
+			all, err := d.Agents(ctx, callerOf(ctx))
+			return Agents{all}, err
+		}),
+		op.OnTwin(s, ShowAgent, func(ctx context.Context, in OneAgent) (team.Details, error) {
+			return d.Agent(ctx, callerOf(ctx), in.Agent)
+		}),
+		op.OnTwin(s, ListTasks, func(ctx context.Context, in TaskList) (page Tasks, err error) {
+			size := int(min(cmp.Or(in.Limit, defaultPage), maxPage))
+			page.Tasks, page.Next, err = d.List(ctx, callerOf(ctx), in.State, in.Agent, in.Cursor, size)
+			return page, err
+		}),
+		op.OnTwin(s, Dispatch, func(ctx context.Context, in Dispatching) (team.Started, error) {
+			b := &in.Body
+			return d.Dispatch(ctx, callerOf(ctx), team.Request{
+				Agent: b.Agent, Text: b.Task, Model: b.Model, Mode: b.Mode, Effort: b.Effort, OutputFormat: b.OutputFormat,
+				MaxTurns: b.MaxTurns, Budget: b.Budget, Key: in.Key,
+			})
+		}),
+		op.OnTwin(s, ShowTask, func(ctx context.Context, in Waiting) (t Task, err error) {
+			if in.Wait > MaxWait {
+				return t, problem.Invalid("wait", "0 to 20 seconds", fmt.Sprint(in.Wait))
+			}
+			wait := time.Duration(in.Wait) * time.Second
+			if !d.mayWait {
+				wait = 0
+			}
+			t.Status, err = d.Status(ctx, callerOf(ctx), in.ID, wait)
+			Locate(&t.Status, op.CallerOf(ctx).Key == nil)
+			t.retry = in.Wait > 0 && !d.mayWait && !t.IsOver()
+			if err == nil && in.Steps {
+				t.Steps, err = d.Steps(ctx, callerOf(ctx), in.ID)
+			}
+			return t, err
+		}),
+		op.OnTwin(s, CancelTask, func(ctx context.Context, in OneTask) (team.Status, error) {
+			return d.Cancel(ctx, callerOf(ctx), in.ID)
+		}),
+		op.OnTwin(s, AnswerTask, func(ctx context.Context, in Answering) (team.Status, error) {
+			s, err := d.Answer(ctx, callerOf(ctx), in.ID, in.Body.Text, in.Key)
+			Locate(&s, op.CallerOf(ctx).Key == nil)
+			return s, err
+		}),
+	}
+}

@@ -1,0 +1,445 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Limits of dispatched tasks.
+const (
+	// MaxUnfinished limits the unfinished tasks of an account, MaxUnfinishedOfVacant its unfinished tasks at one vacant.
+	MaxUnfinished         = 100
+	MaxUnfinishedOfVacant = maxPaid
+	// RunTime is the default time after which a dispatched task fails, and MaxRunTime its limit.
+	RunTime    = 6 * time.Hour
+	MaxRunTime = 20 * time.Hour
+	// maxScanned limits the entries that a request for a list reads.
+	maxScanned = 200
+)
+
+// Dispatch holds the settings of a dispatched task, which apply to all its turns. The owner of the task chose them,
+// and package team has checked them.
+type Dispatch struct {
+	Agent string `json:"agent"` // name of the vacant, or its id if it has no name
+	// Deadline is the time at which the task fails. If it is zero, Dispatch sets it to RunTime from now.
+	Deadline time.Time `json:"deadline"`
+	// Mode is the mode of the agent's tools.
+	Mode string `json:"mode"`
+	// Answers is the model that answers, for the owner of the vacant.
+	Answers string `json:"answers,omitempty"`
+	// Empty members leave the agent's own settings unchanged.
+	Model        string `json:"model,omitempty"`
+	MaxTurns     int    `json:"max_turns,omitempty"`
+	Effort       string `json:"effort,omitempty"`
+	OutputFormat string `json:"output_format,omitempty"`
+	// Budget limits the cost of all turns and of the calls that answer them, unless nil. Spent is the cost of the turns
+	// that have ended. For the owner of the vacant, the cost includes the cost of its models.
+	Budget *money.Amount `json:"budget,omitempty"`
+	Spent  money.Amount  `json:"spent,omitempty"`
+	// IsOwn says that the owner of the task owns the vacant.
+	IsOwn bool `json:"own,omitempty"`
+	// Request is the hash of the request, by which a repeated request is recognized.
+	Request  string   `json:"request,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// RemainingBudget returns the part of the budget that is not spent, or nil without a budget.
+func (d *Dispatch) RemainingBudget() *money.Amount {
+	if d.Budget == nil {
+		return nil
+	}
+	left := max(*d.Budget-d.Spent, 0)
+	return &left
+}
+
+// Dispatched is a dispatched task.
+type Dispatched struct {
+	Ref  Ref
+	Task Task
+	Dispatch
+	Began time.Time
+}
+
+// dispatchedTask is the entry of a dispatched task in the list of its owner.
+type dispatchedTask struct {
+	Vacant   identity.ID `json:"vacant"`
+	Agent    string      `json:"agent"`
+	Deadline time.Time   `json:"deadline"`
+}
+
+// accountOf returns the owner whose unfinished tasks are counted: all owners of an account are counted together.
+func accountOf(o call.Owner) string {
+	if account, ok := o.Account(); ok {
+		return account.String()
+	}
+	return o.String()
+}
+
+// countUnfinished returns an error if an account has as many unfinished tasks as it may. Tasks that have passed their
+// deadlines do not count, because the next reader fails them. Dispatches at the same moment may exceed the limit by
+// their number.
+func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
+	all, ofVacant := 0, 0
+	for d, err := range store.All(ctx, e.Store, UnfinishedDocs.All(accountOf(r.Owner))) {
+		if err != nil {
+			return store.Problem(err)
+		}
+		entry, err := UnfinishedDocs.Parse(d)
+		if err != nil {
+			return err
+		}
+		if !e.Now().Before(entry.Deadline) {
+			continue
+		}
+		if all++; entry.Vacant == r.Vacant {
+			ofVacant++
+		}
+	}
+	switch {
+	case all >= MaxUnfinished:
+		return problem.New(problem.TooMany, "the limit of %d unfinished tasks is reached; cancel a task, or wait until one ends", MaxUnfinished)
+	case ofVacant >= MaxUnfinishedOfVacant:
+		return problem.New(problem.TooMany, "the limit of %d unfinished tasks at this agent is reached; cancel a task, or wait until one ends", MaxUnfinishedOfVacant)
+	}
+	return nil
+}
+
+// unfinishedKey is the key of an unfinished task of an account.
+func (r Ref) unfinishedKey() store.Key { return UnfinishedDocs.Key(accountOf(r.Owner), r.ID) }
+
+// DispatchID returns the id of the task that an owner dispatches with an idempotency key.
+func DispatchID(owner call.Owner, key string) string {
+	sum := sha256.Sum256([]byte("vacancy dispatch v1\x1f" + owner.String() + "\x1f" + key))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Dispatch stores a task that waits in the queue for its first turn. Its call is signed and accepted when that turn
+// begins, so a waiting task holds no money and no place of its vacant. t has no Envelope. If a task with the id of t
+// exists, Dispatch returns that task.
+func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, error) {
+	if e.Queue == nil {
+		return Dispatched{}, problem.New(problem.Internal, "this process has no queue for tasks")
+	}
+	if err := e.countUnfinished(ctx, t.Ref); err != nil {
+		return Dispatched{}, err
+	}
+	began := e.Now().UTC().Truncate(time.Microsecond)
+	switch last := began.Add(MaxRunTime); {
+	case d.Deadline.IsZero():
+		d.Deadline = began.Add(RunTime)
+	case d.Deadline.After(last):
+		d.Deadline = last
+	}
+	task := t.begun(began)
+	sender := SenderOf(t.Owner, t.From)
+	h := t.head(began)
+	h.Sender, h.Dispatch = sender, &d
+	writes, err := e.newTask(ctx, &t, h, &task)
+	if err != nil {
+		return Dispatched{}, err
+	}
+	entry, err := DispatchedDocs.Encode(dispatchedTask{t.Vacant, d.Agent, d.Deadline})
+	if err != nil {
+		return Dispatched{}, problem.Wrap(problem.Internal, err, "task %s", t.ID)
+	}
+	id, err := e.updater().NewWriteID()
+	if err != nil {
+		return Dispatched{}, err
+	}
+	owner, expires := t.Owner.String(), began.Add(MaxAge+Kept).Truncate(time.Second)
+	writes = append(writes,
+		store.Put{Key: t.unfinishedKey(), WriteID: id, Data: entry, Expires: expires},
+		store.Put{
+			Key: DispatchedDocs.Key(owner, t.ID), WriteID: id, Data: entry, Expires: expires,
+			Index: DispatchedDocs.Listed(newestFirst(began)+"#"+t.ID, owner),
+		})
+	settle, err := e.Queue.Send(ctx, t.message(), sender)
+	if err != nil {
+		return Dispatched{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
+	}
+	err = e.updater().Commit(ctx, writes...)
+	settle(ctx, err == nil || problem.Is(store.Problem(err), problem.Unavailable)) // without an answer, the task may be stored
+	switch {
+	case err == nil:
+		return Dispatched{t.Ref, task, d, began}, nil
+	case store.IsConflict(err): // the same request came at the same time
+		if found, foundErr := e.FindDispatched(ctx, t.Owner, t.ID); !errors.Is(foundErr, ErrNotFound) {
+			return found, foundErr
+		}
+	case errors.Is(err, store.ErrTooLarge):
+		return Dispatched{}, problem.Wrap(problem.TooLarge, err, "the task is too large to keep")
+	}
+	return Dispatched{}, store.Problem(err)
+}
+
+// FindDispatched returns a dispatched task of an owner by its id.
+func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string) (d Dispatched, err error) {
+	if !isID(id) {
+		return d, ErrNotFound
+	}
+	entry, doc, err := DispatchedDocs.Get(ctx, e.Store, DispatchedDocs.Key(owner.String(), id))
+	switch {
+	case err != nil:
+		return d, store.Problem(err)
+	case doc.Version == 0:
+		return d, ErrNotFound
+	}
+	return e.loadDispatched(ctx, Ref{entry.Vacant, owner, id})
+}
+
+func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d Dispatched, err error) {
+	l, err := e.current(ctx, r)
+	if err == nil && l.head.Dispatch == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return d, err
+	}
+	return Dispatched{r, l.task, *l.head.Dispatch, l.head.Began}, nil
+}
+
+// ListDispatched returns the dispatched tasks of an owner that fit, the newest first, and the cursor of the next page,
+// or "". A page ends after maxScanned tasks or MaxPageBytes, so an empty page may have a next page. fits is first called
+// with the state of a task only. The texts are read if that fits.
+func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, fits func(*Dispatched) bool) (all []Dispatched, next string, err error) {
+	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, "", problem.Invalid("cursor", "next of an earlier answer", clip(cursor))
+	}
+	r := DispatchedDocs.Indexed(owner.String())
+	r.First = cmp.Or(string(after), r.First)
+	scanned, bytes := 0, 0
+	for doc, err := range store.Items(store.Pages(ctx, e.Store, r, maxScanned)) {
+		switch {
+		case err != nil:
+			return nil, "", store.Problem(err)
+		case doc.Index.Sort == string(after) || doc.Expired(e.Now()):
+			continue
+		case len(all) == size || scanned == maxScanned || bytes > MaxPageBytes:
+			return all, next, nil
+		}
+		scanned, next = scanned+1, base64.RawURLEncoding.EncodeToString([]byte(doc.Index.Sort))
+		entry, err := DispatchedDocs.Parse(doc)
+		if err != nil {
+			return nil, "", err
+		}
+		d, err := e.loadFitting(ctx, Ref{entry.Vacant, owner, doc.Key.Sort}, fits)
+		switch {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return nil, "", err
+		default:
+			all, bytes = append(all, d), bytes+d.Task.size()
+		}
+	}
+	return all, "", nil
+}
+
+// loadFitting returns a dispatched task. It reads the events of the task only if its head fits, or if the task is to be
+// failed. The error is ErrNotFound if the task does not fit.
+func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) bool) (d Dispatched, err error) {
+	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
+	switch {
+	case err != nil:
+		return d, store.Problem(err)
+	case doc.Version == 0 || doc.Expired(e.Now()) || h.Dispatch == nil:
+		return d, ErrNotFound
+	}
+	d = Dispatched{r, Task{ID: r.ID, Status: Status{State: h.State, Time: h.Changed}}, *h.Dispatch, h.Began}
+	if !h.abandoned(e.Now()) && !fits(&d) {
+		return d, ErrNotFound
+	}
+	if err := e.listing.Acquire(ctx, MaxBytes); err != nil {
+		return d, problem.Wrap(problem.TooMany, err, "the host lists as many tasks as it has memory for; send the request again")
+	}
+	defer e.listing.Release(MaxBytes)
+	if d, err = e.loadDispatched(ctx, r); err == nil && !fits(&d) {
+		err = ErrNotFound
+	}
+	return d, err
+}
+
+// claimWaiting accepts the first call of a task and gives its turn to a runner, in one commit. If the call is refused for
+// a reason that lasts, the task fails, and l.head is not Working afterwards. The error is ErrAgain or ErrWaiting if the
+// turn cannot begin yet.
+func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
+	began := e.Now().UTC().Truncate(time.Microsecond)
+	counts, shares, err := e.countIn(ctx, l.ref, l.head.Sender, began)
+	if err != nil {
+		return errors.Join(ErrWaiting, err)
+	}
+	t := Turn{Ref: l.ref, Credential: *l.turn.by}
+	t.applyDispatch(l.head.Dispatch)
+	if err = e.recheck(ctx, &t); err == nil {
+		err = e.Sign(ctx, &t, l.task.Context, *l.task.asked(), "")
+	}
+	h := l.head
+	if err == nil {
+		o := e.options(&t)
+		o.Work, o.Shown = MaxWork, true
+		o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+			n := len(l.events) + 1
+			h.State, h.Caller, h.Position, h.Background, h.Changed = Working, t.Caller, row.Position, true, began
+			h.Lease, h.Runner, h.Shares, h.Events = e.Now().Add(lease).UTC(), r.id, shares, n
+			id, err := e.updater().NewWriteID()
+			if err != nil {
+				return nil, err
+			}
+			event, err := e.eventPut(ctx, l.ref, n, storedEvent{Event: Event{Status: &Status{State: Working, Time: began}}}, h.expires(), id)
+			if err != nil {
+				return nil, err
+			}
+			h.Bytes = l.size + len(event.Data)
+			put, err := h.put(l.ref, l.version, id)
+			return append([]store.Write{put, event, t.takesPlace(h.Sender)}, counts...), err
+		}
+		_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
+			out := e.Calls.Accept(ctx, t.Vacant, env, o)
+			return out, out.Problem == nil
+		})
+	}
+	switch p := problem.Of(err); {
+	case err == nil:
+		l.head, l.task.Status.Time = h, began
+		r.next = h.Events
+		return nil
+	case p.Kind == problem.Unavailable:
+		return err
+	case p.Kind == problem.Conflict:
+		return errors.Join(ErrWaiting, ErrAgain) // another worker may have begun the turn, or the task was canceled
+	case p.Kind == problem.TooMany:
+		return ErrWaiting
+	default:
+		return e.refuseTurn(ctx, l, p)
+	}
+}
+
+// refuseTurn fails a task whose next turn may not begin.
+func (e *Engine) refuseTurn(ctx context.Context, l *loaded, p *problem.Error) error {
+	void := func(o call.Options) (call.State, error) { return e.Calls.Void(ctx, l.pair(), l.head.Position, p, o) }
+	return e.finish(ctx, l, void, func(*call.Decision) end {
+		return end{status: Status{State: Failed, Message: l.task.notice(p.Text()), Time: e.Now().UTC().Truncate(time.Microsecond), Failure: p.Kind.String()}}
+	})
+}
+
+// applyDispatch applies the settings of a dispatched task to a turn.
+func (t *Turn) applyDispatch(d *Dispatch) {
+	if d == nil {
+		return
+	}
+	if left := d.RemainingBudget(); left != nil && (t.Most == nil || *left < *t.Most) {
+		t.Most = left
+	}
+	t.dispatch, t.IsTask, t.IsOwn = d, true, d.IsOwn
+}
+
+// hasSettings reports whether the turn was accepted with the settings d and the rest of their budget. They change
+// if the turn before ends, or if another message is quicker.
+func (t *Turn) hasSettings(d *Dispatch) bool {
+	return d == nil || t.dispatch != nil && t.dispatch.Spent == d.Spent
+}
+
+// recheck returns an error if the payer of a dispatched task's turn is not accepted any more.
+func (e *Engine) recheck(ctx context.Context, t *Turn) error {
+	if t.dispatch == nil || t.Payer == nil || e.Recheck == nil {
+		return nil
+	}
+	return e.Recheck(ctx, t.Payer)
+}
+
+// recheckLater returns the check of the payer for the calls that answer a turn, or nil.
+func (e *Engine) recheckLater(t *Turn) func(context.Context, *call.Payer) error {
+	if t.dispatch == nil {
+		return nil
+	}
+	return e.Recheck
+}
+
+// applyNext applies the settings of a dispatched task to the turn of its next message. continued compares them with the
+// settings at its commit.
+func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
+	if !t.Continue || t.Owner.Signs() {
+		return nil
+	}
+	h, _, err := HeadDocs.Get(ctx, e.Store, t.headKey())
+	if err != nil {
+		return store.Problem(err)
+	}
+	t.applyDispatch(h.Dispatch)
+	return e.recheck(ctx, t)
+}
+
+// Sign makes m the turn's message, which the host signs with the key of its owner's conversation. idempotencyKey may
+// be "".
+func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Message, idempotencyKey string) error {
+	signer, err := e.Guests.KeyOf(ctx, t.Vacant, t.Owner.String(), conversation)
+	if err != nil {
+		return err
+	}
+	t.Message, t.Caller = m, signer.ID()
+	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+		env := &envelope.Envelope{From: t.Caller, To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: e.Now().UTC().Truncate(time.Microsecond), IdempotencyKey: idempotencyKey}
+		if !env.Time.After(next.Floor) {
+			env.Time = next.Floor.Add(time.Microsecond)
+		}
+		env.Payload = envelope.Message{Role: envelope.RoleUser, MessageID: &m.ID, ContextID: &m.Context}
+		for i := range m.Parts {
+			env.Payload.Parts = append(env.Payload.Parts, m.Parts[i].Note())
+		}
+		if err := env.Payload.Check(); err != nil {
+			return nil, err
+		}
+		_, err := env.Sign(ctx, signer)
+		return env, err
+	}
+	return nil
+}
+
+// turnContext is the part of a turn's context that concerns its task.
+type turnContext struct {
+	ref      Ref
+	dispatch *Dispatch
+}
+
+type turnKey struct{}
+
+func withTurn(ctx context.Context, r Ref, d *Dispatch) context.Context {
+	return context.WithValue(ctx, turnKey{}, turnContext{r, d})
+}
+
+// NameOf names the turn that ctx belongs to, for Watch; "" outside of turns that others
+// can end.
+func NameOf(ctx context.Context) string {
+	if t, ok := ctx.Value(turnKey{}).(turnContext); ok {
+		return t.ref.message()
+	}
+	return ""
+}
+
+// DispatchOf returns the settings of the dispatched task whose turn a vacant runs in ctx; nil for other turns, and
+// for the calls that vacants make to answer it.
+func DispatchOf(ctx context.Context, vacant identity.ID) *Dispatch {
+	t, _ := ctx.Value(turnKey{}).(turnContext)
+	if t.ref.Vacant != vacant {
+		return nil
+	}
+	return t.dispatch
+}
+
+// IsDispatched reports whether ctx belongs to a turn of a dispatched task, or to a call that answers it.
+func IsDispatched(ctx context.Context) bool {
+	t, _ := ctx.Value(turnKey{}).(turnContext)
+	return t.dispatch != nil
+}

@@ -1,0 +1,108 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Limits of the trace of a turn.
+const (
+	maxTrace    = 1 << 20         // bytes of a turn
+	maxTraceDoc = 32 << 10        // bytes after which a document is stored early
+	traceTime   = 5 * time.Second // time between two documents
+)
+
+// TraceEntry is a thought of an agent, or the beginning or end of a call of a tool, in a turn of a dispatched task.
+type TraceEntry struct {
+	Time    time.Time      `json:"time"`
+	Thought string         `json:"thought,omitempty"`
+	Tool    *call.ToolStep `json:"tool,omitempty"`
+}
+
+// Trace returns the thoughts and the calls of tools in the turns of a dispatched task, the oldest first. Only the account
+// that owns the vacant may read them, which may not be the owner of the task: the caller checks that.
+func (e *Engine) Trace(ctx context.Context, r Ref) (all []TraceEntry, err error) {
+	if !isID(r.ID) {
+		return nil, ErrNotFound
+	}
+	for d, err := range store.All(ctx, e.Store, TraceDocs.All(r.message())) {
+		switch {
+		case err != nil:
+			return nil, store.Problem(err)
+		case d.Expired(e.Now()):
+			continue
+		}
+		plain, err := e.open(ctx, d)
+		switch {
+		case errors.Is(err, textkeys.ErrGone):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		var entries []TraceEntry
+		if err := json.Unmarshal(plain, &entries); err != nil {
+			return nil, problem.Wrap(problem.Damaged, err, "%s does not decode", d.Key)
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// record adds an entry to the trace of a dispatched task. Pieces of one thought are one entry. r.mu is held.
+func (r *runner) record(entry TraceEntry) {
+	size := len(entry.Thought)
+	if entry.Tool != nil {
+		size = len(entry.Tool.ID) + len(entry.Tool.Name) + len(entry.Tool.Arguments)
+	}
+	if r.dispatch == nil || r.traceSize+size > maxTrace {
+		return
+	}
+	r.traceSize += size
+	if n := len(r.trace); n > 0 && entry.Tool == nil && r.trace[n-1].Tool == nil {
+		r.trace[n-1].Thought += entry.Thought
+		return
+	}
+	entry.Time = r.engine.Now().UTC().Truncate(time.Microsecond)
+	r.trace = append(r.trace, entry)
+}
+
+// isTraceDue reports whether entries of the trace should be stored. r.mu is held.
+func (r *runner) isTraceDue() bool {
+	return len(r.trace) > 0 && (r.engine.Now().Sub(r.traced) >= traceTime || r.traceSize-r.traceStored >= maxTraceDoc)
+}
+
+// storeTrace stores the entries of the trace that are not stored yet. If that fails, the entries are lost, because the
+// answer must not fail with them. r.mu is held.
+func (r *runner) storeTrace(ctx context.Context) {
+	if len(r.trace) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	plain, err := json.Marshal(r.trace)
+	r.traceDocs++
+	r.trace, r.traced, r.traceStored = nil, r.engine.Now(), r.traceSize
+	if err != nil {
+		return
+	}
+	// The number of the next event sorts the documents of a later turn after the documents of this turn.
+	k := TraceDocs.Key(r.ref.message(), fmt.Sprintf("%06d-%06d", r.next, r.traceDocs))
+	data, err := r.engine.seal(ctx, k, plain)
+	if err != nil {
+		return
+	}
+	id, err := r.engine.updater().NewWriteID()
+	if err != nil {
+		return
+	}
+	h := head{Began: r.began}
+	_ = r.engine.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data, Expires: h.expires()})
+}

@@ -1,0 +1,14 @@
+package answer
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Delegate lets a vacant ask one of its children for its owner (delegation.Runner.Delegate).
+func (a *Answerer) Delegate(ctx context.Context, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (delegation.Delegated, error) {
+	return a.composites.Delegate(ctx, a.vacants, calls, by, parent, child, task)
+}

@@ -1,0 +1,45 @@
+package delegation
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Delegated is a child's answer to a task that the owner of its parent delegated.
+type Delegated struct {
+	Text           string
+	Request, Reply identity.Hash // of both envelopes
+}
+
+// Delegate lets a vacant ask one of its children for its owner, in the steps of a plan with one
+// delegation. by pays for the calls that answer the task, within its limits.
+func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (Delegated, error) {
+	ctx, w := deeper(ctx, parent)
+	paid := &paidCalls{host: calls, by: by}
+	parentRun := &run{Runner: r, host: host{v, paid}, walk: w, question: substrate.Request{Vacant: parent}}
+	res, err := parentRun.delegate(ctx, &plan.Delegation{Child: child.String(), Task: task}, task)
+	return Delegated{res.cut.Remark(res.text), paid.request, paid.reply}, late(ctx, err)
+}
+
+// paidCalls implements Calls for first requests with a credential, and records the hashes of the last
+// call.
+type paidCalls struct {
+	host           *call.Host
+	by             call.Credential
+	request, reply identity.Hash
+}
+
+// Send implements Calls.
+func (p *paidCalls) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) call.Outcome {
+	out := p.host.SendWith(ctx, route, e, call.Options{Credential: p.by})
+	p.request, p.reply = out.Hash, identity.Hash{}
+	if out.Reply != nil {
+		p.reply = out.Reply.Hash()
+	}
+	return out
+}

@@ -1,0 +1,680 @@
+// Package team lets an account, or the operator, dispatch tasks to its agents, watch them, answer their questions and
+// read their results. It knows no protocol: front/mcpserver and front/teamapi serve it.
+//
+// The invariants: a caller finds only its own tasks, in its own mode (test or live); what it may not see is not found,
+// in the same words as what does not exist. A dispatch returns before the agent begins. Only the owner of a vacant
+// widens the limits of its agent; everybody else narrows them.
+package team
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Lifetime is the default time for which a finished task can be read.
+const Lifetime = time.Hour
+
+const (
+	maxTask    = 200 << 10 // bytes of a task's text
+	maxSummary = 500       // characters
+)
+
+// Config holds the dependencies of a Team.
+type Config struct {
+	Tasks   *task.Engine
+	Vacants *vacants.Directory
+	// Published reports whether a vacant is published.
+	Published func(context.Context, identity.ID) (bool, error)
+	// Lifetime returns the time for which the finished tasks of an account can be read, or 0 for the default. If
+	// Lifetime is nil, all accounts have the default.
+	Lifetime func(ctx context.Context, account string) (time.Duration, error)
+}
+
+// Team dispatches tasks. It is safe for concurrent use.
+type Team struct{ Config }
+
+// New returns a Team.
+func New(c Config) *Team { return &Team{c} }
+
+// Caller is the party whose agents and tasks a request is about.
+type Caller struct {
+	Payer   *call.Payer // account of the request's key; nil for the operator
+	Address string      // of the client, or ""
+}
+
+func (c *Caller) owner() call.Owner {
+	if c.Payer == nil {
+		return call.OperatorOwner
+	}
+	return c.Payer.Owner()
+}
+
+// tenant returns the tenant whose vacants are the caller's own.
+func (c *Caller) tenant() string {
+	if c.Payer == nil {
+		return ""
+	}
+	return c.Payer.Tenant
+}
+
+func (c *Caller) asker() vacants.Asker {
+	if c.Payer == nil {
+		return vacants.Operator()
+	}
+	return vacants.Tenant(c.Payer.Tenant)
+}
+
+// Agent describes an agent of the caller.
+type Agent struct {
+	Name        string `json:"name"`
+	Tier        string `json:"tier"`
+	Description string `json:"description"`
+}
+
+// Details describes an agent with its settings. Settings that the agent's file lacks are absent.
+type Details struct {
+	Name            string        `json:"name"`
+	Description     string        `json:"description"`
+	Tier            string        `json:"tier"`
+	Model           *string       `json:"default_model"`
+	Mode            string        `json:"default_mode"`
+	Tools           []string      `json:"tools"`
+	MaxTurns        int           `json:"max_turns,omitempty"`
+	Budget          *money.Amount `json:"budget,omitempty"` // micro-dollars
+	AllowedTools    []string      `json:"allowed_tools,omitempty"`
+	DisallowedTools []string      `json:"disallowed_tools,omitempty"`
+	Effort          string        `json:"effort,omitempty"`
+	OutputFormat    string        `json:"output_format,omitempty"`
+	FallbackModel   string        `json:"fallback_model,omitempty"`
+	Warnings        []string      `json:"warnings,omitempty"`
+}
+
+// isOwn reports whether a vacant is an agent of the caller.
+func (c *Caller) isOwn(r *vacants.Record) bool {
+	return r.Tenant == c.tenant() && !r.Closed && !r.IsDeleted()
+}
+
+// Agents lists the agents of the caller by name. An agent whose definition cannot be read is skipped and logged.
+func (t *Team) Agents(ctx context.Context, c Caller) (all []Agent, err error) {
+	all = []Agent{}
+	for page, err := range t.Vacants.Pages(ctx, c.asker()) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if !c.isOwn(&page[i]) {
+				continue
+			}
+			d, err := t.describe(ctx, &page[i])
+			switch {
+			case err == nil:
+				all = append(all, Agent{d.Name, d.Tier, d.Description})
+			case problem.Is(err, problem.Unavailable) || ctx.Err() != nil:
+				return nil, err
+			default:
+				t.Tasks.Log.WarnContext(ctx, "agent_skipped", "vacant", page[i].ID.Short(), "cause", err.Error())
+			}
+		}
+	}
+	return all, nil
+}
+
+// Agent describes an agent of the caller by its name.
+func (t *Team) Agent(ctx context.Context, c Caller, name string) (Details, error) {
+	r, err := t.find(ctx, c, name)
+	if err == nil && !c.isOwn(&r) {
+		err = unknownAgent(name)
+	}
+	if err != nil {
+		return Details{}, err
+	}
+	return t.describe(ctx, &r)
+}
+
+func (t *Team) describe(ctx context.Context, r *vacants.Record) (Details, error) {
+	d := Details{Name: r.Name, Description: r.Capability, Tier: "UNKNOWN", Mode: string(definition.ReadWrite), Tools: []string{}}
+	a, err := t.definition(ctx, r)
+	if err != nil || a == nil {
+		return d, err
+	}
+	d.Description, d.Mode = cmp.Or(a.Description, d.Description), cmp.Or(string(a.Mode), d.Mode)
+	if a.Model != "" {
+		d.Model = &a.Model
+	}
+	if spec, err := a.Spec(); err == nil && spec.IsModel() && t.Vacants.Resources.Models != nil {
+		table, err := t.Vacants.Resources.Models.Current(ctx)
+		if err != nil {
+			return d, err
+		}
+		if m, ok := table.Find(spec); ok && m.Tier != "" {
+			d.Tier = string(m.Tier)
+		}
+	}
+	d.Tools = append(append(d.Tools, a.AllowedTools...), a.Vacants...)
+	d.MaxTurns, d.Budget, d.AllowedTools, d.DisallowedTools = a.MaxTurns, a.Budget, a.AllowedTools, a.DisallowedTools
+	d.Effort, d.OutputFormat, d.FallbackModel, d.Warnings = string(a.Effort), string(a.OutputFormat), a.FallbackModel, a.Warnings
+	return d, nil
+}
+
+// definition returns the agent's definition, or nil for a vacant that answers by a plan.
+func (t *Team) definition(ctx context.Context, r *vacants.Record) (*definition.Agent, error) {
+	a, err := t.Vacants.Agent(ctx, r, 0)
+	if problem.Is(err, problem.Conflict) {
+		return nil, nil
+	}
+	return &a, err
+}
+
+func unknownAgent(name string) error {
+	return problem.New(problem.NotFound, "Agent '%.80s' not found.", name)
+}
+
+// find returns the vacant that a caller names: an agent of its own by name or id, or a published vacant of another
+// tenant by id.
+func (t *Team) find(ctx context.Context, c Caller, name string) (r vacants.Record, err error) {
+	id, notID := identity.ParseID(name)
+	if notID != nil {
+		r, err = t.Vacants.ByName(ctx, c.asker(), name)
+	} else {
+		r, err = t.Vacants.Get(ctx, vacants.Operator(), id)
+	}
+	switch {
+	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed):
+		return r, unknownAgent(name)
+	case err != nil || c.isOwn(&r):
+		return r, err
+	case notID != nil || r.Closed || r.IsDeleted():
+		return r, unknownAgent(name)
+	}
+	published, err := t.Published(ctx, r.ID)
+	if err == nil && !published {
+		err = unknownAgent(name)
+	}
+	return r, err
+}
+
+// Request asks for a task.
+type Request struct {
+	Agent, Text          string
+	Model, Mode          string
+	Effort, OutputFormat string
+	MaxTurns             *int64
+	Budget               *money.Amount
+	Key                  string // idempotency key, or ""
+}
+
+// Started describes a task that was dispatched. Model and Mode are settings in force. For an agent of another tenant,
+// Model is nil, and Mode is empty unless the request chose read-only.
+type Started struct {
+	Status   string   `json:"status"`
+	Agent    string   `json:"agent"`
+	TaskID   string   `json:"taskId"`
+	Model    *string  `json:"model"`
+	Mode     string   `json:"mode,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Dispatch gives an agent a task, and returns before the agent begins. A repeated request with the same key is the same
+// task.
+func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, error) {
+	owner, sum, id := c.owner(), q.hash(), ""
+	if q.Key != "" {
+		if err := checkKey(q.Key); err != nil {
+			return Started{}, err
+		}
+		id = task.DispatchID(owner, q.Key)
+		d, err := t.Tasks.FindDispatched(ctx, owner, id)
+		if !errors.Is(err, task.ErrNotFound) {
+			return started(&d, sum, err)
+		}
+	}
+	r, err := t.find(ctx, c, q.Agent)
+	if err != nil {
+		return Started{}, err
+	}
+	d, err := t.settings(ctx, c, &r, &q)
+	if err != nil {
+		return Started{}, err
+	}
+	if id == "" {
+		if id, err = t.Tasks.NewID(); err != nil {
+			return Started{}, err
+		}
+	}
+	d.Request = sum
+	turn := task.Turn{Ref: task.Ref{Vacant: r.ID, Owner: owner, ID: id}, List: owner, From: c.Address, Operation: "dispatch"}
+	turn.Credential = call.Credential{Payer: c.Payer, Address: c.Address}
+	turn.Message = message(id, q.Key, q.Text)
+	turn.Message.Context = "c-" + id
+	if err := checkMessage("task", q.Text, &turn.Message); err != nil {
+		return Started{}, err
+	}
+	began, err := t.Tasks.Dispatch(ctx, turn, d)
+	return started(&began, sum, err)
+}
+
+// hash returns a hash of the request, by which a repeated request is recognized.
+func (q *Request) hash() string {
+	b, _ := json.Marshal(q) // numbers and texts encode
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// started describes a dispatched task to a request with a hash.
+func started(d *task.Dispatched, sum string, err error) (Started, error) {
+	if err == nil && d.Request != sum {
+		err = otherRequest()
+	}
+	if err != nil {
+		return Started{}, err
+	}
+	s := Started{Status: task.Working.EngineName(), Agent: d.Agent, TaskID: d.Ref.ID, Mode: d.Mode, Warnings: d.Warnings}
+	if d.Answers != "" {
+		s.Model = &d.Answers
+	}
+	return s, nil
+}
+
+func otherRequest() error {
+	return problem.New(problem.Conflict, "idempotency-key: expected a new key, or the request that had it, got another request")
+}
+
+func message(id, key, text string) task.Message {
+	return task.Message{ID: cmp.Or(key, "m-"+id), Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}}
+}
+
+// checkKey returns an error unless an idempotency key can be the id of a message.
+func checkKey(key string) error {
+	if (envelope.Message{Role: envelope.RoleUser, MessageID: &key}).Check() != nil {
+		return problem.Invalid("idempotency-key", fmt.Sprintf("1 to %d bytes without control characters", envelope.MaxIDBytes), fmt.Sprintf("%.80q", key))
+	}
+	return nil
+}
+
+// checkMessage returns an error unless an envelope can have the message of a text.
+func checkMessage(field, text string, m *task.Message) error {
+	switch size := len(canon.AppendString(nil, text)); {
+	case strings.TrimSpace(text) == "":
+		return problem.Invalid(field, "a text", "none")
+	case len(text) > maxTask:
+		return problem.New(problem.TooLarge, "%s: expected at most %d bytes, got %d", field, maxTask, len(text))
+	case size > canon.DefaultLimits().Bytes-1024: // the rest of the envelope
+		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, canon.DefaultLimits().Bytes-1024, size)
+	}
+	return (envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &m.ID}).Check()
+}
+
+// settings checks the overrides of a request, and returns the settings of its task.
+func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Request) (d task.Dispatch, err error) {
+	switch {
+	case q.MaxTurns != nil && *q.MaxTurns < 1:
+		return d, problem.New(problem.Malformed, "max_turns must be positive, got %d", *q.MaxTurns)
+	case q.Budget != nil && *q.Budget < 0:
+		return d, problem.New(problem.Malformed, "budget must be non-negative, got %s", strings.ReplaceAll(q.Budget.String(), "$", ""))
+	}
+	mode := definition.Mode(q.Mode)
+	if mode != "" && mode != definition.ReadOnly && mode != definition.ReadWrite {
+		return d, problem.New(problem.Malformed, "Invalid mode '%.40s'. Use 'read-write' or 'read-only'.", q.Mode)
+	}
+	if !r.State.CanBeCalled() {
+		return d, problem.New(problem.NotAccepting, "agent %s is %s, and takes no tasks", r.Name, r.State)
+	}
+	isOwn := c.isOwn(r)
+	if !isOwn && r.Plain == vacants.PlainOff {
+		return d, problem.New(problem.Forbidden, "agent %s answers only signed calls", r.ID.Short())
+	}
+	if err := c.checkPrice(r, q, isOwn); err != nil {
+		return d, err
+	}
+	a, err := t.definition(ctx, r)
+	if err != nil {
+		return d, err
+	}
+	isPlan := a == nil
+	if isPlan {
+		a = &definition.Agent{}
+	}
+	spec, err := a.Spec()
+	isModel := err == nil && spec.IsModel()
+	d = task.Dispatch{Agent: cmp.Or(r.Name, r.ID.String()), Deadline: t.Tasks.Now().UTC().Add(task.RunTime), Budget: q.Budget, IsOwn: isOwn}
+	if isOwn {
+		d.Warnings = slices.Clone(a.Warnings)
+	}
+	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
+	// The warnings and the mode must not tell strangers the settings of the agent.
+	switch {
+	case isOwn:
+		d.Mode = string(cmp.Or(mode, a.Mode, definition.ReadWrite))
+	case mode == definition.ReadOnly:
+		d.Mode = q.Mode
+	case mode != "":
+		warn("mode: only the owner of the agent may choose read-write")
+	}
+	if d.Mode == string(definition.ReadOnly) && !isModel {
+		warn("mode: the host cannot limit the tools of this agent to reading")
+	}
+	if q.MaxTurns != nil {
+		d.MaxTurns = int(min(*q.MaxTurns, definition.MaxTurns))
+		switch {
+		case !isOwn:
+			warn("max_turns: the agent's own limit applies if it is lower")
+		case !isModel:
+			warn("max_turns: the agent has no model whose turns the host counts")
+		case *q.MaxTurns > definition.MaxTurns:
+			warn("max_turns: the limit is %d, got %d", definition.MaxTurns, *q.MaxTurns)
+		}
+	}
+	switch {
+	case q.Budget == nil || !isOwn:
+	case !isModel && !isPlan && r.Price.IsFree():
+		warn("budget: the agent has no model and no price, so the host cannot limit its cost")
+	case a.Budget != nil && *q.Budget > *a.Budget:
+		warn("budget: the agent's file limits each turn to %s", *a.Budget)
+	}
+	for _, o := range []struct {
+		field, value string
+		set          func(*definition.Agent, string)
+		to           *string
+	}{
+		{"model", q.Model, func(a *definition.Agent, v string) { a.Model, a.Tier = v, "" }, &d.Model},
+		{"effort", q.Effort, func(a *definition.Agent, v string) { a.Effort = substrate.Effort(v) }, &d.Effort},
+		{"output_format", q.OutputFormat, func(a *definition.Agent, v string) { a.OutputFormat = definition.Format(v) }, &d.OutputFormat},
+	} {
+		changed := *a
+		switch {
+		case o.value == "":
+			continue
+		case !isOwn:
+			warn("%s: only the owner of the agent may change it", o.field)
+			continue
+		case !isModel:
+			warn("%s: the agent has no model", o.field)
+			continue
+		}
+		o.set(&changed, o.value)
+		if err := t.checkOverride(ctx, r, &changed); err != nil {
+			if problem.Is(err, problem.Unavailable) {
+				return d, err
+			}
+			warn("%s: %s", o.field, strings.TrimPrefix(problem.Of(err).Text(), o.field+": "))
+			continue
+		}
+		*o.to = o.value
+		*a = changed
+	}
+	if isOwn {
+		d.Answers = a.Model
+	}
+	return d, nil
+}
+
+// checkOverride returns an error unless the host can answer by a changed agent.
+func (t *Team) checkOverride(ctx context.Context, r *vacants.Record, a *definition.Agent) error {
+	if err := t.Vacants.Resources.CheckAgent(a); err != nil {
+		return err
+	}
+	return t.Vacants.Resources.CheckPrice(ctx, r.Tenant, a)
+}
+
+// checkPrice returns an error if the caller cannot pay for the vacant, or must name a budget.
+func (c *Caller) checkPrice(r *vacants.Record, q *Request, isOwn bool) error {
+	switch {
+	case c.Payer != nil && c.Payer.Test && !isOwn:
+		return problem.New(problem.TestKey, "a test key dispatches to agents of its own tenant, %s, only", c.Payer.Tenant)
+	case r.Price.IsFree():
+		return nil
+	case c.Payer == nil:
+		return problem.New(problem.PaymentRequired, "agent %s has the price %s, and the operator has no account; dispatch with the key of an account", r.Name, r.Price)
+	case isOwn:
+		return nil
+	case q.Budget == nil:
+		return problem.Invalid("budget", fmt.Sprintf("at least the price of a call, %s", r.Price.Hold()), "none")
+	case *q.Budget < r.Price.Hold():
+		return problem.Invalid("budget", fmt.Sprintf("at least the price of a call, %s", r.Price.Hold()), q.Budget.String())
+	}
+	return nil
+}
+
+// Status describes a task. Model and Mode are as in Started.
+type Status struct {
+	TaskID   string   `json:"taskId"`
+	Status   string   `json:"status"`
+	Agent    string   `json:"agent"`
+	Model    *string  `json:"model"`
+	Mode     string   `json:"mode,omitempty"`
+	Question string   `json:"question,omitempty"` // of a task that waits for an answer
+	Result   *Result  `json:"result,omitempty"`   // of a completed task
+	Error    string   `json:"error,omitempty"`    // of a failed task
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Result is the result of a completed task.
+type Result struct {
+	TaskID   string  `json:"taskId"`
+	Status   string  `json:"status"`
+	Agent    string  `json:"agent"`
+	Model    string  `json:"model_used"`
+	Duration float64 `json:"duration_seconds"`
+	Summary  string  `json:"summary"`
+	Response string  `json:"response"`
+	// Path is the path at which the complete response can be read. Package team does not set Path.
+	Path      string   `json:"response_path,omitempty"`
+	Artifacts []string `json:"artifacts"`
+	// Unverified are the artifacts that may be outside of the agent's directory.
+	Unverified []string `json:"unverified,omitempty"`
+}
+
+// Shorten cuts the response to a number of bytes. It removes the path of a response that is not longer.
+func (s *Status) Shorten(size int) {
+	switch r := s.Result; {
+	case r == nil:
+	case len(r.Response) > size:
+		r.Response = strings.ToValidUTF8(r.Response[:size], "")
+	default:
+		r.Path = ""
+	}
+}
+
+// IsOver reports whether the turn of the task has ended.
+func (s *Status) IsOver() bool {
+	return s.Status != task.Submitted.EngineName() && s.Status != task.Working.EngineName()
+}
+
+// status describes a task.
+func status(d *task.Dispatched) Status {
+	s := Status{TaskID: d.Ref.ID, Status: d.Task.Status.State.EngineName(), Agent: d.Agent, Mode: d.Mode, Warnings: d.Warnings}
+	if d.Answers != "" {
+		s.Model = &d.Answers
+	}
+	text := ""
+	if m := d.Task.Status.Message; m != nil {
+		for _, p := range m.Parts {
+			text += p.Text
+		}
+	}
+	switch {
+	case d.Task.Status.State.Waits():
+		s.Question = cmp.Or(strings.TrimSpace(text), "The agent waits for an answer.")
+	case d.Task.Status.State == task.Completed:
+		r := &Result{
+			TaskID: s.TaskID, Status: s.Status, Agent: d.Agent, Model: cmp.Or(d.Answers, "(default)"), Duration: d.Task.Status.Time.Sub(d.Began).Seconds(),
+			Summary: text, Response: text, Artifacts: Artifacts(text),
+		}
+		if runes := []rune(text); len(runes) > maxSummary {
+			r.Summary = string(runes[:maxSummary]) + "..."
+		}
+		for _, path := range r.Artifacts {
+			if isUnverified(path) {
+				r.Unverified = append(r.Unverified, path)
+			}
+		}
+		s.Result = r
+	case d.Task.Status.State.Terminal() && d.Task.Status.State != task.Canceled:
+		s.Error = text
+	}
+	return s
+}
+
+// lifetime returns the time for which finished tasks of the caller can be read.
+func (t *Team) lifetime(ctx context.Context, c Caller) (time.Duration, error) {
+	if c.Payer == nil || t.Lifetime == nil {
+		return Lifetime, nil
+	}
+	lifetime, err := t.Lifetime(ctx, c.Payer.Account)
+	return cmp.Or(lifetime, Lifetime), err
+}
+
+// isExpired reports whether a task has ended longer ago than a lifetime.
+func (t *Team) isExpired(d *task.Dispatched, lifetime time.Duration) bool {
+	return d.Task.Status.State.Terminal() && t.Tasks.Now().Sub(d.Task.Status.Time) >= lifetime
+}
+
+// task returns a task of the caller, unless it has ended too long ago.
+func (t *Team) task(ctx context.Context, c Caller, id, missing string) (task.Dispatched, error) {
+	lifetime, err := t.lifetime(ctx, c)
+	if err != nil {
+		return task.Dispatched{}, err
+	}
+	d, err := t.Tasks.FindDispatched(ctx, c.owner(), id)
+	if err == nil && t.isExpired(&d, lifetime) {
+		err = task.ErrNotFound
+	}
+	if errors.Is(err, task.ErrNotFound) {
+		err = problem.New(problem.NotFound, missing, fmt.Sprintf("%.80s", id))
+	}
+	return d, err
+}
+
+const (
+	missingOrExpired = "Task '%s' not found or expired."
+	missing          = "Task '%s' not found."
+)
+
+// Status returns the state of a task, with its result once it has one. If wait is positive, Status waits for the end
+// of the task's turn.
+func (t *Team) Status(ctx context.Context, c Caller, id string, wait time.Duration) (Status, error) {
+	d, err := t.task(ctx, c, id, missingOrExpired)
+	if err == nil && wait > 0 && d.Task.Status.State.Active() {
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		err = t.Tasks.FollowTurn(waiting, d.Ref, 0, func(task.Numbered) bool { return true })
+		if err == nil || errors.Is(err, task.ErrNotFound) {
+			d, err = t.task(ctx, c, id, missingOrExpired)
+		}
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	return status(&d), nil
+}
+
+// Steps returns the thoughts and the calls of tools of a task, the oldest first. Only the owner of the task's agent may
+// see them.
+func (t *Team) Steps(ctx context.Context, c Caller, id string) ([]task.TraceEntry, error) {
+	d, err := t.task(ctx, c, id, missingOrExpired)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.Vacants.Get(ctx, vacants.Operator(), d.Ref.Vacant)
+	if err != nil || !c.isOwn(&r) {
+		return nil, err
+	}
+	return t.Tasks.Trace(ctx, d.Ref)
+}
+
+// Cancel cancels a task. A task that is canceled already stays so.
+func (t *Team) Cancel(ctx context.Context, c Caller, id string) (Status, error) {
+	d, err := t.task(ctx, c, id, missing)
+	if err == nil && d.Task.Status.State != task.Canceled {
+		d.Task, err = t.Tasks.Cancel(ctx, d.Ref)
+		if errors.Is(err, task.ErrNotCancelable) {
+			if d, err = t.task(ctx, c, id, missing); err == nil && d.Task.Status.State != task.Canceled {
+				err = problem.New(problem.Conflict, "Task already completed.")
+			}
+		}
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	return status(&d), nil
+}
+
+// Answer sends a task the answer that it waits for. A repeated answer with the same key is sent once.
+func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Status, error) {
+	d, err := t.task(ctx, c, id, missingOrExpired)
+	if err == nil && key != "" {
+		err = checkKey(key)
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	turn := task.Turn{Ref: d.Ref, List: d.Ref.Owner, Continue: true, Once: key != "", From: c.Address, Operation: "answer"}
+	turn.Credential = call.Credential{Payer: c.Payer, Address: c.Address}
+	fresh, err := t.Tasks.NewID()
+	if err != nil {
+		return Status{}, err
+	}
+	m := message(fresh, key, text)
+	m.Task, m.Context = id, d.Task.Context
+	if err := checkMessage("text", text, &m); err != nil {
+		return Status{}, err
+	}
+	if err := t.Tasks.Sign(ctx, &turn, d.Task.Context, m, ""); err != nil {
+		return Status{}, err
+	}
+	after, err := t.Tasks.Start(ctx, turn)
+	switch {
+	case errors.Is(err, task.ErrBusy):
+		return Status{}, problem.New(problem.Conflict, "Task '%s' does not wait for an answer.", id)
+	case err != nil && problem.Of(err).Field == "messageId":
+		return Status{}, otherRequest()
+	case err != nil:
+		return Status{}, err
+	}
+	d.Task = after
+	return status(&d), nil
+}
+
+// List returns a page of the caller's tasks that fit, the newest first and without responses, and the cursor of the
+// next page, or "". An empty state or agent selects all.
+func (t *Team) List(ctx context.Context, c Caller, state, agent, cursor string, size int) (page []Status, next string, err error) {
+	page = []Status{}
+	var states []task.State
+	if state != "" {
+		if states, err = task.ParseEngineName(state); err != nil {
+			return nil, "", err
+		}
+	}
+	lifetime, err := t.lifetime(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	all, next, err := t.Tasks.ListDispatched(ctx, c.owner(), cursor, size, func(d *task.Dispatched) bool {
+		return !t.isExpired(d, lifetime) && d.Task.Status.State.IsIn(states) && (agent == "" || agent == d.Agent || agent == d.Ref.Vacant.String())
+	})
+	for i := range all {
+		s := status(&all[i])
+		s.Shorten(0)
+		page = append(page, s)
+	}
+	return page, next, err
+}
