@@ -149,7 +149,7 @@ func split(doc []byte) (front, body []byte, err error) {
 var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
 	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil,
-	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).memory,
+	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).onOff, "ask": (*reader).onOff,
 	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
 	"tier":          (*reader).tier,
 	"include_dirs":  (*reader).folders,
@@ -375,8 +375,8 @@ func (r *reader) format(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// memory takes on and off, which YAML does not take for booleans.
-func (r *reader) memory(a members, key string, value json.RawMessage) error {
+// onOff takes on and off, which YAML does not take for booleans.
+func (r *reader) onOff(a members, key string, value json.RawMessage) error {
 	switch string(value) {
 	case `"on"`, "true":
 		a[key] = json.RawMessage("true")

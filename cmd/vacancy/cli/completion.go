@@ -46,7 +46,7 @@ func complete(a *kit.App, root *cobra.Command) {
 		word, _, _ := strings.Cut(first, " ")
 		word, _, _ = strings.Cut(word, "|")
 		switch strings.Trim(word, "[]") {
-		case "VACANT", "TARGET", "PARENT", "CHILD":
+		case "VACANT", "TARGET", "PARENT", "CHILD", "AGENT":
 			c.ValidArgsFunction = n.vacantNames
 		case "NAME":
 			if c.Name() == "use" || c.Name() == "id" {

@@ -73,15 +73,20 @@ The answer has status 200 and either
     Content-Type: application/json and a body {"text": "..."}; other members are ignored, but
         "usage": {"input_tokens": 12, "output_tokens": 7, "cached_tokens": 0} is kept
     Content-Type: text/plain and the text itself, in UTF-8
-    Content-Type: text/event-stream and events delta and thought with data {"text": "..."},
+    Content-Type: text/event-stream and events delta, thought and ask with data {"text": "..."},
         usage with data as above, and at the end done, or error; an answer without done
         has failed. Callers that stream get each piece as it comes
 
 with at most 300 KB of text, within 25 s (23 s for the agent), or within the time of "vacancy
 update NAME work=5m", 14 minutes at most. Redirects are not followed, and no proxy is used.
 
+An agent asks its caller a question by "state": "input-required" beside "text", or by the event ask.
+The task then waits ("vacancy task answer", the tool answer_task, or the next A2A message of the
+task). The reply comes as the next message in the same context_id; agents with memory also get the
+question in history.
+
 A Lambda function ("lambda:ARN", on AWS) gets the same question as its event, without a
-signature, and returns the object {"text": "...", "usage": {...}}.
+signature, and returns the object {"text": "...", "state": "...", "usage": {...}}.
 
 Any other answer is a failure of the vacant. The caller gets only the kind of the failure. The
 operator reads the first 500 bytes of the answer in "vacancy logs --failed"; text that looks
@@ -114,7 +119,7 @@ instructions for its model.
     ---
     You answer letters of customers. Be brief.
 
-"vacancy create --from FILE" hosts it, "vacancy agents import DIR" a folder of them, and
+"vacancy create --from FILE" hosts it, "vacancy agents import DIR|FILE" a folder of them, and
 "vacancy update NAME --from FILE" makes its next version.
 
     description       what it can do; the vacant's capability, unless --capability is given
@@ -150,6 +155,8 @@ instructions for its model.
                       name is left out for an hour without this setting
     memory            on or off: whether it is told the last 20 exchanges of the caller's
                       thread (context id)
+    ask               on or off: whether a model has the tool ask_user, which asks the caller a
+                      question; the task waits for the answer ("vacancy task answer")
     input             the media types of the files that it takes beside text, such as image/png or
                       application/json, from A2A and OpenAI clients; an HTTP agent may take
                       any, a model images (PNG, JPEG, WebP, GIF), JSON and text/...
@@ -165,7 +172,8 @@ instructions for its model.
     allow             all substrates that may ever answer, each KIND or KIND:MODEL, for the card:
                       a change among them needs no new card
     mode              read-only, without tools that change something (of MCP those without
-                      readOnlyHint), or read-write
+                      readOnlyHint), or read-write (default read-only; for a task that the owner of
+                      the agent dispatches, read-write)
     tool_log          names: the log of a call has each tool's name, time and outcome; or texts:
                       the host also keeps what tools were asked and answered, at most 64 KiB a
                       call, without what looks like a secret, sealed and destroyed with the

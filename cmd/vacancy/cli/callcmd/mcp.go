@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/teamcmd"
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcprelay"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -25,7 +27,10 @@ func mcpCommand(a *kit.App) *cobra.Command {
 		Short: "Serve a vacant to an editor or assistant by MCP",
 		Long: `Serve the MCP server of a vacant, or of its host, on standard input and output, for clients of MCP
 that start a program. NAME is a vacant of the host here, or of --host; URL is the URL of a vacant or of a
-host. Without either, the server is the host's: its tools find and ask all that is published.
+host. Without either, the server is the host's: its tools find and ask all that is published. For the
+operator of the host, and for a key with the scope agents, it also has the tools of "vacancy run" and
+"vacancy task", which dispatch tasks to your own agents. A task that names a Markdown file below the
+working directory is replaced by the text of that file.
 
 A guest makes the calls, or the account of the key in $VACANCY_KEY, which is sent only to the host of
 --host or $VACANCY_HOST, or to this machine. With --as the identity signs each call, and each answer is
@@ -56,13 +61,34 @@ same question gets its answer.
 			if err != nil {
 				return err
 			}
-			return relay.Serve(ctx, a.In, a.Out)
+			if s.name != "" || len(args) > 0 { // a URL may be of another host than the one of the flags
+				return relay.Serve(ctx, a.In, a.Out)
+			}
+			err = teamcmd.With(ctx, a, w, func(c op.Client) error {
+				own := teamcmd.Stdio(c)
+				if _, err := own.Agents(ctx); isWithoutTeam(err) { // a host that is away may come back
+					return err
+				}
+				relay.Team = own
+				return relay.Serve(ctx, a.In, a.Out)
+			})
+			if relay.Team == nil && isWithoutTeam(err) {
+				a.Note("the tools for a team of agents are not served: %s", kit.Printable(problem.Of(err).Text()))
+				return relay.Serve(ctx, a.In, a.Out)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "the identity that signs each call (without it, calls are not signed)")
 	kit.HostFlags(cmd.Flags(), &w)
 	cmd.AddCommand(mcpConfigCommand(a))
 	return cmd
+}
+
+// isWithoutTeam reports whether an error means that the client may not dispatch tasks: its key lacks the scope, or the
+// host's operator did not give this machine a key.
+func isWithoutTeam(err error) bool {
+	return problem.Is(err, problem.Scope) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
 // mcpServer is the MCP server of a vacant, or of its host.
@@ -96,18 +122,8 @@ func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcp
 			return mcpServer{}, problem.New(problem.Usage, "%.80q is not a URL or the name of a vacant", what)
 		}
 	}
-	at, err := a.Find(w)
-	if err != nil {
-		return mcpServer{}, err
-	}
-	s := mcpServer{name: what}
-	if at != nil {
-		s.base, err = at.URLOf(at.Record.URL)
-	} else {
-		s.base, err = a.LocalURL(ctx, w.Data)
-	}
-	s.base = strings.TrimRight(s.base, "/")
-	return s, err
+	base, err := a.AgentURL(ctx, w)
+	return mcpServer{strings.TrimRight(base, "/"), what}, err
 }
 
 func (s mcpServer) vacantURL() string { return s.base + "/v/" + url.PathEscape(s.name) }

@@ -35,7 +35,8 @@ does not parse is left as it is.
 
 An entry has no key. If callers must pay, or if $VACANCY_KEY is set, the entry names that variable, which must
 then be in the client's environment; the command says so if the entry of a client cannot name variables. Clients
-ask the server by HTTP where they can. Otherwise, and with --as, they start "vacancy mcp".`,
+ask the server by HTTP where they can. Otherwise, with --as, and for the server of your own host
+without a key, they start "vacancy mcp".`,
 		Example: `  vacancy mcp config demo --client claude-code
   vacancy mcp config https://agents.example.org/v/clerk --client cursor --write
   vacancy mcp config --host https://agents.example.org --client codex`,
@@ -55,6 +56,13 @@ ask the server by HTTP where they can. Otherwise, and with --as, they start "vac
 			e, err := entryOf(a, cmd.Context(), s, as, w)
 			if err != nil {
 				return err
+			}
+			if len(args) == 0 && as == "" && e.Variable == "" && w.IsLocal(a) { // only a program on this machine has the operator's rights
+				data, err := a.DataDir(w.Data)
+				if err != nil {
+					return err
+				}
+				e.URL, e.Args = "", []string{"mcp", "--data", data}
 			}
 			dir, err := os.Getwd()
 			if err != nil {

@@ -321,3 +321,6 @@ func (s *signedAgent) Call(ctx context.Context, request []byte) ([]byte, error) 
 	}
 	return nil, refused.Problem()
 }
+
+// Team implements mcptool.Host: signed calls have no team.
+func (*signedHost) Team() mcptool.Team { return nil }

@@ -30,8 +30,7 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 			return err
 		})
 	}
-	key := a.Env[AccountKeyEnv]
-	if key == "" {
+	if a.Env[AccountKeyEnv] == "" {
 		err := problem.New(problem.Usage, "expected TENANT, or a key of an account in $%s", AccountKeyEnv)
 		if !w.IsLocal(a) {
 			return WithHint(err, "%s=KEY %s", AccountKeyEnv, a.Again())
@@ -42,11 +41,16 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	if err != nil {
 		return err
 	}
-	c, err := a.accountClient(base, key)
+	return a.WithKey(base, func(c op.Client) error { return f(c, account.One{}) })
+}
+
+// WithKey runs f with a client that sends the key of $VACANCY_KEY to a URL of the chosen host.
+func (a *App) WithKey(base string, f func(op.Client) error) error {
+	c, err := a.accountClient(base, a.Env[AccountKeyEnv])
 	if err != nil {
 		return err
 	}
-	if err = f(c, account.One{}); problem.Is(err, problem.Unauthorized) {
+	if err = f(c); problem.Is(err, problem.Unauthorized) {
 		err = WithHint(err, "set $%s to a key of an account of %s; the operator makes one with: vacancy keys create TENANT", AccountKeyEnv, Printable(base))
 	}
 	return err
@@ -102,6 +106,18 @@ func (a *App) HostURL(ctx context.Context, w Where) (string, error) {
 		return a.LocalURL(ctx, w.Data)
 	}
 	return strings.TrimRight(cmp.Or(at.Record.GatewayURL, at.Record.URL), "/"), nil
+}
+
+// AgentURL is the URL of a host's vacants, MCP and tasks.
+func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
+	at, err := a.Find(w)
+	if err != nil {
+		return "", err
+	}
+	if at == nil {
+		return a.LocalURL(ctx, w.Data)
+	}
+	return at.URLOf(at.Record.URL)
 }
 
 // AccountKeyFor is the key in the environment, if a URL is at the host that the person

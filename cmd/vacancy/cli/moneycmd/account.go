@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -112,6 +113,22 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 			},
 			Print: showAccount(a),
 		}.Command(a),
+		kit.Operation[account.With[account.Seconds], account.Account]{
+			Use:     "task-lifetime TENANT DURATION",
+			Short:   "Set the time for which finished tasks can be read",
+			Long:    `Set the time for which finished tasks of an account can be read, from 1m to 24h (default 1h).`,
+			Example: "  vacancy account task-lifetime acme 12h",
+			Op:      account.SetTaskLifetime,
+			API:     kit.AccountAPI(),
+			Request: func(q kit.Asked) (account.With[account.Seconds], error) {
+				lifetime, err := time.ParseDuration(q.Args[0])
+				if err != nil {
+					err = problem.New(problem.Usage, "DURATION: expected a time such as 90m or 12h, got %.40q", q.Args[0])
+				}
+				return account.About(q.Account(), account.Seconds{Seconds: int64(lifetime / time.Second)}), err
+			},
+			Print: showAccount(a),
+		}.Command(a),
 		accountLineCommand(a), accountAdjustCommand(a),
 		accountSuspendCommand(a, "suspend", "Suspend an account: its calls are refused from then on", suspendLong, account.SuspendAccount),
 		accountSuspendCommand(a, "resume", "End the suspension of an account", "", account.ResumeAccount), accountPayCommand(a),
@@ -125,7 +142,7 @@ func printAccount(w io.Writer, r account.Account, names kit.Names) {
 		held = r.Held.String() + ", taken from the balance for calls that run, and for calls and bookings that usage counts soon"
 	}
 	kit.Members(w, "account", r.ID, "balance", r.Balance, "held", held, "line", kit.FormatIf(r.Line > 0, "%s", r.Line),
-		"cap", kit.FormatIf(r.Cap > 0, "%s a day", r.Cap), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were taken back", r.Owed))
+		"cap", kit.FormatIf(r.Cap > 0, "%s a day", r.Cap), "tasks", kit.FormatIf(r.TaskLifetime > 0, "readable for %s after their end", time.Duration(r.TaskLifetime)*time.Second), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were taken back", r.Owed))
 	if r.Suspended {
 		fmt.Fprintln(w, "  suspended")
 	}

@@ -74,18 +74,20 @@ A key has the scopes call and read unless --scope says otherwise:
            link, bookings of the account's other keys and of the tenant's venues
   agp      send AGP envelopes; needs --tier, with which the default is agp and read
   vacants  create and change the vacants of the tenant, by --host URL
+  agents   dispatch tasks to agents, the vacants of the tenant and published ones: "vacancy run",
+           "vacancy task", and the same tools of MCP
 
 With --tier free a key may ping, search and list; all such keys of an account together may send
 100 requests a day. With pro it may also book, and send 10,000 requests; with enterprise any
 number. Tenants make keys of tier free themselves. The operator makes keys of other tiers, and
 keys with the scope vacants.`,
-		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --name admin --scope call,read,manage\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
+		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --name admin --scope call,read,manage\n  vacancy keys create acme --name team --scope agents --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Op:      account.MakeKey,
 		API:     kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&o.Name, "name", "", "the name of the key for people, at most 64 characters")
 			fs.BoolVar(&o.Test, "test", false, "make a test key")
-			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants")
+			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants, agents")
 			fs.StringVar(&tier, "tier", "", "the tier for AGP: `free`, pro or enterprise")
 			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
 			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")

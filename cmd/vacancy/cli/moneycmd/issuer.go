@@ -29,9 +29,10 @@ func issuerCommand(a *kit.App) *cobra.Command {
 or OAuth 2. The account of a tenant pays for the calls of the issuer's people and programs, its
 subjects. Each subject has tasks, conversations and a daily cap of its own.
 
-A token counts at every address where a key does: A2A, MCP, OpenAI's API, /text and, with
-the scope read, the account. Its aud must be the URL that is called, such as
-https://host/v/NAME or a URL below it, or one of --audience.`,
+A token counts at every address where a key does: A2A, MCP, OpenAI's API, /text, with the scope
+read the account, and with the scope agents the tasks of agents. Its aud must be the URL that is
+called, such as https://host/v/NAME, for tasks https://host/mcp, or a URL below it, or one of
+--audience.`,
 		Example: "  vacancy issuer add https://login.example.com --tenant acme --require org=acme --cap 1 --most 50\n  vacancy issuer check < token.txt",
 	},
 		issuerAddCommand(a),
@@ -109,9 +110,9 @@ such as org_id=acme. Without it, everybody who can get a token of the issuer can
 --anybody. If a token fits the issuers of two tenants, it is refused.
 
 --cap bounds what a subject spends in a UTC day, --most what all spend together. --scope is
-call (the default) or read (the account); keys and vacants are never managed by tokens.
---subject-claim names the claim that tells subjects apart; addresses and names do not,
-because they move from one person to another. --listed tells everybody of the issuer, at the
+call (the default), read (the account) or agents ("vacancy run"); keys and vacants are never
+managed by tokens. --subject-claim names the claim that tells subjects apart; addresses and names
+do not, because they move from one person to another. --listed tells everybody of the issuer, at the
 host's own address; the tenant's vacants tell it anyway. Clients that find the issuer there
 ask it for the scope call: define that scope at the issuer. A token with scope or scp may do
 only what these name.
@@ -145,7 +146,7 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may have besides the URL that is called")
 			fs.StringArrayVar(&require, "require", nil, "a `CLAIM=VALUE` that a token must have")
 			fs.BoolVar(&in.Anybody, "anybody", false, "count the tokens of everybody")
-			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read")
+			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read, agents")
 			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
 			fs.BoolVar(&in.Listed, "listed", false, "tell everybody of the issuer")
 			fs.BoolVar(&in.Private, "private", false, "the issuer may have a private address")

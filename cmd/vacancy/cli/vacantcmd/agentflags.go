@@ -86,24 +86,27 @@ func agentsImportCommand(a *kit.App) *cobra.Command {
 	var f AgentFlags
 	var substrate, tenant string
 	cmd := &cobra.Command{
-		Use:   "import DIR",
+		Use:   "import DIR|FILE",
 		Short: "Host a vacant for each agent file in a folder",
-		Long: `Host a vacant for each file NAME.md in DIR, with the file's description as its capability.
-An existing vacant is not changed; "vacancy update NAME --from FILE" changes it.
+		Long: `Host a vacant for each file NAME.md in DIR, or for FILE, with the file's description as its
+capability. An existing vacant is not changed; "vacancy update NAME --from FILE" changes it.
 A file that cannot be read is reported; the other files are hosted, and the exit code is 1.
 
 "vacancy help agent-files" describes these files.`,
 		Example: "  vacancy agents import ./agents --root . --substrate ollama:llama3.2",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := filepath.Glob(filepath.Join(args[0], "*.md"))
+			info, err := os.Stat(args[0])
 			if err != nil {
-				return problem.New(problem.Usage, "%s: expected the name of a folder", args[0])
+				return err
 			}
-			if len(files) == 0 {
-				if _, err := os.Stat(args[0]); err != nil {
-					return err
+			files := args
+			if info.IsDir() {
+				if files, err = filepath.Glob(filepath.Join(args[0], "*.md")); err != nil {
+					return problem.New(problem.Usage, "%s: expected the name of a folder", args[0])
 				}
-				return problem.New(problem.NotFound, "%s: there is no file NAME.md", args[0])
+				if len(files) == 0 {
+					return problem.New(problem.NotFound, "%s: there is no file NAME.md", args[0])
+				}
 			}
 			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
 				r := importResult{OK: true}

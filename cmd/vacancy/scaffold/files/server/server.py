@@ -47,6 +47,8 @@ def events(answer, body):
         for piece in answer(json.loads(body)):
             if isinstance(piece, str):
                 yield event("delta", {"text": piece})
+            elif "ask" in piece:  # a question to the caller
+                yield event("ask", {"text": piece["ask"]})
             else:  # the tokens that the answer used
                 yield event("usage", piece)
         yield event("done", {})
@@ -66,7 +68,8 @@ class Handler(WSGIRequestHandler):
 def serve(answer, port):
     """A server on this machine; port 0 picks a free one.
 
-    answer(question) yields texts, and may yield {"input_tokens": 12, "output_tokens": 7}.
+    answer(question) yields texts, and may yield {"input_tokens": 12, "output_tokens": 7}. To ask the caller a
+    question, it yields {"ask": "which color?"}; the reply is the next question of the same thread.
     """
 
     def agent(environ, start_response):

@@ -17,6 +17,9 @@ def answer(question):
 
     question["context_id"] is the caller's thread, or None; question["id"] is the
     call's, and the host waits for question["deadline_ms"] milliseconds.
+
+    To ask the caller a question, return {"text": "which color?", "state": "input-required"}.
+    The reply is the next question of the same thread.
     """
     return "You wrote: " + question["message"]
 
@@ -53,7 +56,8 @@ class Agent(BaseHTTPRequestHandler):
             if refused := refusal(self.headers, body):
                 status, body = refused[0], {"error": refused[1]}
             else:
-                status, body = 200, {"text": answer(json.loads(body))}
+                answered = answer(json.loads(body))
+                status, body = 200, answered if isinstance(answered, dict) else {"text": answered}
         except Exception as error:  # the host's operator sees it in `vacancy logs --failed`
             status, body = 500, {"error": repr(error)}
         encoded = json.dumps(body).encode()

@@ -15,8 +15,14 @@ export interface Question {
   deadline_ms: number;
 }
 
-/** Returns the text for a question. */
-export async function answer(question: Question): Promise<string> {
+/** A question to the caller, whose reply is the next question of the same thread. */
+export interface Ask {
+  text: string;
+  state: "input-required";
+}
+
+/** Returns the text for a question, or a question to the caller. */
+export async function answer(question: Question): Promise<string | Ask> {
   return "You wrote: " + question.message;
 }
 
@@ -62,7 +68,8 @@ export async function serve(port: number, secret = process.env.AGENT_SECRET ?? "
         status = refused[0];
         body = { error: refused[1] };
       } else {
-        body = { text: await answer(JSON.parse(question.toString("utf8"))) };
+        const answered = await answer(JSON.parse(question.toString("utf8")));
+        body = typeof answered === "string" ? { text: answered } : answered;
       }
     } catch (error) {
       // The host's operator sees it in `vacancy logs --failed`.

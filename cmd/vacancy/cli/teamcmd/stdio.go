@@ -1,0 +1,94 @@
+package teamcmd
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcprelay"
+	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/teamapi"
+	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Stdio returns the team of c for a client that starts this program.
+func Stdio(c op.Client) *mcprelay.Team {
+	m := members{c}
+	server := mcptool.OfTeam(mcptool.About{Name: "vacancy", Version: kit.Version(), Team: true}, func(context.Context) mcptool.Team { return m })
+	return &mcprelay.Team{HTTP: mcprelay.Local(server), Session: rand.Text(), Agents: m.Agents}
+}
+
+// members implements mcptool.Team by the API of a host.
+type members struct{ op.Client }
+
+// Agents implements mcptool.Team.
+func (m members) Agents(ctx context.Context) ([]team.Agent, error) {
+	all, err := callerOf(teamapi.ListAgents)(ctx, m.Client, op.None{})
+	return all.Agents, err
+}
+
+// Agent implements mcptool.Team.
+func (m members) Agent(ctx context.Context, name string) (team.Details, error) {
+	return callerOf(teamapi.ShowAgent)(ctx, m.Client, teamapi.OneAgent{Agent: name})
+}
+
+// Dispatch implements mcptool.Team.
+func (m members) Dispatch(ctx context.Context, q team.Request) (team.Started, error) {
+	text, err := taskText(q.Text)
+	if err != nil {
+		return team.Started{}, err
+	}
+	return callerOf(teamapi.Dispatch)(ctx, m.Client, teamapi.Dispatching{Key: q.Key, Body: teamapi.NewTask{
+		Agent: q.Agent, Task: text, Model: q.Model, Mode: q.Mode, MaxTurns: q.MaxTurns, Budget: q.Budget, Effort: q.Effort, OutputFormat: q.OutputFormat,
+	}})
+}
+
+// maxFile limits the part of a file that is read. The host refuses longer texts.
+const maxFile = 1 << 20
+
+// taskText returns the text of the Markdown file below the working directory that a task names. If the task names no
+// such file, taskText returns the task.
+func taskText(task string) (string, error) {
+	name := task
+	if dir, err := os.Getwd(); err == nil && filepath.IsAbs(task) {
+		name = strings.TrimPrefix(filepath.Clean(task), dir+string(filepath.Separator))
+	}
+	if !strings.HasSuffix(name, ".md") {
+		return task, nil
+	}
+	f, err := os.OpenInRoot(".", name)
+	if err != nil {
+		return task, nil
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return task, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "task: the file %.80s cannot be read", name)
+	}
+	return string(b), nil
+}
+
+// Status implements mcptool.Team.
+func (m members) Status(ctx context.Context, id string) (team.Status, error) {
+	t, err := callerOf(teamapi.ShowTask)(ctx, m.Client, teamapi.Waiting{OneTask: teamapi.OneTask{ID: id}})
+	return t.Status, err
+}
+
+// Cancel implements mcptool.Team.
+func (m members) Cancel(ctx context.Context, id string) (team.Status, error) {
+	return callerOf(teamapi.CancelTask)(ctx, m.Client, teamapi.OneTask{ID: id})
+}
+
+// Answer implements mcptool.Team.
+func (m members) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
+	return callerOf(teamapi.AnswerTask)(ctx, m.Client, teamapi.Answering{OneTask: teamapi.OneTask{ID: id}, Key: key, Body: teamapi.Answer{Text: text}})
+}

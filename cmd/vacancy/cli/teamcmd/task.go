@@ -1,0 +1,128 @@
+// Package teamcmd has the commands about teams of agents.
+package teamcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/teamapi"
+	"github.com/vacancy-host/vacancy/shared/host/team"
+)
+
+// teamAPI is the API of teams.
+type teamAPI struct{ kit.HostAPI }
+
+// With implements kit.API.
+func (t *teamAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
+	return With(ctx, a, t.Where, f)
+}
+
+// With runs f with a client of the API of teams: of the account of the key in the environment, or else of the operator.
+func With(ctx context.Context, a *kit.App, w kit.Where, f func(op.Client) error) error {
+	if a.Env[kit.AccountKeyEnv] != "" {
+		base, err := a.AgentURL(ctx, w)
+		if err != nil {
+			return err
+		}
+		return a.WithKey(base, f)
+	}
+	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+		if c.InProcess {
+			return a.NoHost(w.Data)
+		}
+		return f(c)
+	})
+}
+
+// callerOf returns an operation of the operator or of a key, as its client requires.
+func callerOf[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
+	return func(ctx context.Context, c op.Client, in In) (Out, error) {
+		_, operates := c.(*kit.AdminAPI)
+		return t.For(operates).Call(ctx, c, in)
+	}
+}
+
+func TaskCommand(a *kit.App) *cobra.Command {
+	var list teamapi.TaskList
+	var steps bool
+	return a.Parent(&cobra.Command{
+		Use:   "task",
+		Short: "Manage tasks that were dispatched to agents",
+		Long: `Manage tasks that were dispatched to agents, by "vacancy run" or by a client of MCP. The tasks
+belong to the account of the key in $VACANCY_KEY, which needs the scope agents. Without a key they
+belong to the operator.`,
+		Example: "  vacancy task list\n  vacancy task show 0123456789abcdef0123456789abcdef",
+	},
+		kit.Operation[teamapi.TaskList, teamapi.Tasks]{
+			Use: "list", Short: "List tasks, the newest first", Example: "  vacancy task list --state working --agent writer",
+			Op: callerOf(teamapi.ListTasks), API: &teamAPI{},
+			Flags: func(f *pflag.FlagSet) {
+				f.StringVar(&list.State, "state", "", "only tasks in this state: pending, working, input_required, completed, failed or cancelled")
+				f.StringVar(&list.Agent, "agent", "", "only tasks of this agent")
+			},
+			Request: func(kit.Asked) (teamapi.TaskList, error) { return list, nil },
+			Next: func(in *teamapi.TaskList, all *teamapi.Tasks, page teamapi.Tasks) bool {
+				all.Tasks, in.Cursor = append(all.Tasks, page.Tasks...), page.Next
+				return page.Next != ""
+			},
+			Object: func(all teamapi.Tasks) any {
+				return map[string]any{"tasks": append([]team.Status{}, all.Tasks...)} // [] if empty
+			},
+			Print: func(w io.Writer, all teamapi.Tasks) {
+				kit.Table(w, "no tasks", all.Tasks, func(s team.Status) []any { return []any{s.TaskID, s.Status, s.Agent, s.Mode} })
+			},
+		}.Command(a),
+		kit.Operation[teamapi.Waiting, teamapi.Task]{
+			Use: "show TASK", Short: "Show a task, with its result once it has one", Example: "  vacancy task show 0123456789abcdef0123456789abcdef",
+			Op: callerOf(teamapi.ShowTask), API: &teamAPI{},
+			Flags: func(f *pflag.FlagSet) {
+				f.BoolVar(&steps, "steps", false, "show the thoughts and the calls of tools, of agents of your own")
+			},
+			Request: func(q kit.Asked) (teamapi.Waiting, error) {
+				return teamapi.Waiting{OneTask: teamapi.OneTask{ID: q.Args[0]}, Steps: steps}, nil
+			},
+			Print: func(w io.Writer, t teamapi.Task) {
+				for _, s := range t.Steps {
+					text := kit.EscapeControls(s.Thought, "\n\t")
+					if c := s.Tool; c != nil {
+						text = strings.TrimSpace(fmt.Sprintf("%s %s %s", kit.Printable(c.Name), kit.Printable(c.Arguments), c.Outcome))
+					}
+					fmt.Fprintf(w, "%s  %s\n", s.Time.Format(time.TimeOnly), text)
+				}
+				printStatus(w, t.Status)
+			},
+		}.Command(a),
+		kit.Operation[teamapi.OneTask, team.Status]{
+			Use: "cancel TASK", Short: "Cancel a task", Example: "  vacancy task cancel 0123456789abcdef0123456789abcdef",
+			Op: callerOf(teamapi.CancelTask), API: &teamAPI{},
+			Request: func(q kit.Asked) (teamapi.OneTask, error) { return teamapi.OneTask{ID: q.Args[0]}, nil },
+			Print:   printStatus,
+		}.Command(a),
+		kit.Operation[teamapi.Answering, team.Status]{
+			Use: "answer TASK TEXT", Short: "Answer the question of a task", Example: "  vacancy task answer 0123456789abcdef0123456789abcdef \"the second one\"",
+			Op: callerOf(teamapi.AnswerTask), API: &teamAPI{},
+			Request: func(q kit.Asked) (teamapi.Answering, error) {
+				return teamapi.Answering{OneTask: teamapi.OneTask{ID: q.Args[0]}, Body: teamapi.Answer{Text: q.Args[1]}}, nil
+			},
+			Print: printStatus,
+		}.Command(a),
+	)
+}
+
+// printStatus prints a task, with its result if it has one.
+func printStatus(w io.Writer, s team.Status) {
+	fmt.Fprintf(w, "task %s is %s\n", kit.Printable(s.TaskID), kit.Printable(s.Status))
+	kit.Members(w, "agent", s.Agent, "mode", s.Mode, "question", s.Question, "error", s.Error, "warning", s.Warnings)
+	if s.Result != nil {
+		kit.Members(w, "file", s.Result.Artifacts)
+		fmt.Fprintln(w, kit.EscapeControls(s.Result.Response, "\n\t"))
+	}
+}
