@@ -93,7 +93,7 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 		}
 	}
 	want := map[string]string{"message": "puts [textkey obs#* task#* due#*] seals textkey:* ",
-		"agent": "puts [textkey obs#* task#* recent#* guest due#* subject#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#* bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
+		"agent": "puts [textkey obs#* task#* recent#* team#* open#* guest due#* subject#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#* bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
 		"gateway": "puts [subject#* acct#* key#* link#* endings pay#* bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues] ", "checkpointer": "puts [tlog signkey] seals signkey:* ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}
@@ -194,8 +194,8 @@ func wantStars(name string) []string {
 	return nil
 }
 
-// Only think opens secrets of agents, and only gateway the keys of payments; agent and
-// worker open the secret of guests. gateway and worker open the keys that sign receipts and
+// Only think opens secrets of agents, and only gateway the keys of payments; agent,
+// worker and admin open the secret of guests. gateway and worker open the keys that sign receipts and
 // bookings, and only admin and checkpointer the host's identity. A role that may decrypt
 // without a condition on the context could open them too.
 func TestWhatFunctionsOpen(t *testing.T) {
@@ -215,7 +215,7 @@ func TestWhatFunctionsOpen(t *testing.T) {
 			}
 		}
 		want := map[string]string{"agent": "[vacant:* textkey:* guest:*]", "message": "[vacant:* textkey:*]", "worker": "[vacant:* textkey:* guest:* signkey:*]",
-			"admin": "[vacant:* textkey:* host:* signkey:*]", "export": "textkey:*", "think": "secret:*", "collusion": "textkey:*", "commit": "vacant:*", "gateway": "[paykey:* signkey:*]"}
+			"admin": "[vacant:* textkey:* guest:* host:* signkey:*]", "export": "textkey:*", "think": "secret:*", "collusion": "textkey:*", "commit": "vacant:*", "gateway": "[paykey:* signkey:*]"}
 		if context["hostKey"] != nil {
 			want["checkpointer"] = "host:*"
 		}

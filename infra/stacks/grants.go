@@ -146,8 +146,8 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 	return map[functions.Function]grants{
 		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}}), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
-		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, hostIdentity, signingKeys},
-			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
+		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys},
+			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index}, opens: []string{textKeys}},
 		functions.Registry: {rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
@@ -206,11 +206,12 @@ func checkingTokens() []access {
 
 // agentGrants returns the grants of the functions of A2A. The host's MCP server finds agents by search.
 func agentGrants(s settings.Settings) map[functions.Function]grants {
-	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, guests.SecretDocs, billing.DueDocs)
+	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, task.RecentDocs, task.DispatchedDocs, task.UnfinishedDocs, guests.SecretDocs, billing.DueDocs)
 	agent = append(agent, checkingTokens()...)
-	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}})
+	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}},
+		access{[]string{"DeleteItem"}, of{task.UnfinishedDocs}})
 	return map[functions.Function]grants{
-		functions.Agent: {rows: appends(), docs: agent, indexes: []string{vacants.RecordDocs.Index, task.HeadDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
+		functions.Agent: {rows: appends(), docs: agent, indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}},
 		functions.Worker: {rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
@@ -218,11 +219,11 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
 			charging(),
 			{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
-			{[]string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs}},
+			{[]string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs, task.UnfinishedDocs}},
 			{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
 			{operations: []string{"GetItem"}}},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
-			sends: []string{functions.Pushes}},
+			sends: []string{functions.Tasks, functions.Pushes}},
 	}
 }
 

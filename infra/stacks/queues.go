@@ -16,7 +16,8 @@ const deadQueue = "dead"
 // maxReceives is the number of failed receives after which a message becomes a dead
 // letter. That takes eight minutes, by the waits of queue/sqs. Messages that only
 // wait for their task are dropped before. A message of the queue of tasks may be received
-// queue.MaxRoomWaits times more, because a turn without room must never become a dead letter.
+// queue.MaxRoomWaits times more, because a turn without room must never become a dead letter. The wait of a dispatched task
+// is continued by a new message after as many receives.
 const maxReceives = 20
 
 // queues are the queues of tasks by name.
@@ -38,7 +39,7 @@ func newQueues(s awscdk.Stack, in Input) queues {
 		}
 		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
 			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerTime + functions.Worker.Timeout)),
-			RetentionPeriod:   awscdk.Duration_Days(num(1)), // a task that has not ended fails after a day
+			RetentionPeriod:   awscdk.Duration_Hours(num(int(queue.Retention.Hours()))),
 			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(receives)},
 		})
 	}

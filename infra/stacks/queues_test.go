@@ -23,8 +23,8 @@ func TestTheQueuesFeedTheWorkerAndLoseNothing(t *testing.T) {
 			q, m := functions.Resources[name].Properties, functions.Resources[name+"Sent"].Properties
 			instances[name] = at(m, "ScalingConfig", "MaximumConcurrency")
 			got := fmt.Sprint(readable(at(m, "EventSourceArn")), readable(at(m, "FunctionName")), at(m, "FunctionResponseTypes"),
-				q["SqsManagedSseEnabled"], q["VisibilityTimeout"], readable(at(q, "RedrivePolicy", "deadLetterTargetArn")), at(q, "RedrivePolicy", "maxReceiveCount"))
-			if want := fmt.Sprintf("functions.%s.Arn${Worker}[ReportBatchItemFailures] true 1200functions.Dead.Arn%d", name, receives); got != want {
+				q["SqsManagedSseEnabled"], q["VisibilityTimeout"], q["MessageRetentionPeriod"], readable(at(q, "RedrivePolicy", "deadLetterTargetArn")), at(q, "RedrivePolicy", "maxReceiveCount"))
+			if want := fmt.Sprintf("functions.%s.Arn${Worker}[ReportBatchItemFailures] true 1200 86400functions.Dead.Arn%d", name, receives); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
