@@ -281,7 +281,7 @@ func (q queue) receive(ctx context.Context, t *testing.T, to *sqs.Queue, handle 
 			return
 		}
 		for _, m := range out.Messages {
-			sent, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64)
+			first, err := strconv.ParseInt(m.Attributes["ApproximateFirstReceiveTimestamp"], 10, 64)
 			if err != nil {
 				t.Error(err)
 			}
@@ -291,7 +291,7 @@ func (q queue) receive(ctx context.Context, t *testing.T, to *sqs.Queue, handle 
 			}
 			running.Go(func() {
 				own := context.WithoutCancel(ctx)
-				done, _ := to.Handle(own, sqs.Message{Body: *m.Body, Receipt: *m.ReceiptHandle, Sent: time.UnixMilli(sent), Count: count}, handle)
+				done, _ := to.Handle(own, sqs.Message{Body: *m.Body, Receipt: *m.ReceiptHandle, First: time.UnixMilli(first), Count: count}, handle)
 				if done {
 					if _, err := q.client.DeleteMessage(own, &awssqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
 						t.Error(err)

@@ -81,8 +81,9 @@ type stage struct {
 	// webhook of a payment to it, key one of its keys, booking one of its bookings, in
 	// scenarios of money.
 	account, claim, paid, key, booking string
-	issuer                             string // id of an issuer of the account
-	root                               string // id of the key that made key
+	issuer                             string   // id of an issuer of the account
+	root                               string   // id of the key that made key
+	team                               teamwork // in scenarios of dispatched tasks
 }
 
 func (s *stage) must(err error) {

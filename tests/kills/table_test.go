@@ -138,6 +138,33 @@ var table = []scenario{
 			Docs task, Doc task, Commit task > pending, Rows req, Rows rsp, Doc revoked 2, Commit task 2,
 			Doc task 2, Docs task 2, Commit rsp > stored, Commit queue 2, Write = either`,
 	}, {
+		request: "a dispatch of a task, and its turn", in: inDev,
+		prepare: teaming, make: aDispatch, again: dispatchAgain, ends: "Commit queue 2",
+		calls: `Doc key, Doc acct, Doc team, Doc name, Doc v, Docs open, Commit queue, Commit task > waits,
+			Docs queue, Docs task, Doc acct 2, Doc acct 3, Doc guest, Doc guest 2, Commit guest, Tip rsp,
+			Tip req, Tip rsp 2, Doc v 2, Doc host, Doc acct 4, Doc revoked, Tip req 2, Commit req > pending,
+			Rows req, Rows rsp, Doc revoked 2, Commit task 2, Doc task, Docs task 2, Commit rsp > stored, Commit queue 2,
+			Write = either`,
+	}, {
+		// The task is read for the answer and for its notifications while the turn begins.
+		request: "an answer to the question of a task", in: inDev,
+		prepare: painting, warm: asks, make: anAnswer, again: answerAgain, ends: "Commit queue 2",
+		calls: `Doc team, Docs task, Docs task 2, Doc task, Doc revoked, Docs task 3, Commit queue,
+			Commit req > waits, Docs queue, Docs task 4 = either, Docs task 5 = either,
+			Docs task 6 = either, Doc task 2, Commit task > pending, Rows req, Rows rsp, Rows rsp 2,
+			Doc revoked 2, Commit task 2, Doc task 3, Docs task 7 = either, Commit rsp > stored, Commit queue 2,
+			Write = either`,
+	}, {
+		request: "a cancel of a task that waits for an answer", in: inDev,
+		prepare: painting, warm: asks, make: cancelTask, again: cancelTaskAgain("input_required"), until: "Commit task",
+		calls: `Doc team, Docs task, Docs task 2, Rows req, Rows rsp, Doc task, Docs task 3,
+			Commit task > done`,
+	}, {
+		request: "a cancel of a task at work", in: inDev,
+		prepare: painting, warm: sleeps, make: cancelTask, again: cancelTaskAgain("working"), until: "Commit rsp", ends: "Commit rsp",
+		calls: `Doc team, Docs task, Docs task 2, Rows req, Rows rsp, Doc task, Docs task 3,
+			Commit rsp > done`,
+	}, {
 		request: "a call that fails", in: both, prepare: warmed, make: aFailingCall, again: callAgain,
 		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Tip rsp, Commit req > pending, Rows rsp,
 			Commit rsp > unanswered, Write`,

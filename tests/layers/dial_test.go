@@ -52,6 +52,7 @@ var excepted = map[string]string{
 	"shared/front/mcpserver":                   "its library serves here; the registry's client sends to a handler in this process",
 	"shared/front/onlambda":                    "Lambda's own runtime, and AWS",
 	"shared/front/serve/admin.go":              "the admin socket of the same home, for the command line",
+	"shared/front/serve/owner.go":              "it sends to handlers of this process",
 	"shared/front/serve/socket.go":             "whether another process has this home's socket",
 	"shared/host/billing/stripe":               "its library sends by outbound's client, which it is given",
 	"shared/host/queue/sqs":                    "AWS",

@@ -47,7 +47,7 @@ var agp = map[int]struct{ promise, dir, test string }{
 	31: {"key form, shown once, hash stored", "shared/front/agp", "TestKeysOfTiers"},
 	32: {"daily quota by tier", "shared/front/agp", "TestAQuotaOfTheDayAndOfTheSecond"},
 	33: {"idempotent repeats", "shared/front/agp", "TestARepeatedConfirmIsOneBooking"},
-	34: {"the same four over MCP", "", "MCP serves vacants, and no intents of AGP"},
+	34: {"the same four over MCP", "shared/front/mcpserver", "TestAGPOverMCP"},
 	35: {"breaker by venue", "shared/front/agp", "TestTheBreakerStopsDispatchesToOneVenue"},
 	36: {"works for real vacants", "shared/front/agp", "TestAJobForAVacant"},
 }

@@ -98,6 +98,7 @@ var ways = map[string]way{
 	"token mcp":        {(*runs).tokenMCP, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
 	"token completion": {(*runs).tokenCompletion, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
 	"background":       {(*runs).background, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
+	"dispatched":       {(*runs).dispatched, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task claimWaiting"}},
 	"test key":         {(*runs).testKey, [7]outcome{free, none, free, refused, refused, refused, refused}, nil},
 	"booking":          {(*runs).booking, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/booking askHere"}},
 	// A composite's children answer it for nothing, because callers pay the composite.
@@ -144,17 +145,18 @@ type runs struct {
 	failing  atomic.Bool                 // agents that ask the shop fail afterwards
 	shop     vacants.Record
 	buyer    billing.Account
-	// Keys of the buyer: for calls, for AGP, for tests, and for calls below the shop's price.
-	key, agp, test, limited string
-	asked                   identity.ID // the vacant that is asked first: the shop, or an agent that asks it
-	token                   string      // of an issuer whose subjects the buyer pays for
-	named                   string      // a token for the address of the name shop
-	who                     *identity.Key
-	last                    string // the last signed body
-	seq                     int64
-	prev                    identity.Hash
-	lastHash                identity.Hash // of the last signed request
-	again                   bool          // requests say that they come again
+	// Keys of the buyer: for calls, for AGP, for tests, for calls below the shop's price, and for its agents.
+	key, agp, test, limited, agents string
+
+	asked    identity.ID // the vacant that is asked first: the shop, or an agent that asks it
+	token    string      // of an issuer whose subjects the buyer pays for
+	named    string      // a token for the address of the name shop
+	who      *identity.Key
+	last     string // the last signed body
+	seq      int64
+	prev     identity.Hash
+	lastHash identity.Hash // of the last signed request
+	again    bool          // requests say that they come again
 }
 
 // Infer answers as the shop, or as an agent that asks the shop first.
@@ -211,6 +213,7 @@ func (w *runs) makeBuyer() {
 	w.key = w.Key(w.buyer, billing.KeyOptions{Cap: most})
 	w.agp = w.Key(w.buyer, billing.KeyOptions{Tier: billing.Pro, Cap: most})
 	w.test = w.Key(w.buyer, billing.KeyOptions{Test: true})
+	w.agents = w.Key(w.buyer, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}, Cap: most})
 	w.limited = w.Key(w.buyer, billing.KeyOptions{Most: shopPrice - 1})
 	ctx := w.Context()
 	issuer := tokenstest.New()
@@ -447,6 +450,18 @@ func (w *runs) background() {
 			return
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// dispatched gives the shop a task. Another tenant's shop needs a budget.
+func (w *runs) dispatched() {
+	var got struct{ TaskID, Status string }
+	body := w.post("/v1/tasks", w.agents, fmt.Sprintf(`{"agent":"%s","task":"hi","budget":%d}`, w.shop.ID, 10*shopPrice))
+	if json.Unmarshal([]byte(body), &got) != nil || got.TaskID == "" {
+		return
+	}
+	for got.Status == "pending" || got.Status == "working" {
+		w.Must(json.Unmarshal([]byte(w.Do("GET", "/v1/tasks/"+got.TaskID+"?wait=20", w.agents, "").Body), &got))
 	}
 }
 

@@ -4,6 +4,7 @@
 package sqslocal
 
 import (
+	"cmp"
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/json"
@@ -23,9 +24,10 @@ import (
 type Message struct {
 	ID, Body string
 	Sent     time.Time
-	Count    int    // how often it was received
-	Group    string // of the sender; "" without a group
-	Trace    string // X-Ray's header of the request that sent it; "" without one
+	First    time.Time // time of the first receive
+	Count    int       // how often it was received
+	Group    string    // of the sender; "" without a group
+	Trace    string    // X-Ray's header of the request that sent it; "" without one
 
 	visible time.Time
 }
@@ -92,7 +94,7 @@ func (s *Server) Receive(queue string, n int, hidden time.Duration) (all []Messa
 	now := time.Now()
 	for _, m := range s.queues[queue] {
 		if len(all) < n && !m.visible.After(now) {
-			m.visible = now.Add(hidden)
+			m.visible, m.First = now.Add(hidden), cmp.Or(m.First, now)
 			m.Count++
 			all = append(all, *m)
 		}
@@ -213,7 +215,7 @@ func Record(queue string, m Message) map[string]any {
 		"eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:" + prefix + queue, "awsRegion": "us-east-1", "messageAttributes": map[string]any{},
 		"attributes": map[string]any{
 			"ApproximateReceiveCount": strconv.Itoa(m.Count), "SentTimestamp": strconv.FormatInt(m.Sent.UnixMilli(), 10),
-			"SenderId": "AROAEXAMPLE:vacancy", "ApproximateFirstReceiveTimestamp": strconv.FormatInt(m.Sent.UnixMilli(), 10),
+			"SenderId": "AROAEXAMPLE:vacancy", "ApproximateFirstReceiveTimestamp": strconv.FormatInt(cmp.Or(m.First, m.Sent).UnixMilli(), 10),
 		},
 	}
 	if m.Trace != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,7 +41,7 @@ func TestContractOfSQS(t *testing.T) {
 			for ctx.Err() == nil {
 				for _, m := range s.Receive("tasks", 10, time.Minute) {
 					running.Go(func() {
-						got := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: m.Sent, Count: m.Count}
+						got := sqs.Message{Body: m.Body, Receipt: m.ID, First: m.First, Count: m.Count}
 						if done, _ := q.Handle(context.WithoutCancel(ctx), got, handle); done {
 							s.Delete("tasks", m.ID)
 						}
@@ -62,7 +63,7 @@ func TestAFaultIsNeverDropped(t *testing.T) {
 	m := s.Receive("tasks", 1, time.Minute)[0]
 	broken := problem.New(problem.Unavailable, "the store is away")
 	for count, hidden := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 30 * time.Second, 60: 30 * time.Second} {
-		old := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: time.Now().Add(-time.Hour), Count: count}
+		old := sqs.Message{Body: m.Body, Receipt: m.ID, First: time.Now().Add(-time.Hour), Count: count}
 		done, err := q.Handle(t.Context(), old, func(context.Context, string) error { return broken })
 		if done || err == nil {
 			t.Errorf("received %d times: done %t, %v; want the fault", count, done, err)
@@ -82,12 +83,65 @@ func TestATurnWithoutRoomIsNeverDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := s.Receive("tasks", 1, time.Minute)[0]
-		old := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: time.Now().Add(-time.Hour), Count: 1}
+		old := sqs.Message{Body: m.Body, Receipt: m.ID, First: time.Now().Add(-time.Hour), Count: 1}
 		if done, err := q.Handle(t.Context(), old, func(context.Context, string) error { return refusal }); done || !errors.Is(err, refusal) {
 			t.Errorf("%v: done %t, %v; want the message kept", refusal, done, err)
 		}
 		if again := s.Hidden("tasks", m.ID); (again - wait).Abs() > 500*time.Millisecond {
 			t.Errorf("%v: hidden for %v, want %v", refusal, again, wait)
+		}
+	}
+}
+
+// A task waits for as long as it must: before its message is received too often, a new message replaces it, unless the
+// queue takes none now.
+func TestAWaitingTaskIsNeverDropped(t *testing.T) {
+	for _, tt := range []struct {
+		count  int
+		isAway bool
+		want   int // messages
+	}{{1, false, 1}, {queue.MaxRoomWaits - 1, false, 1}, {queue.MaxRoomWaits, false, 2}, {queue.MaxRoomWaits, true, 1}} {
+		s := sqslocal.Start(t)
+		q := open(s)
+		if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
+			t.Fatal(err)
+		}
+		m := s.Receive("tasks", 1, time.Minute)[0]
+		s.Watch(func(operation, _ string, _ bool) bool { return !tt.isAway || operation != "SendMessage" })
+		old := sqs.Message{Body: m.Body, Receipt: m.ID, First: time.Now().Add(-time.Hour), Count: tt.count}
+		done, _ := q.Handle(t.Context(), old, func(context.Context, string) error { return errors.Join(task.ErrWaiting, task.ErrAccountFull) })
+		if n := len(s.Waiting("tasks")); n != tt.want || done != (tt.want == 2) {
+			t.Errorf("received %d times, away %t: done %t with %d messages, want %d", tt.count, tt.isAway, done, n, tt.want)
+		}
+		if again := s.Hidden("tasks", m.ID); !done && (again-queue.RoomWait).Abs() > 3*time.Second {
+			t.Errorf("received %d times, away %t: hidden for %v, want %v", tt.count, tt.isAway, again, queue.RoomWait)
+		}
+	}
+}
+
+// The lines of accounts share one rate, and no account waits in the line of another.
+func TestAccountsWaitInLinesOfTheirOwn(t *testing.T) {
+	s, now := sqslocal.Start(t), time.Now()
+	q := open(s)
+	q.Now = func() time.Time { return now }
+	wait := func(account string) time.Duration {
+		t.Helper()
+		body := strings.Repeat("1", 64) + "#" + call.AccountOwner(account, "").String() + "#" + strings.Repeat("0", 32)
+		if err := q.SendAfter(t.Context(), body, "", 0); err != nil {
+			t.Fatal(err)
+		}
+		m := s.Receive("tasks", 1, time.Hour)[0]
+		_, _ = q.Handle(t.Context(), sqs.Message{Body: body, Receipt: m.ID, First: now, Count: 1}, func(context.Context, string) error { return task.ErrWaiting })
+		return s.Hidden("tasks", m.ID).Round(time.Second)
+	}
+	for n := range 20 {
+		if got, want := wait("busy"), queue.RoomWait+time.Duration(n)*queue.RoomGap; got != want {
+			t.Errorf("task %d of an account waits for %v, want %v", n, got, want)
+		}
+	}
+	for n := range 3 {
+		if got, want := wait("other"), queue.RoomWait+time.Duration(n)*2*queue.RoomGap; got != want {
+			t.Errorf("task %d of another account waits for %v, want %v", n, got, want)
 		}
 	}
 }
@@ -98,13 +152,13 @@ func TestTurnsWithoutRoomComeAgainInALine(t *testing.T) {
 	s, now := sqslocal.Start(t), time.Now()
 	q := open(s)
 	q.Now = func() time.Time { return now }
-	handle := func(sent time.Time, refusal error) time.Duration {
+	handle := func(first time.Time, refusal error) time.Duration {
 		t.Helper()
 		if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
 			t.Fatal(err)
 		}
 		m := s.Receive("tasks", 1, time.Hour)[0]
-		_, _ = q.Handle(t.Context(), sqs.Message{Body: m.Body, Receipt: m.ID, Sent: sent, Count: 1}, func(context.Context, string) error { return refusal })
+		_, _ = q.Handle(t.Context(), sqs.Message{Body: m.Body, Receipt: m.ID, First: first, Count: 1}, func(context.Context, string) error { return refusal })
 		return s.Hidden("tasks", m.ID).Round(time.Second)
 	}
 	for n := range 1000 {

@@ -15,7 +15,7 @@ var InLambda = []string{
 	"search SnapshotNames", "search SnapshotNames s3:ListBucket",
 	"sweeper Rows dynamodb:GetItem", "sweeper Sends", "sweeper Sends sqs:SendMessage",
 	"worker HostGetPublicKey", "worker HostGetPublicKey kms:GetPublicKey",
-	"worker Rows dynamodb:GetItem", "worker Seal", "worker Seal kms:Encrypt",
+	"worker Rows dynamodb:GetItem", "worker Seal", "worker Seal kms:Encrypt", "worker Sends",
 }
 
 // OfService returns the grants of a function's role that only Lambda uses, in the form of InLambda. No program here makes
