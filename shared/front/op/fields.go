@@ -63,9 +63,8 @@ func fieldsOf(t reflect.Type, path string) fields {
 		// A word may follow a variable, as in {id}:cancel.
 		name, ok := strings.CutPrefix(segment, "{")
 		name, _, closed := strings.Cut(name, "}")
-		name, isRest := strings.CutSuffix(name, "...")
-		if isRest && !strings.HasSuffix(path, segment) {
-			panic("op: a variable for several segments is the end of a path, but not of " + path)
+		if strings.HasSuffix(name, "...") {
+			panic("op: a variable stands for one segment of a path, not for the rest of " + path)
 		}
 		if ok && closed && name != "$" {
 			missing[name] = true
@@ -220,11 +219,6 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 		for _, text := range texts {
 			switch one.In {
 			case inPath:
-				names := strings.Split(text, "/")
-				for i := range names {
-					names[i] = segment(names[i])
-				}
-				path = strings.Replace(path, "{"+one.Name+"...}", strings.Join(names, "/"), 1)
 				path = strings.Replace(path, "{"+one.Name+"}", segment(text), 1)
 			case inQuery:
 				query.Add(one.Name, text)

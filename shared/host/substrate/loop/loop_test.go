@@ -232,11 +232,9 @@ func TestToolsThatAreDeniedAreNotOffered(t *testing.T) {
 	m := &model{turns: [][]any{says("done")}}
 	write := tool("write", never(t))
 	write.Writes = true
-	file := tool("Write", never(t)) // which may write to the vault
-	file.Writes = true
-	tools := []loop.Tool{tool("a", never(t)), tool("b", never(t)), write, file}
+	tools := []loop.Tool{tool("a", never(t)), tool("b", never(t)), write}
 	for members, want := range map[string]string{
-		``: "a b Write", `,"allowed_tools":["b"]`: "b", `,"disallowed_tools":["b"]`: "a Write", `,"mode":"read-write"`: "a b write Write",
+		``: "a b", `,"allowed_tools":["b"]`: "b", `,"disallowed_tools":["b"]`: "a", `,"mode":"read-write"`: "a b write",
 	} {
 		m.asked = nil
 		if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: m, Offer: loop.Offer{Tools: tools}}).Infer(t.Context(), question())); err != nil {
