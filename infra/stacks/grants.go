@@ -23,7 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -138,25 +137,14 @@ func granted(s settings.Settings) map[functions.Function]grants {
 	return all
 }
 
-// offering is the access of a function whose calls offer turns to workers. leasing is the access of a function by which
-// workers lease them.
-func offering() []access {
-	return []access{{[]string{"PutItem"}, of{worker.WaitingDocs, worker.TurnDocs}}, {[]string{"DeleteItem"}, of{worker.WaitingDocs}}}
-}
-
-func leasing() []access {
-	return []access{{[]string{"Query"}, of{worker.WaitingDocs}}, {[]string{"PutItem"}, of{worker.SeenDocs}}}
-}
-
 // appends are all operations that rows allow.
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
 // urlGrants returns the grants of functions with a URL, without A2A and the gate.
 func urlGrants(s settings.Settings) map[functions.Function]grants {
 	any := func(operations ...string) []access { return []access{{operations: operations}} }
-	message := append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}})
 	return map[functions.Function]grants{
-		functions.Message: {rows: appends(), docs: append(message, offering()...), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
+		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}}), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys},
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
@@ -222,21 +210,18 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent = append(agent, checkingTokens()...)
 	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}},
 		access{[]string{"DeleteItem"}, of{task.UnfinishedDocs}})
-	agent = append(append(agent, offering()...), leasing()...)
-	turns := []access{
-		{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
-		{[]string{"Query"}, of{task.HeadDocs}},
-		{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
-		charging(),
-		{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
-		{[]string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs, task.UnfinishedDocs}},
-		{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
-		{operations: []string{"GetItem"}},
-	}
 	return map[functions.Function]grants{
 		functions.Agent: {rows: appends(), docs: agent, indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}},
-		functions.Worker: {rows: appends(), docs: append(turns, offering()...),
+		functions.Worker: {rows: appends(), docs: []access{
+			{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
+			{[]string{"Query"}, of{task.HeadDocs}},
+			{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
+			charging(),
+			{[]string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
+			{[]string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs, task.UnfinishedDocs}},
+			{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
+			{operations: []string{"GetItem"}}},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
 			sends: []string{functions.Tasks, functions.Pushes}},
 	}

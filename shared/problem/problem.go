@@ -74,7 +74,6 @@ const (
 	Scope
 	QuotaReached
 	NotAcceptable
-	NoWorker
 )
 
 // Row contains the public representations of a Kind.
@@ -162,7 +161,6 @@ var rows = map[Kind]Row{
 	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
-	NoWorker:               {"no_worker", http.StatusInternalServerError, -32051, ExitUnavailable, "the vacant failed to answer: no worker is connected"},
 }
 
 func (k Kind) Row() Row { return rows[k] }
@@ -171,7 +169,7 @@ func (k Kind) Row() Row { return rows[k] }
 // except Deadline.
 func (k Kind) IsFailure() bool {
 	switch k {
-	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded, NoWorker:
+	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded:
 		return true
 	}
 	return false

@@ -11,10 +11,10 @@ import (
 // maxLines limits the production lines of each part of the project. A limit may fall. A feature that
 // needs more lines raises it in a commit of its own that says why.
 var maxLines = map[string]int{
-	"cmd/":          34_950,
-	"shared/front/": 29_950,
-	"shared/host/":  72_650,
-	"":              32_400, // the rest
+	"cmd/":          29_850,
+	"shared/front/": 29_350,
+	"shared/host/":  71_600,
+	"":              32_200, // the rest
 }
 
 func TestTheProjectDoesNotGrow(t *testing.T) {

@@ -85,34 +85,18 @@ type reader struct {
 	warnings     []string
 }
 
-// open opens the folders of an agent's file.
-func (o Options) open(dir string) (r *reader, err error) {
-	r = &reader{}
+func (o Options) read(dir, name string) (f File, err error) {
+	r := &reader{}
 	if r.beside, err = os.OpenRoot(dir); err != nil {
-		return nil, asText(err)
+		return f, asText(err)
 	}
+	defer r.beside.Close()
 	if o.Root != "" {
 		if r.root, err = os.OpenRoot(o.Root); err != nil {
-			r.close()
-			return nil, asText(err)
+			return f, asText(err)
 		}
+		defer r.root.Close()
 	}
-	return r, nil
-}
-
-func (r *reader) close() {
-	_ = r.beside.Close()
-	if r.root != nil {
-		_ = r.root.Close()
-	}
-}
-
-func (o Options) read(dir, name string) (f File, err error) {
-	r, err := o.open(dir)
-	if err != nil {
-		return f, err
-	}
-	defer r.close()
 	doc, err := readText(r.beside, filepath.ToSlash(name))
 	if err != nil {
 		return f, asText(err)

@@ -1,5 +1,5 @@
-// Package mcpclients writes the entry of an MCP server, or of an ACP agent, into the configuration files of
-// clients: editors and assistants. A client is a row of a table.
+// Package mcpclients writes the entry of an MCP server into the configuration files of clients: editors and
+// assistants. A client is a row of a table.
 //
 // The invariants: a file keeps its comments, its other content and its mode. A file that does not
 // parse, and a symbolic link, is refused and left as it is. A crash leaves the old file or the new
@@ -28,8 +28,6 @@ type Entry struct {
 	Variable string
 	// Env are other variables of a server that is started, and their values.
 	Env []Variable
-	// Value, if not nil, is the value of the entry: a bool for a setting that is not a server.
-	Value any
 }
 
 // Variable is a variable of the environment.
@@ -46,16 +44,15 @@ type Place struct {
 	Dir  string            // the working directory
 	Env  map[string]string // HOME, APPDATA, …
 	Home string            // the user's home directory
-	Name string            // the entry's name, for clients that have a file for each entry
 }
 
-// Client is a client of MCP or ACP. Its row is from its own documentation.
+// Client is a client of MCP. Its row is from its own documentation.
 type Client struct {
 	Name string
 	// Table is the path of the table of servers in the file.
 	Table []string
-	// TOML: the file is TOML. Lua: the file is Lua, and has only the entry. Otherwise it is JSON with comments.
-	TOML, Lua bool
+	// TOML: the file is TOML. Otherwise it is JSON with comments.
+	TOML bool
 	// file returns the path of the file.
 	file func(Place) string
 	// http returns the entry of a server over HTTP, or nil if the client starts servers only.
@@ -72,7 +69,7 @@ type Client struct {
 	Scope string
 }
 
-// field is a member of an entry. Its value is a bool, a string, a []string or a []field.
+// field is a member of an entry. Its value is a string, a []string or a []field.
 type field struct {
 	name  string
 	value any
@@ -139,44 +136,17 @@ var clients = []Client{
 	{
 		// Its headers take no variables (zed-industries/zed#60459).
 		Name: "zed", Table: []string{"context_servers"}, Scope: "you",
-		file: zedFile, http: one("url", nil),
-	},
-}
-
-// acpClients are the known clients of ACP, by name. Each starts its agents.
-var acpClients = []Client{
-	{Name: "zed", Table: []string{"agent_servers"}, Scope: "you", file: zedFile, started: []field{{"type", "custom"}}},
-	{
-		Name: "jetbrains", Table: []string{"agent_servers"}, Scope: "you, in each IDE with AI Assistant",
-		file: func(p Place) string { return filepath.Join(p.Home, ".jetbrains", "acp.json") },
-	},
-	{
-		Name: "neovim", Lua: true, Scope: "you, in avante.nvim",
 		file: func(p Place) string {
-			config := p.Env["XDG_CONFIG_HOME"]
-			switch {
+			switch config := p.Env["XDG_CONFIG_HOME"]; {
 			case p.OS == "windows":
-				config = p.Env["LOCALAPPDATA"]
-			case config == "":
-				config = filepath.Join(p.Home, ".config")
+				return filepath.Join(p.Env["APPDATA"], "Zed", "settings.json")
+			case p.OS == "linux" && config != "":
+				return filepath.Join(config, "zed", "settings.json")
 			}
-			return filepath.Join(config, "nvim", "lua", "vacancy", p.Name+".lua")
+			return filepath.Join(p.Home, ".config", "zed", "settings.json")
 		},
-		inherits: env("", ""),
+		http: one("url", nil),
 	},
-}
-
-// GeminiAgents is the setting of Gemini CLI that lets it load agents.
-var GeminiAgents = Client{Name: "gemini", Table: []string{"experimental"}}
-
-func zedFile(p Place) string {
-	switch config := p.Env["XDG_CONFIG_HOME"]; {
-	case p.OS == "windows":
-		return filepath.Join(p.Env["APPDATA"], "Zed", "settings.json")
-	case p.OS == "linux" && config != "":
-		return filepath.Join(config, "zed", "settings.json")
-	}
-	return filepath.Join(p.Home, ".config", "zed", "settings.json")
 }
 
 // application is a file of an application in the folder of the user's settings.
@@ -193,32 +163,22 @@ func (p Place) application(path ...string) string {
 	return filepath.Join(append(root, path...)...)
 }
 
-// Names lists the names of the clients of MCP.
-func Names() []string { return namesOf(clients) }
-
-// ACPNames lists the names of the clients of ACP.
-func ACPNames() []string { return namesOf(acpClients) }
-
-func namesOf(clients []Client) (names []string) {
+// Names lists the clients' names.
+func Names() (names []string) {
 	for i := range clients {
 		names = append(names, clients[i].Name)
 	}
 	return names
 }
 
-// Find returns a client of MCP by its name.
-func Find(name string) (Client, error) { return find(clients, name) }
-
-// FindACP returns a client of ACP by its name.
-func FindACP(name string) (Client, error) { return find(acpClients, name) }
-
-func find(clients []Client, name string) (Client, error) {
+// Find returns a client by its name.
+func Find(name string) (Client, error) {
 	for i := range clients {
 		if clients[i].Name == name {
 			return clients[i], nil
 		}
 	}
-	return Client{}, &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(namesOf(clients), ", "), Got: name}
+	return Client{}, &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(Names(), ", "), Got: name}
 }
 
 // File returns the path of the client's file.
@@ -266,21 +226,10 @@ func (c *Client) fields(e Entry) []field {
 	return all
 }
 
-// value returns the value of an entry.
-func (c *Client) value(e Entry) any {
-	if e.Value != nil {
-		return e.Value
-	}
-	return c.fields(e)
-}
-
 // Text returns a whole file that has only the entry.
 func (c *Client) Text(e Entry) string {
-	switch {
-	case c.TOML:
+	if c.TOML {
 		return c.table(e)
-	case c.Lua:
-		return c.module(e)
 	}
 	return string(c.document(e))
 }
@@ -297,11 +246,8 @@ func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err
 		return nil, false, err
 	}
 	merge := c.mergeJSON
-	switch {
-	case c.TOML:
+	if c.TOML {
 		merge = c.mergeTOML
-	case c.Lua:
-		merge = c.mergeLua
 	}
 	if merged, replaced, err = merge(old, e); err != nil {
 		return nil, false, err

@@ -44,19 +44,6 @@ func TestEachClientHasItsFile(t *testing.T) {
 		}
 		clitest.Golden(t, name, b.String())
 	}
-	for _, name := range ACPNames() {
-		c, err := FindACP(name)
-		must(t, err)
-		var b strings.Builder
-		for _, os := range []string{"linux", "darwin", "windows"} {
-			p := Place{OS: os, Home: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming", "LOCALAPPDATA": "/home/me/AppData/Local"}, Name: "fox"}
-			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.File(p)))
-		}
-		for _, one := range entries {
-			fmt.Fprintf(&b, "\n--- %s: variable named %v ---\n%s", one.what, one.entry.Variable != "" && c.NamesVariable(one.entry), c.Text(one.entry))
-		}
-		clitest.Golden(t, "acp-"+name, b.String())
-	}
 	p := Place{OS: "linux", Home: "/home/me", Env: map[string]string{"XDG_CONFIG_HOME": "/x", "CODEX_HOME": "/c"}}
 	for name, want := range map[string]string{"zed": "/x/zed/settings.json", "vscode": "/x/Code/User/mcp.json", "codex": "/c/config.toml"} {
 		c, _ := Find(name)
@@ -175,74 +162,6 @@ func TestFilesThatAreRefused(t *testing.T) {
 		got, _, err := c.Merge([]byte(tt.old), fox)
 		if got != nil || !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), tt.want) {
 			t.Errorf("%.60q: %q, %v; want %q", tt.old, got, err, tt.want)
-		}
-	}
-}
-
-func TestASettingIsMergedInPlace(t *testing.T) {
-	enable := func(old string, on bool) (string, error) {
-		got, _, err := GeminiAgents.Merge([]byte(old), Entry{Name: "enableAgents", Value: on})
-		return string(got), err
-	}
-	for old, want := range map[string]string{
-		"": "{\n  \"experimental\": {\n    \"enableAgents\": true\n  }\n}\n",
-		"{\n  // mine\n  \"theme\": \"x\",\n  \"experimental\": {\"a\": [1]}\n}\n":              "{\n  // mine\n  \"theme\": \"x\",\n  \"experimental\": {\"a\": [1],\n    \"enableAgents\": true\n  }\n}\n",
-		"{\n  \"experimental\": {\n    \"enableAgents\": false, // off\n    \"b\": 1\n  }\n}\n": "{\n  \"experimental\": {\n    \"enableAgents\": true, // off\n    \"b\": 1\n  }\n}\n",
-	} {
-		got, err := enable(old, true)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%q: %v (-want +got):\n%s", old, err, diff)
-		}
-		if again, err := enable(got, true); err != nil || again != got {
-			t.Errorf("%q, once more: %q, %v", old, again, err)
-		}
-		if off, err := enable(got, false); err != nil || off != strings.Replace(got, "\"enableAgents\": true", "\"enableAgents\": false", 1) {
-			t.Errorf("%q, switched off: %q, %v", old, off, err)
-		}
-	}
-	for _, old := range []string{"{", "[]", "{\"experimental\": 1}", "{\"experimental\": {}, \"experimental\": {}}"} {
-		if got, err := enable(old, true); !problem.Is(err, problem.Usage) {
-			t.Errorf("%q: %q, %v", old, got, err)
-		}
-	}
-}
-
-func TestALuaFileIsReplacedOnlyIfItIsOurs(t *testing.T) {
-	c, err := FindACP("neovim")
-	must(t, err)
-	odd := Entry{Name: "fox", Command: `C:\a "b"`, Args: []string{"é\n"}}
-	first, replaced, err := c.Merge(nil, odd)
-	if err != nil || replaced || !strings.Contains(string(first), `command = "C:\\a \"b\""`) || !strings.Contains(string(first), `"\195\169\010"`) {
-		t.Errorf("a new file: %s, %v, %v", first, replaced, err)
-	}
-	if got, replaced, err := c.Merge(first, fox); err != nil || !replaced || string(got) != c.Text(fox) {
-		t.Errorf("a file of this command: %s, %v, %v", got, replaced, err)
-	}
-	if got, _, err := c.Merge([]byte("return {}\n"), fox); got != nil || !problem.Is(err, problem.Usage) {
-		t.Errorf("a file of the user: %s, %v", got, err)
-	}
-}
-
-func TestRemoveDeletesOnlyWhatPassesItsCheck(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.md")
-	check := func(b []byte) error {
-		if string(b) != "ours" {
-			return problem.New(problem.Usage, "not ours")
-		}
-		return nil
-	}
-	if found, err := Remove(path, false, check); found || err != nil {
-		t.Errorf("a missing file: %v, %v", found, err)
-	}
-	must(t, os.WriteFile(path, []byte("theirs"), 0o600))
-	if found, err := Remove(path, false, check); !found || !problem.Is(err, problem.Usage) {
-		t.Errorf("another file: %v, %v", found, err)
-	}
-	must(t, os.WriteFile(path, []byte("ours"), 0o600))
-	for _, dry := range []bool{true, false} {
-		found, err := Remove(path, dry, check)
-		if _, statErr := os.Stat(path); !found || err != nil || (statErr == nil) != dry {
-			t.Errorf("dry %v: %v, %v, then %v", dry, found, err, statErr)
 		}
 	}
 }

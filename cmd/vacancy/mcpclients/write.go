@@ -27,8 +27,6 @@ type Written struct {
 	Same     bool `json:"same,omitempty"`
 	// Backup is the copy of the file before, or "".
 	Backup string `json:"backup,omitempty"`
-	// Content is the content of the file after the change.
-	Content []byte `json:"-"`
 }
 
 // Write merges the entry into the client's file.
@@ -38,16 +36,6 @@ func (c *Client) Write(path string, e Entry) (Written, error) {
 
 // write is Write, which tells its steps to a test.
 func (c *Client) write(path string, e Entry, step func(string)) (w Written, err error) {
-	return update(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, step)
-}
-
-// Update changes a file by merge, which returns the new content and whether it replaced an entry. With dry, Update
-// returns what it would write.
-func Update(path string, dry bool, merge func(old []byte) ([]byte, bool, error)) (Written, error) {
-	return update(path, merge, dry, func(string) {})
-}
-
-func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, step func(string)) (w Written, err error) {
 	dir := filepath.Dir(path)
 	if err := checkDir(dir); err != nil {
 		return w, err
@@ -56,17 +44,14 @@ func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, ste
 	if err != nil {
 		return w, err
 	}
-	merged, replaced, err := merge(old)
+	merged, replaced, err := c.Merge(old, e)
 	if err != nil {
 		p := problem.Of(err)
 		return w, problem.Wrap(p.Kind, err, "%s is left as it is: %s", path, p.Text())
 	}
-	w = Written{Made: info == nil, Replaced: replaced, Same: info != nil && bytes.Equal(old, merged), Content: merged}
-	if w.Same || dry {
+	w = Written{Made: info == nil, Replaced: replaced, Same: info != nil && bytes.Equal(old, merged)}
+	if w.Same {
 		return w, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return w, err
 	}
 	mode := fs.FileMode(0o644)
 	if info != nil {
@@ -84,31 +69,16 @@ func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, ste
 	return w, put(path, merged, mode, step)
 }
 
-// Remove deletes a file if check returns no error for its content. With dry, it deletes nothing. found is false if
-// there is no file.
-func Remove(path string, dry bool, check func([]byte) error) (found bool, err error) {
-	b, info, err := read(path)
-	if err != nil || info == nil {
-		return false, err
-	}
-	if err := check(b); err != nil || dry {
-		return true, err
-	}
-	if err := os.Remove(path); err != nil {
-		return true, err
-	}
-	return true, durable.Dir(filepath.Dir(path))
-}
-
-// checkDir refuses a link in the place of the folder of a file.
+// checkDir makes the folder of a file, and refuses a link in its place.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
 		return err
-	case info.Mode()&fs.ModeSymlink != 0:
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
 		return problem.New(problem.Usage, "%s is a symbolic link, which is not followed: add the entry by hand", dir)
 	}
 	return nil

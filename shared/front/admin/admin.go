@@ -32,7 +32,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -313,8 +312,8 @@ func (d *api) show(ctx context.Context, rec *vacants.Record, _ One) (Vacant, err
 	return one[0], err
 }
 
-// enrich adds to vacants what others than their records know: whether they are published, whether a
-// worker is connected, and their calls of today. It reads a registration for each vacant, and the usage of the day
+// enrich adds to vacants what others than their records know: whether they are published,
+// and their calls of today. It reads a registration for each vacant, and the usage of the day
 // once for each tenant.
 func (d *api) enrich(ctx context.Context, all []Vacant) error {
 	if d.Vacants.Registry != nil {
@@ -330,16 +329,6 @@ func (d *api) enrich(ctx context.Context, all []Vacant) error {
 			if g := &found[i]; g.Joined > 0 && g.Status == registry.StatusActive && g.Visibility != lifecycle.Hidden {
 				all[i].Published = g.Visibility
 			}
-		}
-	}
-	for i := range all {
-		v := &all[i]
-		if s, err := substrate.Parse(v.Substrate); err != nil || s.Kind != substrate.KindWorker || v.Deleted != "" || d.Answers == nil {
-			continue
-		}
-		err := d.Answers.CheckAgent(ctx, v.ID)
-		if v.NoWorker = problem.Is(err, problem.NoWorker); problem.Is(err, problem.Unavailable) {
-			return err
 		}
 	}
 	if d.Billing == nil {

@@ -39,8 +39,6 @@ type Vacant struct {
 	// counts no usage, or has too much to add up for a list. Only list and show have both.
 	Published  lifecycle.Visibility `json:"published,omitempty"`
 	CallsToday *uint64              `json:"calls_today,omitempty"`
-	// NoWorker means that its substrate is worker and no worker is connected. Only list and show have it.
-	NoWorker bool `json:"no_worker,omitempty"`
 	// Deleted is the time of the vacant's deletion, or "".
 	Deleted string `json:"deleted,omitempty"`
 }

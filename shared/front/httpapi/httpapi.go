@@ -54,8 +54,6 @@ type API struct {
 	Now  func() time.Time // with nil, the line has no duration
 	// ReadLevel is the level of successful GET requests. The zero value is Info.
 	ReadLevel slog.Level
-	// Quiet means that all successful requests have the level ReadLevel.
-	Quiet bool
 }
 
 type metadataKey struct{}
@@ -183,7 +181,7 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 		return
 	}
 	verdict, level := "ok", slog.LevelInfo
-	if a.Quiet || r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		level = a.ReadLevel
 	}
 	attrs := []slog.Attr{slog.String("method", r.Method[:min(len(r.Method), maxMethod)]), slog.String("path", ClipPath(r.URL.Path))}

@@ -64,11 +64,10 @@ const (
 	// ScopeVacants is given by the operator only, because vacants work at the host's cost.
 	ScopeVacants Scope = "vacants"
 	ScopeAgents  Scope = "agents"
-	ScopeWork    Scope = "work"
 )
 
 func Scopes() []Scope {
-	return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants, ScopeAgents, ScopeWork}
+	return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants, ScopeAgents}
 }
 
 // Allows says what a key with the scope may do.
@@ -80,7 +79,6 @@ func (s Scope) Allows() string {
 		ScopeAGP:     "send envelopes of AGP; only with a tier",
 		ScopeVacants: "create and change the vacants of the account's tenant; only the operator gives it",
 		ScopeAgents:  "dispatch tasks to agents, and manage these tasks",
-		ScopeWork:    "do turns of the vacants of the account's tenant as a worker",
 	}[s]
 }
 

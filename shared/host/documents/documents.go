@@ -30,7 +30,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/worker"
 	"github.com/vacancy-host/vacancy/shared/host/tenant/quota"
 	"github.com/vacancy-host/vacancy/shared/host/upgrade"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -71,7 +70,6 @@ var kinds = []store.AnyKind{
 	usage.PaidDocs.Any(), usage.SubjectDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.OffsetDocs.Any(),
 	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetDocs.Any(), vacants.NameDocs.Any(), vacants.NameOwnerDocs.Any(),
 	vacants.FormerDocs.Any(), vacants.SelfDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),
-	worker.WaitingDocs.Any(), worker.TurnDocs.Any(), worker.QuestionDocs.Any(), worker.EventDocs.Any(), worker.AnswerDocs.Any(), worker.SeenDocs.Any(),
 }
 
 // All returns the kinds.

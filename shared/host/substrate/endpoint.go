@@ -68,9 +68,6 @@ const KindMCP = "mcp"
 // KindMock answers by a script instead of a model, whose name may be its argument.
 const KindMock = "mock"
 
-// KindWorker is a program elsewhere that leases turns from the host. Its argument is empty, or redo=1.
-const KindWorker = "worker"
-
 // KindLambda is a function of AWS Lambda that follows the agent contract, named by its ARN.
 const KindLambda = "lambda"
 
@@ -206,11 +203,8 @@ func CheckMCP(argument string) error {
 
 // Family is the name by which substrates are compared as evidence: of a model its
 // BaseModel, because one model may be at many servers; of another URL its host, because
-// one agent may have many paths and ports. "" is unknown, for example because workers may be any program.
+// one agent may have many paths and ports. "" is unknown.
 func (s Spec) Family() string {
-	if s.Kind == KindWorker {
-		return ""
-	}
 	if _, model, ok := s.Model(); ok {
 		return "model:" + BaseModel(model)
 	}

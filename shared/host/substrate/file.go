@@ -27,7 +27,7 @@ func isText(media string) bool { return media == MediaJSON || strings.HasPrefix(
 // reads only text.
 func (s Spec) Inputs() string {
 	switch images := s.images(); {
-	case s.ReadsURLs():
+	case s.Kind == KindHTTP:
 		return "any media type"
 	case images != nil:
 		return strings.Join(images, ", ") + ", application/json, text/..."
@@ -35,16 +35,16 @@ func (s Spec) Inputs() string {
 	return ""
 }
 
-// Reads reports whether the substrate can read files of a media type. An HTTP agent and a worker can
-// read all, because the host only passes them on. A model reads images, as far as its provider's API takes
+// Reads reports whether the substrate can read files of a media type. An HTTP agent can read all,
+// because the host only passes them on. A model reads images, as far as its provider's API takes
 // them, and texts.
 func (s Spec) Reads(media string) bool {
 	images := s.images()
-	return s.ReadsURLs() || images != nil && (isText(media) || slices.Contains(images, media))
+	return s.Kind == KindHTTP || images != nil && (isText(media) || slices.Contains(images, media))
 }
 
 // ReadsURLs reports whether the substrate may be told the URL of a file.
-func (s Spec) ReadsURLs() bool { return s.Kind == KindHTTP || s.Kind == KindWorker }
+func (s Spec) ReadsURLs() bool { return s.Kind == KindHTTP }
 
 // images returns the media types of images that the API of a model's provider takes; nil if the
 // substrate is not a model at a provider or a server.

@@ -42,7 +42,8 @@ without a key, they start "vacancy mcp".`,
   vacancy mcp config --host https://agents.example.org --client codex`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name == "" {
-				return clientMissing(a, mcpclients.Names())
+				err := &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(mcpclients.Names(), ", "), Got: "none"}
+				return kit.WithHint(err, "%s", a.AgainWith("--client", mcpclients.Names()[0]))
 			}
 			client, err := mcpclients.Find(name)
 			if err != nil {
@@ -63,64 +64,48 @@ without a key, they start "vacancy mcp".`,
 				}
 				e.URL, e.Args = "", []string{"mcp", "--data", data}
 			}
-			return showEntry(a, client, s.url(), e, write)
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			home := a.UserHome()
+			if home == "" {
+				return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
+			}
+			r := configResult{
+				Client: client.Name, Server: s.url(), Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env}), Scope: client.Scope,
+				Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
+			}
+			if write {
+				if r.Written, err = client.Write(r.File, e); err != nil {
+					return err
+				}
+				r.Wrote = true
+			} else {
+				a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
+			}
+			switch {
+			case r.Variable == "":
+			case r.Named:
+				a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
+			case client.Starts(e):
+				a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
+			}
+			return a.Show(r)
 		},
 	}
 	fs := cmd.Flags()
-	clientFlag(cmd, &name, mcpclients.Names())
+	fs.StringVar(&name, "client", "", "the client: "+strings.Join(mcpclients.Names(), ", "))
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(mcpclients.Names(), cobra.ShellCompDirectiveNoFileComp))
 	fs.StringVar(&as, "as", "", "the identity that signs each call, by a program that the client starts")
 	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
 	kit.HostFlags(fs, &w)
 	return cmd
 }
 
-// clientFlag adds --client.
-func clientFlag(cmd *cobra.Command, name *string, names []string) {
-	cmd.Flags().StringVar(name, "client", "", "the client: "+strings.Join(names, ", "))
-	// It fails only for a flag that does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func clientMissing(a *kit.App, names []string) error {
-	err := &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(names, ", "), Got: "none"}
-	return kit.WithHint(err, "%s", a.AgainWith("--client", names[0]))
-}
-
-// showEntry prints an entry, or merges it into the client's file.
-func showEntry(a *kit.App, client mcpclients.Client, url string, e mcpclients.Entry, write bool) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	home := a.UserHome()
-	if home == "" {
-		return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
-	}
-	r := configResult{
-		Client: client.Name, Server: url, Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env, Name: e.Name}), Scope: client.Scope,
-		Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
-	}
-	if write {
-		if r.Written, err = client.Write(r.File, e); err != nil {
-			return fileProblem(r.File, err)
-		}
-		r.Wrote = true
-	} else {
-		a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
-	}
-	switch {
-	case r.Variable == "":
-	case r.Named:
-		a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
-	case client.Starts(e):
-		a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
-	}
-	return a.Show(r)
-}
-
-// startedEntry returns the entry of a program that serves s by a command of this program.
-func startedEntry(a *kit.App, s mcpServer, command, as string) (mcpclients.Entry, error) {
-	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{command}}
+func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (mcpclients.Entry, error) {
+	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{"mcp"}}
 	if s.name != "" {
 		e.Args = append(e.Args, s.name)
 	}
@@ -129,26 +114,18 @@ func startedEntry(a *kit.App, s mcpServer, command, as string) (mcpclients.Entry
 	if e.Command, installed = a.Executable(); !installed && a.Seams.Program != "" {
 		a.Note("a client that starts this program finds it as \"vacancy\" on its PATH, once it is installed: go install ./cmd/vacancy")
 	}
-	if as == "" {
+	if as != "" {
+		h, err := a.DataHome()
+		if err != nil {
+			return e, err
+		}
+		if _, err := a.OpenIdentity(h, as); err != nil {
+			return e, err
+		}
+		if e.Args = append(e.Args, "--as", as); a.Env["VACANCY_HOME"] != "" {
+			e.Env = []mcpclients.Variable{{Name: "VACANCY_HOME", Value: filepath.Dir(h.Dir)}}
+		}
 		return e, nil
-	}
-	h, err := a.DataHome()
-	if err != nil {
-		return e, err
-	}
-	if _, err := a.OpenIdentity(h, as); err != nil {
-		return e, err
-	}
-	if e.Args = append(e.Args, "--as", as); a.Env["VACANCY_HOME"] != "" {
-		e.Env = []mcpclients.Variable{{Name: "VACANCY_HOME", Value: filepath.Dir(h.Dir)}}
-	}
-	return e, nil
-}
-
-func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (mcpclients.Entry, error) {
-	e, err := startedEntry(a, s, "mcp", as)
-	if err != nil || as != "" {
-		return e, err
 	}
 	e.URL = s.url()
 	relay, err := s.relay(a, ctx, w)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/procgroup"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 )
 
@@ -53,7 +52,7 @@ func (w *watching) begin() *process {
 	if command == "" {
 		return &process{began: w.Now()}
 	}
-	cmd := procgroup.Shell(command)
+	cmd := inShell(command)
 	cmd.Dir = w.dir
 	cmd.Env = slices.Clone(w.environ)
 	if w.port != 0 {
@@ -62,7 +61,7 @@ func (w *watching) begin() *process {
 	if w.secret != "" {
 		cmd.Env = append(cmd.Env, secretEnv+"="+w.secret)
 	}
-	procgroup.Own(cmd)
+	ownGroup(cmd)
 	lines, out, err := os.Pipe()
 	if err == nil {
 		cmd.Stdout, cmd.Stderr = out, out
@@ -86,13 +85,13 @@ const outputTime = time.Second
 // follow prints the output of the program and waits for the end of its group.
 func (p *process) follow(lines *os.File, print func(string)) {
 	defer close(p.done)
-	release := procgroup.Guard(p.cmd)
+	release := guardGroup(p.cmd)
 	printed := make(chan struct{})
 	go func() { defer close(printed); printLines(lines, print) }()
 	err := p.cmd.Wait()
 	stopping := p.stopping.Load()
 	close(p.exited)
-	for !p.killed.Load() && procgroup.IsAlive(p.cmd) {
+	for !p.killed.Load() && groupLives(p.cmd) {
 		time.Sleep(groupPause)
 	}
 	release()
@@ -156,8 +155,12 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// groupPause is the time between two checks of a program's group.
-const groupPause = 50 * time.Millisecond
+// stopTime is the time between asking a program to end and killing it. groupPause is the time between two checks
+// of its group.
+const (
+	stopTime   = 3 * time.Second
+	groupPause = 50 * time.Millisecond
+)
 
 // stop ends the program and all that it started.
 func (p *process) stop() {
@@ -165,11 +168,11 @@ func (p *process) stop() {
 		return
 	}
 	p.stopping.Store(true)
-	procgroup.End(p.cmd, false)
+	endGroup(p.cmd, false)
 	select {
 	case <-p.done:
-	case <-time.After(procgroup.Grace):
-		procgroup.End(p.cmd, true)
+	case <-time.After(stopTime):
+		endGroup(p.cmd, true)
 		p.killed.Store(true) // follow stops waiting, because the group may keep zombies
 		<-p.done
 	}

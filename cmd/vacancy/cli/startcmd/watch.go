@@ -43,8 +43,6 @@ const agentFile = "agent.md"
 type watchOptions struct {
 	data, listen, name, start, root, substrate string
 	join                                       bool
-	at                                         kit.Where // the host at which the agent answers; zero for one on this machine
-	turns                                      int       // turns at once, with at
 }
 
 func watchCommand(a *kit.App) *cobra.Command {
@@ -68,28 +66,12 @@ tools.py of the MCP server on this machine (the first by name). If another progr
 there, nothing is started or hosted. An agent that is a model needs no program.
 With FILE a program is started only if base_url is on this machine.
 
-With --host the agent runs on this machine and answers at another host, which needs no way to this
-machine: the watch leases the turns of the vacant and sends the answers (substrate worker). The vacant
-is made there if it is missing. $VACANCY_KEY is a key of that host with the scopes vacants and work.
-If the connection is lost, the watch connects again. A turn whose watch has ended is void, and free.
-
 If the agent's file names no secret, the variable AGENT_SECRET is a new one, and the host signs its
 requests to the program with it ("vacancy help agent-contract").`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
-  vacancy watch agents/helper.md --substrate ollama:llama3.2
-  VACANCY_KEY=KEY vacancy watch fox --host https://agents.example.org`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.at.Host == "" {
-				return watch(a, cmd.Context(), args[0], o)
-			}
-			for _, flag := range []string{"data", "listen", "join", "substrate"} {
-				if cmd.Flags().Changed(flag) {
-					return &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "no such flag beside --host", Got: "both"}
-				}
-			}
-			return watchAtHost(a, cmd.Context(), args[0], o)
-		},
+  vacancy watch agents/helper.md --substrate ollama:llama3.2`,
+		RunE: func(cmd *cobra.Command, args []string) error { return watch(a, cmd.Context(), args[0], o) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the name of the folder or FILE)")
@@ -98,10 +80,6 @@ requests to the program with it ("vacancy help agent-contract").`,
 	fs.BoolVar(&o.join, "join", false, "wait for the host of another command instead of starting one")
 	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
 	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in the agent's file")
-	fs.StringVar(&o.at.Host, "host", "", "the host at which the agent answers: a `URL`, or aws")
-	fs.StringVar(&o.at.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
-	fs.IntVar(&o.turns, "turns", defaultTurns, "with --host: the turns that run at once")
-	kit.CAFlag(fs)
 	kit.DataFlag(fs, &o.data)
 	return cmd
 }
@@ -125,8 +103,6 @@ type watching struct {
 	bound   string            // the host to which the secret is bound
 	told    told              // last line since the program's start
 	print   func(line string) // prints a line about the program, or of its output
-
-	remote *remoteWatch // the host of --host, or nil
 
 	joined bool          // another command runs the host
 	away   bool          // the host of another command has ended
@@ -243,11 +219,7 @@ func (w *watching) tell(ctx context.Context, program *process) {
 			w.say("%s answers no calls now: %s", w.name, failure)
 			return
 		}
-		address := w.name
-		if w.remote != nil {
-			address = cmp.Or(w.handout.Address, w.name)
-		}
-		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, address, w.elsewhere()))
+		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, w.name, w.elsewhere()))
 	}
 }
 
@@ -391,9 +363,6 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 
 // set makes the vacant, or the next version of its agent.
 func (w *watching) set(ctx context.Context) error {
-	if w.remote != nil {
-		return w.setAtHost(ctx)
-	}
 	file := w.agent
 	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
 		u, err := url.Parse(file.Agent.BaseURL)
@@ -489,7 +458,7 @@ const (
 const watchPause = 150 * time.Millisecond
 
 // run shows calls until ctx ends or the host does, and ends the program. It starts the
-// program again if the folder is not as seen. With --host journal is nil, and the worker shows the turns.
+// program again if the folder is not as seen.
 func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {
@@ -504,15 +473,10 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 		if w.rejoin(ctx); !w.away {
 			w.tell(ctx, program)
 		}
-		if journal != nil {
-			if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
-				return err
-			}
+		if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
+			return err
 		}
 		if cloud.Wait(ctx, watchPause) != nil {
-			if journal == nil {
-				return nil
-			}
 			return journal.Next(context.WithoutCancel(ctx), w.show) // the last calls
 		}
 		now := w.look()
