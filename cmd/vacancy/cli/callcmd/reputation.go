@@ -1,0 +1,89 @@
+package callcmd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+)
+
+func reputationCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var recount bool
+	cmd := &cobra.Command{
+		Use:   "reputation TARGET",
+		Short: "Show a vacant's reputation, or recount it from its reviews",
+		Long: `Show the score of TARGET, as its host tells it, and the evidence that the score is made of.
+
+The score is the mean of factual, logical and relevance × n/(n+10), where n is the evidence: the
+weights of all reviews, which fade with time. So 0 means that there are no reviews, or bad ones. The
+means below it are of each model or agent that has answered for the vacant, and only those of the
+one that answers now make the score.
+
+--recount reads all reviews of the vacant from its host, verifies their signatures and their
+chain, and adds up their weights. It exits with 6 if the result is another score.`,
+		Example: `  vacancy reputation clerk
+  vacancy reputation https://agents.example.org/v/clerk --recount`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, web := cmd.Context(), a.HTTP(0)
+			target, err := a.Target(ctx, web, args[0], w)
+			if err != nil {
+				return err
+			}
+			base, _, ok := strings.Cut(target.URL, "/v/")
+			if !ok {
+				return problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", kit.Printable(target.Name), target.URL)
+			}
+			c := registryclient.Client{Transport: web, URL: a.RegistryAt(base)}
+			r := reputationResult{Name: target.Name}
+			if recount {
+				counted, err := c.Recount(ctx, target.ID)
+				if err != nil {
+					return err
+				}
+				r.Reputation, r.Recounted, r.Erased = counted.Reputation, true, counted.Erased
+			} else if r.Reputation, err = c.Reputation(ctx, target.ID); err != nil {
+				return err
+			}
+			return a.Show(r)
+		},
+	}
+	cmd.Flags().BoolVar(&recount, "recount", false, "verify all reviews, and recount the score from them")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// reputationResult is a vacant's reputation.
+type reputationResult struct {
+	Name string `json:"name,omitempty"`
+	registryclient.Reputation
+	Recounted bool `json:"recounted"`
+	Erased    int  `json:"erased_claims,omitempty"`
+}
+
+func (r reputationResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s: score %.3f, evidence %.2f, %s\n", kit.Printable(r.Name), r.Score, r.Evidence, kit.Counted(r.Rows, "review"))
+	for _, substrate := range slices.Sorted(maps.Keys(r.States)) {
+		state := r.States[substrate]
+		now := kit.FormatIf(substrate == r.Current, " (answers now)")
+		var means []string
+		for _, d := range reputation.All() {
+			if p := state.In(d); p.Evidence > 0 {
+				means = append(means, fmt.Sprintf("%s %.2f by %.2f", d, p.Mean(), p.Evidence))
+			}
+		}
+		fmt.Fprintf(w, "  %s%s: %s\n", kit.Printable(substrate), now, strings.Join(means, ", "))
+	}
+	if r.Recounted {
+		erased := kit.FormatIf(r.Erased > 0, "; the claims of %d are erased, so only their hashes are signed", r.Erased)
+		fmt.Fprintf(w, "recounted: %s, each signed by its reviewer and linked to the one before%s\n", kit.Verdict(w, true, "the score follows from the reviews"), erased)
+	}
+}
