@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
-	"github.com/vacancy-host/vacancy/shared/host/reviews"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -128,7 +127,7 @@ func charging() access {
 // makes the secret of guests. All three move money in the commits of calls, and worker dispatches bookings. They write
 // no other documents: an attacker that takes one over can change neither the operator's key nor a vacant's record.
 // agent and message also create a software identity, if the first request of the stage is a caller's, not the
-// operator's. registry writes the registry's documents and reviews, and accepts cosignatures, but does not write the log; search
+// operator's. registry writes the registry's documents and accepts cosignatures, but does not write the log; search
 // writes nothing.
 func granted(s settings.Settings) map[functions.Function]grants {
 	all := urlGrants(s)
@@ -152,8 +151,6 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index}, opens: []string{textKeys}},
 		functions.Registry: {rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
-			{[]string{"PutItem", "GetItem", "Query", "DeleteItem"}, of{reviews.BookDocs, reviews.RecentDocs}},
-			{[]string{"GetItem"}, of{billing.AccountDocs, billing.LinkDocs}},
 			{[]string{"UpdateItem"}, of{registry.VenueCountDocs}},
 			{[]string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
 		}},

@@ -74,9 +74,6 @@ const (
 	Scope
 	QuotaReached
 	NotAcceptable
-	NoCall
-	Reviewed
-	Ineligible
 )
 
 // Row contains the public representations of a Kind.
@@ -164,9 +161,6 @@ var rows = map[Kind]Row{
 	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
-	NoCall:                 {"no_call", http.StatusConflict, -32051, ExitConflict, "the review is of no answered call of this reviewer"},
-	Reviewed:               {"reviewed", http.StatusConflict, -32052, ExitConflict, "the call was reviewed before"},
-	Ineligible:             {"ineligible", http.StatusForbidden, -32053, ExitRefused, "the reviewer may not review this vacant"},
 }
 
 func (k Kind) Row() Row { return rows[k] }

@@ -41,7 +41,7 @@ func openMCP(a *serve.A2A) func(*plain.Exchange) error {
 		search = a.Server.SearchHandler(a.Find)
 	}
 	h := a.Server
-	owners := mcpserver.Owners{Keys: h.Billing, Operator: h.Operator(), Answers: h.Answers, Calls: h.Calls, Reviews: h.Reviews}
+	owners := mcpserver.Owners{Keys: h.Billing, Operator: h.Operator(), Answers: h.Answers, Calls: h.Calls}
 	if a.Vacants != nil {
 		owners.Children, owners.Spawn = a.Children, a.Spawn
 	}

@@ -61,7 +61,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
-	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
 // The golden file has each document that a host stores, byte for byte, and what a host
@@ -893,41 +892,6 @@ func drive(t *testing.T) *documented {
 	name("own-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"sage","task":"hi","model":"two","mode":"read-only","max_turns":2,"budget":50000}`, "taskId", "Authorization: Bearer {acme-team}"))
 	name("stranger-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"{free}","task":"hi","mode":"read-write"}`, "taskId", "Authorization: Bearer {buyer-team}"))
 	name("operator-task")(h.do(t, h.admin, "POST", "/v1/admin/tasks", `{"agent":"free","task":"hi"}`, "taskId"))
-
-	section("Reviews: an open one, blinded ones that are released and one that waits, and one of each kind for later")
-	rated, err := identity.ParseID(h.names["free"])
-	must(err)
-	reviewOf := func(n byte, seq int64, before identity.Hash) (review.Record, identity.Hash) {
-		t.Helper()
-		_, hash := send(seeded(t, n), "free", "rate me", seq, before)
-		return review.Record{Target: rated, Ratings: review.Ratings{"factual": 1, "logical": 0.5, "relevance": 0.25, "honesty": 1}, Substrate: "default", Call: hash, Position: uint64(seq), Claim: "good", IssuedAt: h.clock.now()}, hash
-	}
-	openly := func(rec review.Record, n byte) string {
-		t.Helper()
-		must(rec.Sign(ctx, seeded(t, n)))
-		blob, err := rec.MarshalJSON()
-		must(err)
-		return string(blob)
-	}
-	blindly := func(rec review.Record, n byte) string {
-		t.Helper()
-		reveal, err := rec.Blind(ctx, seeded(t, n), h.rand)
-		must(err)
-		blob, err := json.Marshal(map[string]any{"record": rec, "reveal": reveal})
-		must(err)
-		return string(blob)
-	}
-	rec, last := reviewOf(50, 1, identity.Hash{})
-	name("review")(openly(rec, 50))
-	h.do(t, h.public, "POST", "/v1/submit_review", h.names["review"], "")
-	rec, _ = reviewOf(50, 2, last)
-	name("next-review")(openly(rec, 50))
-	for n := byte(51); n < 55; n++ {
-		rec, last = reviewOf(n, 1, identity.Hash{})
-		h.do(t, h.public, "POST", "/v/free/reviews/blinded_ingest", blindly(rec, n), "")
-	}
-	rec, _ = reviewOf(54, 2, last)
-	name("blinded-review")(blindly(rec, 54))
 	return h
 }
 
@@ -1170,12 +1134,6 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.public, "GET", "/v1/account", "", "Authorization: Bearer {ann}")
 	ask(h.admin, "GET", "/v1/admin/names?tenant=acme", "")
 	ask(h.admin, "POST", "/v1/admin/vacants", `{"name":"asked1","capability":"a","substrate":"echo"}`)
-	for _, path := range []string{"/v1/reputation/{free}", "/v1/reputation_history/{free}"} {
-		ask(h.public, "GET", path, "")
-	}
-	ask(h.public, "POST", "/v1/submit_review", "{review}")
-	ask(h.public, "POST", "/v/free/reviews/ingest", "{next-review}")
-	ask(h.public, "POST", "/v/free/reviews/blinded_ingest", "{blinded-review}")
 	return all
 }
 

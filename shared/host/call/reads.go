@@ -148,54 +148,6 @@ func (h *Host) Answered(ctx context.Context, pair Pair, position uint64) (q Requ
 	return q, d, nil
 }
 
-// MaxFound is the number of requests in which FindAnswered searches for a call.
-const MaxFound = 8
-
-// FindAnswered returns the call of a pair whose envelope has a hash, and its answer. position is the
-// call's position in the request stream, or 0 if it is among the last MaxFound requests. If there is
-// no such call, or it has no answer, a is nil.
-func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, a *ResponseRow, err error) {
-	from, n, direction := position, 1, store.Ascending
-	if position == 0 {
-		from, n, direction = math.MaxInt64, MaxFound, store.Descending
-	}
-	rows, err := h.Store.Rows(ctx, pair.Requests(), from, n, direction)
-	if err != nil {
-		return q, nil, h.unavailable(err)
-	}
-	for _, row := range rows {
-		if q, err = DecodeRequest(row); err != nil {
-			return q, nil, h.damaged(pair.Requests(), err)
-		}
-		if q.Kind == RowCall && q.Hash == hash && (position == 0 || position == q.Position) {
-			break
-		}
-		q = RequestRow{}
-	}
-	if q.Position == 0 {
-		return q, nil, nil
-	}
-	// Most calls are decided by the row after their response tip, which costs less to read than a page.
-	rows, err = h.Store.Rows(ctx, pair.Responses(), q.ResponseTip+1, 1, store.Ascending)
-	if err != nil {
-		return q, nil, h.unavailable(err)
-	}
-	if len(rows) == 1 && rows[0].Position == q.ResponseTip+1 {
-		if d, err := DecodeResponse(rows[0]); err == nil && d.Request == q.Position {
-			a = &d
-		}
-	}
-	if a == nil {
-		if a, _, err = h.decided(ctx, pair, &q); err != nil {
-			return q, nil, err
-		}
-	}
-	if a != nil && a.Kind != RowAnswer {
-		a = nil
-	}
-	return q, a, nil
-}
-
 // lastSettled limits the number of decisions in which Settled searches for the last charged answer.
 const lastSettled = 100
 

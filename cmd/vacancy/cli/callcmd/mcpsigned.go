@@ -61,7 +61,6 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.
 		about = mcptool.About{Name: s.name, Version: kit.Version(), Instructions: one.target.Card.CapabilityText, Of: one.target.ID}
 		server = mcptool.Vacant(about, func(context.Context) mcptool.Agent { return one })
 	}
-	mcptool.AddOwner(server, mcptool.Owner{Review: h.review})
 	relay := &mcprelay.Relay{URL: "http://localhost", HTTP: mcprelay.Local(server), Note: a.Note}
 	return relay.Serve(ctx, a.In, a.Out)
 }
@@ -116,21 +115,6 @@ func (h *signedHost) Agent(ctx context.Context, name string) (mcptool.Agent, err
 		return nil, err
 	}
 	return one, nil
-}
-
-// review implements vacant_caller_review for the identity that calls.
-func (h *signedHost) review(ctx context.Context, r mcptool.Review) (any, error) {
-	rec, err := r.Record()
-	if err != nil {
-		return nil, err
-	}
-	one, err := h.agent(ctx, rec.Target.String())
-	if err != nil {
-		return nil, err
-	}
-	d := draft{ratings: rec.Ratings, substrate: rec.Substrate, claim: rec.Claim, call: r.Call}
-	done, err := d.issue(h.a, ctx, h.web, h.self, one.target)
-	return mcptool.Reviewed(&done.Record, false, done.Receipt), err
 }
 
 func (h *signedHost) agent(ctx context.Context, name string) (*signedAgent, error) {

@@ -62,20 +62,6 @@ func (a *App) Carried(registry string, web registryclient.Transport) registrycli
 	return searchesApart{web, registry, rec.SearchURL}
 }
 
-// RegistryAt returns the URL of the registry of the host with a base URL. A stage without an edge has a
-// separate URL for it, which is taken from its record.
-func (a *App) RegistryAt(base string) string {
-	records, err := a.Stages()
-	if err != nil {
-		return base
-	}
-	rec, err := records.ByURL(base)
-	if err != nil {
-		return base
-	}
-	return cmp.Or(rec.RegistryURL, base)
-}
-
 // searchesApart sends searches to another URL.
 type searchesApart struct {
 	registryclient.Transport
