@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// requests are the paths that a host was asked for.
+// requests records the paths of requests to a host.
 type requests struct {
 	mu  sync.Mutex
 	all []string

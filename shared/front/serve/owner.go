@@ -3,21 +3,17 @@ package serve
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"math"
 	"net/http"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/agp"
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Children returns the children of a vacant as the tool vacant_list_children shows them, to the credential of a
 // request.
 func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cursor string) (any, error) {
-	client := inProcess{a.Vacants, r}.client()
+	client := clientOf(a.Vacants, r)
 	page, err := admin.ListChildren.Call(ctx, client, admin.ChildList{One: admin.One{Vacant: of.String()}, Cursor: cursor, Limit: 20})
 	if err != nil {
 		return nil, err
@@ -54,7 +50,7 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, of identity.ID, cur
 // Spawn creates a child of a vacant with the credential of a request, and returns the child as the tool vacant_spawn
 // shows it.
 func (a *A2A) Spawn(ctx context.Context, r *http.Request, of identity.ID, rule, name string) (any, error) {
-	made, err := admin.SpawnChild.Call(ctx, inProcess{a.Vacants, r}.client(), admin.About(of.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
+	made, err := admin.SpawnChild.Call(ctx, clientOf(a.Vacants, r), admin.About(of.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
 	return map[string]any{
 		"ok": true, "path": "D1", "child_vacant_id_hex": made.Vacant.ID.String(), "child_name": made.Vacant.Name,
 		"parent_vacant_id_hex": of.String(), "policy_mutation": rule,
@@ -67,29 +63,14 @@ func (a *A2A) SendAGP(ctx context.Context, r *http.Request, from, id, intent str
 	if id != "" {
 		header.Set("Idempotency-Key", id)
 	}
-	client := inProcess{a.AGP, r}.client()
+	client := clientOf(a.AGP, r)
 	return agp.Client{HTTP: client.HTTP, URL: client.URL, From: from}.Send(ctx, "", intent, payload, header)
 }
 
-// inProcess sends requests to a handler of this process, with the credential of r.
-type inProcess struct {
-	handler http.Handler
-	r       *http.Request
-}
-
-// inProcessURL is the base URL of the requests. Nobody else sees it.
-const inProcessURL = "http://localhost"
-
-func (p inProcess) client() admin.Client {
-	return admin.Client{HTTP: &http.Client{Transport: p}, URL: inProcessURL}
-}
-
-// RoundTrip implements http.RoundTripper.
-func (p inProcess) RoundTrip(q *http.Request) (*http.Response, error) {
-	q = q.Clone(q.Context())
-	q.Header["Authorization"] = p.r.Header["Authorization"]
-	q.RequestURI, q.RemoteAddr = strings.TrimPrefix(q.URL.String(), inProcessURL), p.r.RemoteAddr
-	w := httpapi.NewRecorder(math.MaxInt64)
-	p.handler.ServeHTTP(w, q)
-	return &http.Response{StatusCode: w.Status, Header: w.Header(), Body: io.NopCloser(&w.Body), Request: q}, nil
+// clientOf returns a client of a handler of this process, with the credential of a request.
+func clientOf(h http.Handler, r *http.Request) admin.Client {
+	return admin.Client{URL: "http://localhost", HTTP: &http.Client{Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		q.Header["Authorization"], q.RemoteAddr = r.Header["Authorization"], r.RemoteAddr
+		h.ServeHTTP(w, q)
+	})}}}
 }

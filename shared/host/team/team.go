@@ -411,7 +411,11 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 			continue
 		}
 		o.set(&changed, o.value)
-		if err := t.checkOverride(ctx, r, &changed); err != nil {
+		err := t.Vacants.Resources.CheckAgent(&changed)
+		if err == nil {
+			err = t.Vacants.Resources.CheckPrice(ctx, r.Tenant, &changed)
+		}
+		if err != nil {
 			if problem.Is(err, problem.Unavailable) {
 				return d, err
 			}
@@ -425,14 +429,6 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		d.Answers = a.Model
 	}
 	return d, nil
-}
-
-// checkOverride returns an error unless the host can answer by a changed agent.
-func (t *Team) checkOverride(ctx context.Context, r *vacants.Record, a *definition.Agent) error {
-	if err := t.Vacants.Resources.CheckAgent(a); err != nil {
-		return err
-	}
-	return t.Vacants.Resources.CheckPrice(ctx, r.Tenant, a)
 }
 
 // checkPrice returns an error if the caller cannot pay for the vacant, or must name a budget.
@@ -669,7 +665,7 @@ func (t *Team) List(ctx context.Context, c Caller, state, agent, cursor string, 
 		return nil, "", err
 	}
 	all, next, err := t.Tasks.ListDispatched(ctx, c.owner(), cursor, size, func(d *task.Dispatched) bool {
-		return !t.isExpired(d, lifetime) && d.Task.Status.State.IsIn(states) && (agent == "" || agent == d.Agent || agent == d.Ref.Vacant.String())
+		return !t.isExpired(d, lifetime) && (len(states) == 0 || slices.Contains(states, d.Task.Status.State)) && (agent == "" || agent == d.Agent || agent == d.Ref.Vacant.String())
 	})
 	for i := range all {
 		s := status(&all[i])

@@ -49,7 +49,7 @@ func TestATaskNamesAFileOfTheWorkingDirectory(t *testing.T) {
 	}
 }
 
-// fakeHost has one task, whose states it tells one after the other.
+// fakeHost has one task, and answers each request with its next state.
 type fakeHost struct {
 	states   []team.Status
 	requests []string

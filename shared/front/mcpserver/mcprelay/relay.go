@@ -134,7 +134,7 @@ type session struct {
 	ended   bool
 	version string           // negotiated by initialize
 	calls   map[string]*call // by id
-	// subscriptions are the ids of requests that subscribe to changes of the agents.
+	// subscriptions has the ids of the requests by which the client subscribes to changes of the agents.
 	subscriptions []json.RawMessage
 }
 

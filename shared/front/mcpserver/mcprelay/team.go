@@ -101,7 +101,7 @@ func (s *session) watch(ctx context.Context) {
 			s.mu.Lock()
 			subscriptions, isLegacy := slices.Clone(s.subscriptions), s.version != ""
 			s.mu.Unlock()
-			if isLegacy { // before 2026-07-28, whose clients subscribe
+			if isLegacy { // clients of earlier revisions than 2026-07-28 do not subscribe
 				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`))
 			}
 			for _, id := range subscriptions {

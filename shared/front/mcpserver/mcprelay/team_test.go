@@ -116,7 +116,7 @@ func TestEachRequestOfATeamHasAnIdempotencyKey(t *testing.T) {
 	}
 }
 
-// changes are the agents of a team, which change.
+// changes lists other agents for each version.
 type changes struct{ version atomic.Int64 }
 
 func (c *changes) agents(context.Context) ([]team.Agent, error) {

@@ -86,9 +86,6 @@ func ParseEngineName(name string) (all []State, err error) {
 	return all, nil
 }
 
-// IsIn reports whether a state is among others. Without others, it is.
-func (s State) IsIn(others []State) bool { return len(others) == 0 || slices.Contains(others, s) }
-
 // Role is the side that a message comes from.
 type Role string
 
