@@ -1,11 +1,13 @@
 // Command sweeper is the Lambda function that decides overdue calls, has overdue bookings
-// followed and destroys expired text keys. A schedule invokes it every minute.
+// followed, destroys expired text keys and deletes bytes without a file. A schedule invokes it every
+// minute.
 package main
 
 import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudfiles"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
@@ -15,5 +17,5 @@ func main() {
 	onlambda.Jobs(functions.Sweeper, func(env *onlambda.Env) serve.JobParts {
 		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
 		return serve.JobParts{Bookings: env.Server.OpenBookings(tasks, nil).SendDue}
-	})
+	}, cloudfiles.Part)
 }

@@ -29,7 +29,7 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	e := edge{
 		stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
 		sees: map[string]awscloudfront.OriginRequestPolicy{
-			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in),
+			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in), "files": fileRequests(s, in),
 		},
 		kept: map[string]awscloudfront.ICachePolicy{
 			functions.Keyed: agentCache(s, in), functions.Public: publicCache(s, in), "cards": cardCache(s, in),
@@ -117,7 +117,7 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 }
 
 // An AWS account has 20 cache policies and 20 origin request policies, which cannot be raised, and a policy has ten
-// headers. Five stages fit, and each list has room for another header.
+// headers. Four stages fit, and each list has room for another header.
 
 // agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
 // and that for a second. It is a cache policy because CloudFront passes Authorization of a
@@ -187,6 +187,11 @@ func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolic
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of requests to vacants", append([]string{"Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader}, ofProtocols(func(p *protocol.Protocol) []string { return p.Headers })...)...)
+}
+
+// fileRequests passes agent the conditions of requests for files.
+func fileRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return someHeaders(s, in, "files", "headers of requests for files", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site", "If-Match", "If-None-Match")
 }
 
 // someHeaders forwards some headers and the whole query.

@@ -26,6 +26,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -36,6 +38,7 @@ type grants struct {
 	indexes   []string // partitions of the sparse index of docs that it may query
 	snapshots []string // operations on the bucket's objects of the search index
 	exports   bool     // writing usage of days to the bucket
+	files     []string // operations on the bucket's objects of files in workspaces
 	seals     bool     // Encrypt under the sealing key
 	opens     []string // and Decrypt of boxes of these contexts
 	sealsOnly []string // and Encrypt of these contexts only; nil allows every context
@@ -113,12 +116,30 @@ const (
 	guestSecret  = "guest:*"
 	secrets      = "secret:*"
 	paymentKeys  = "paykey:*"
+	fileKeys     = "workspace:*"
 )
 
 // charging is the access of a function that charges calls: debits and refunds update
 // balances and day counters in the commit of the call.
 func charging() access {
 	return access{[]string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
+}
+
+// usesFiles adds the grants of a function that reads and writes files in workspaces. It creates a workspace with its key.
+func (g grants) usesFiles(operations ...string) grants {
+	g.files = append([]string{"GetObject", "PutObject"}, operations...)
+	g.opens = append(g.opens, fileKeys)
+	if g.sealsOnly != nil {
+		g.sealsOnly = append(g.sealsOnly, fileKeys)
+	}
+	g.docs = append(g.docs, access{[]string{"PutItem", "UpdateItem"}, of{workspace.CountDocs, locks.Docs}}, access{[]string{"PutItem"}, of{workspace.Docs, workspace.FileDocs}},
+		access{[]string{"Query"}, of{workspace.Docs, workspace.FileDocs, locks.Docs}})
+	return g
+}
+
+// removesFiles are the grants on documents for the removal of workspaces.
+func removesFiles() access {
+	return access{[]string{"DeleteItem"}, of{workspace.Docs, workspace.FileDocs}}
 }
 
 // granted lists the grants of the functions' roles.
@@ -146,8 +167,8 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 	return map[functions.Function]grants{
 		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}}), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
-		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys},
-			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
+		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys, fileKeys},
+			files: []string{"GetObject", "PutObject", "DeleteObject"}, host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index}, opens: []string{textKeys}},
 		functions.Registry: {rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
@@ -211,9 +232,9 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}},
 		access{[]string{"DeleteItem"}, of{task.UnfinishedDocs}})
 	return map[functions.Function]grants{
-		functions.Agent: {rows: appends(), docs: agent, indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
-			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}},
-		functions.Worker: {rows: appends(), docs: []access{
+		functions.Agent: grants{rows: appends(), docs: append(agent, removesFiles()), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
+			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}}.usesFiles("DeleteObject"),
+		functions.Worker: grants{rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
 			{[]string{"Query"}, of{task.HeadDocs}},
 			{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs, task.PushedDocs}},
@@ -223,7 +244,7 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
 			{operations: []string{"GetItem"}}},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
-			sends: []string{functions.Tasks, functions.Pushes}},
+			sends: []string{functions.Tasks, functions.Pushes}}.usesFiles(),
 	}
 }
 
@@ -270,7 +291,8 @@ func jobGrants(s settings.Settings) map[functions.Function]grants {
 		checkpointer.docs = append(checkpointer.docs, access{[]string{"GetItem"}, of{vacants.SelfDocs}})
 	}
 	return map[functions.Function]grants{
-		functions.Sweeper: {rows: appends(), sends: []string{functions.Tasks}, docs: []access{
+		functions.Sweeper: {rows: appends(), sends: []string{functions.Tasks}, files: []string{"DeleteObject"}, indexes: []string{workspace.Docs.Index}, docs: []access{
+			removesFiles(), {[]string{"PutItem"}, of{workspace.CountDocs}},
 			{[]string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
 			{[]string{"UpdateItem"}, of{billing.BalanceDocs}},
 			{[]string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},

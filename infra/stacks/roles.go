@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
 )
 
 // roleName is the physical name of a function's role, which the keys' policies
@@ -27,7 +28,7 @@ var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem
 // in infra/policies show the result.
 func newRole(s awscdk.Stack, in Input, d data, f functions.Function, g grants, lost awssqs.IQueue, q queues) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, g), docStatements(d, g), keyStatements(d, g),
-		snapshotStatements(d, g), queueStatements(q, f, g), streamStatements(d, f, g, lost), gateStatements(s, in, g), thinkStatements(s, in, g))
+		snapshotStatements(d, g), fileStatements(d, g), queueStatements(q, f, g), streamStatements(d, f, g, lost), gateStatements(s, in, g), thinkStatements(s, in, g))
 	statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("OwnLog"), Actions: strs("logs:CreateLogStream", "logs:PutLogEvents"),
 		Resources: &[]*string{s.FormatArn(&awscdk.ArnComponents{
@@ -51,6 +52,9 @@ func reasonForStars(f functions.Function, g grants) string {
 	reason := "Lambda names the streams in the function's own log group, so that grant ends in a star."
 	if len(g.snapshots) > 0 {
 		reason += " The archives of the search index have random names below search/."
+	}
+	if len(g.files) > 0 {
+		reason += " The bytes of files have random names below workspaces/."
 	}
 	if g.exports {
 		reason += " The usage of days has names of days and accounts below usage/."
@@ -197,6 +201,19 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 		statement("Snapshots", awsiam.Effect_ALLOW, "s3", g.snapshots, d.blobs.ArnForObjects(str(snapshots+"*")), nil),
 		statement("SnapshotNames", awsiam.Effect_ALLOW, "s3", []string{"ListBucket"}, d.blobs.BucketArn(), map[string]any{
 			"StringLikeIfExists": map[string]any{"s3:prefix": snapshots + "*"}}),
+	}
+}
+
+// fileStatements allow what the function does with the bytes of files in workspaces. The names are listed to remove a
+// workspace, and to find bytes without a file.
+func fileStatements(d data, g grants) []awsiam.PolicyStatement {
+	if len(g.files) == 0 {
+		return nil
+	}
+	return []awsiam.PolicyStatement{
+		statement("Files", awsiam.Effect_ALLOW, "s3", g.files, d.blobs.ArnForObjects(str(workspace.Prefix+"*")), nil),
+		statement("FileNames", awsiam.Effect_ALLOW, "s3", []string{"ListBucket"}, d.blobs.BucketArn(), map[string]any{
+			"StringLikeIfExists": map[string]any{"s3:prefix": workspace.Prefix + "*"}}),
 	}
 }
 

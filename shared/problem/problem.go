@@ -74,6 +74,7 @@ const (
 	Scope
 	QuotaReached
 	NotAcceptable
+	Precondition
 )
 
 // Row contains the public representations of a Kind.
@@ -161,6 +162,7 @@ var rows = map[Kind]Row{
 	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
+	Precondition:           {"precondition_failed", http.StatusPreconditionFailed, -32051, ExitConflict, "it was changed since it was read"},
 }
 
 func (k Kind) Row() Row { return rows[k] }

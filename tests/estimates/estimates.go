@@ -87,6 +87,11 @@ var (
 		Feature: "bookings by AGP", Uses: 1000, WriteUnits: 57, ReadUnits: 40, Requests: 2, LogBytes: 2 * lineBytes,
 		Milliseconds: map[string]float64{functions.Gateway.Name: 400, functions.Worker.Name: 400}, Others: map[cost.Item]float64{cost.QueueRequests: queueRequests},
 	}
+	// File is a file that a client of the API or an agent writes, without the task.
+	File = Estimate{
+		Feature: "files written", Uses: 1000, WriteUnits: 4, ReadUnits: 7, Requests: 1, LogBytes: 300 + 26,
+		Milliseconds: map[string]float64{functions.Agent.Name: 60}, Others: map[cost.Item]float64{cost.BlobWrites: 1},
+	}
 	// Page is the page of a vacant without kin, whose agent card an instance keeps signed.
 	Page = Estimate{
 		Feature: "views of a page that CloudFront has not cached", Uses: 1e6, ReadUnits: 5, Requests: 1 + PageReads,
@@ -121,7 +126,7 @@ const (
 
 // All lists the estimates in the order of the README.
 func All() []Estimate {
-	return []Estimate{Task, BackgroundTask, SlowCall, PricedCall, Booking, Page, Turn, Graduation}
+	return []Estimate{Task, BackgroundTask, SlowCall, PricedCall, Booking, File, Page, Turn, Graduation}
 }
 
 // USD returns the cost of all uses on a stage. Only the cost of a page includes transfer out.

@@ -38,6 +38,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -50,6 +52,8 @@ type Host struct {
 	Clock *calltest.Clock
 	Store *memory.Store // unless a change of Open sets another store
 	Vault custody.Vault
+	// Blobs opens the storage of files in workspaces, a directory.
+	Blobs func() (blob.Blobs, error)
 
 	// Set by Serve.
 	Agents *serve.A2A
@@ -64,8 +68,10 @@ func Open(t testing.TB, changes ...func(*serve.Config)) *Host {
 	var err error
 	h.Vault, err = local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	h.Must(err)
+	dir := sync.OnceValue(t.TempDir)
+	h.Blobs = func() (blob.Blobs, error) { return files.Open(dir(), h.Clock.Now(0)()) }
 	c := serve.Config{
-		Store: h.Store, Vault: h.Vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: h.Clock.Now(0), Rand: rand.Reader,
+		Store: h.Store, Vault: h.Vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: h.Clock.Now(0), Rand: rand.Reader, Blobs: h.Blobs,
 		Charges: true, HoldsIdentity: true,
 	}
 	for _, change := range changes {
@@ -74,6 +80,7 @@ func Open(t testing.TB, changes ...func(*serve.Config)) *Host {
 	c.Store = serve.NewChangeNotifier(c.Store)
 	h.Server, err = c.Open()
 	h.Must(err)
+	h.OperateFiles()
 	t.Cleanup(h.Vacants.Close)
 	return h
 }
@@ -88,7 +95,7 @@ func (h *Host) Serve() {
 	h.Agents = h.OpenA2A()
 	h.AGP = h.OpenAGP(h.Agents, found.Find, true)
 	h.Agents.Find = found.Find
-	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Metrics: true}.Public()
+	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Files: h.FilesHandler(), Metrics: true}.Public()
 }
 
 // Work runs the background work until the test ends or stop is called.
@@ -187,7 +194,7 @@ func (h *Host) Do(method, path, key, body string, headers ...string) Answer {
 // Findings returns what verify finds in a host's data.
 func (h *Host) Findings(s fsck.Source) (found []string) {
 	h.Helper()
-	_, err := fsck.Run(h.Context(), fsck.Config{Source: s, Vault: h.Vault, Now: h.Clock.Now(0), Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(h.Context(), fsck.Config{Source: s, Vault: h.Vault, Blobs: h.Blobs, Now: h.Clock.Now(0), Found: func(f fsck.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})

@@ -148,11 +148,12 @@ func split(doc []byte) (front, body []byte, err error) {
 // definition.Agent with the same name and form.
 var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
-	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil,
+	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil, "workspace": nil,
 	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).onOff, "ask": (*reader).onOff,
 	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
 	"tier":          (*reader).tier,
 	"include_dirs":  (*reader).folders,
+	"lock_paths":    (*reader).folders,
 	"approval_mode": (*reader).unused, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
 	"name": (*reader).name, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
@@ -416,6 +417,9 @@ func (r *reader) allowed(a members, key string, value json.RawMessage) error {
 	}
 	var before []string
 	_ = json.Unmarshal(a["allowed_tools"], &before)
+	if slices.Contains(all, "Bash") {
+		r.warn("%s: Bash is not offered, because a host runs no commands", key)
+	}
 	for _, one := range all {
 		if !slices.Contains(before, one) {
 			before = append(before, one)
@@ -461,16 +465,20 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// folders warns of each folder: of one outside of the root because it is left out in
-// any case.
-func (r *reader) folders(_ members, key string, value json.RawMessage) error {
+// folders takes the folders below the root, and warns of others.
+func (r *reader) folders(a members, key string, value json.RawMessage) error {
 	all, err := listOf(key, value)
+	kept := slices.DeleteFunc(slices.Clone(all), func(one string) bool { return !definition.IsPath(one) })
 	for _, one := range all {
-		if !filepath.IsLocal(one) {
+		if !definition.IsPath(one) {
 			r.warn("%s: %s is not below the root; it is left out", key, one)
-			continue
 		}
-		r.warn("%s: %s is kept by nobody, because hosted agents have no files yet", key, one)
+	}
+	if len(all) > 0 && len(kept) == 0 && key == "include_dirs" && err == nil {
+		kept = []string{definition.SharedFolder} // without a folder the agent would read all folders
+	}
+	if len(kept) > 0 {
+		a.set(key, kept)
 	}
 	return err
 }

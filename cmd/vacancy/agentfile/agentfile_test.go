@@ -77,8 +77,14 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"a free model without a secret", "model: claude-opus-4-6\nbudget: 0.05\nsecret: k", "ollama:m",
 			`{"provider":"ollama","model":"m","system":"Be brief.","warnings":["budget: not used, because the model is free"]}`},
 		{"folders", "model: m\ninclude_dirs: .vault,../x,/etc", "",
-			`{"provider":"ollama","model":"m","system":"Be brief.","warnings":["include_dirs: .vault is kept by nobody, because hosted agents have no files yet",` +
+			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault"],"warnings":[` +
 				`"include_dirs: ../x is not below the root; it is left out","include_dirs: /etc is not below the root; it is left out"]}`},
+		{"no folder that is below the root", "model: m\ninclude_dirs: ../x", "", // must not read all folders
+			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault/"],"warnings":["include_dirs: ../x is not below the root; it is left out"]}`},
+		{"files of a workspace", "model: m\nworkspace: second\ninclude_dirs: [docs/]\nlock_paths: src/,../y", "",
+			`{"provider":"ollama","model":"m","system":"Be brief.","workspace":"second","include_dirs":["docs/"],"lock_paths":["src/"],"warnings":["lock_paths: ../y is not below the root; it is left out"]}`},
+		{"a shell", "model: m\ntools: Read,Bash", "",
+			`{"provider":"ollama","model":"m","system":"Be brief.","allowed_tools":["Read","Bash"],"warnings":["tools: Bash is not offered, because a host runs no commands"]}`},
 	} {
 		f, err := read(t, tt.front, "\nBe brief.\n\n", agentfile.Options{Substrate: tt.substrate})
 		if err != nil {
@@ -97,6 +103,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nmodle: n\ncolour: red\nzzz: 1":                              `"colour", "modle", "zzz" are not settings of an agent; did you mean color, model?`,
 		"model: [a]":                                                           "model: expected a string",
 		"model: m\nmax_turns: 99":                                              "max_turns: expected 1 to 64, got 99",
+		"model: m\nworkspace: Main":                                            `workspace: expected 1 to 32 of a-z, 0-9, - and _, for example main, got "Main"`,
 		"model: m\nmax_turns: many":                                            "max_turns: expected",
 		"model: m\neffort: huge":                                               "effort: expected one of low, medium, high",
 		"model: m\nmemory: sometimes":                                          "memory: expected on or off",

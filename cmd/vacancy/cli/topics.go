@@ -172,8 +172,13 @@ instructions for its model.
     allow             all substrates that may ever answer, each KIND or KIND:MODEL, for the card:
                       a change among them needs no new card
     mode              read-only, without tools that change something (of MCP those without
-                      readOnlyHint), or read-write (default read-only; for a task that the owner of
+                      readOnlyHint) and with writes of files only below .vault/, or read-write (default read-only; for a task that the owner of
                       the agent dispatches, read-write)
+    workspace         the workspace of its tasks' files (default main); see "vacancy files"
+    include_dirs      the folders of the workspace that it may read besides .vault/ and its
+                      lock_paths (default: all)
+    lock_paths        the files and folders that its tasks in mode read-write lock; see "vacancy
+                      locks". A task in mode read-only locks .vault/
     tool_log          names: the log of a call has each tool's name, time and outcome; or texts:
                       the host also keeps what tools were asked and answered, at most 64 KiB a
                       call, without what looks like a secret, sealed and destroyed with the

@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
 // Open opens an account with the credentials and the Region of the environment;
@@ -158,6 +159,8 @@ type Tail interface {
 type Tables struct {
 	Store
 	Vault custody.Vault // opens boxes under the stage's sealing key
+	// Blobs opens the stage's bucket. It may be nil.
+	Blobs func() (blob.Blobs, error)
 }
 
 // Store is a stage's tables.

@@ -142,6 +142,16 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
+	for _, of := range []struct {
+		what string
+		item Item
+		rate float64
+	}{{"writes", BlobWrites, f.Puts}, {"reads", BlobReads, f.Gets}} {
+		if of.rate > 0 {
+			d.Lines = append(d.Lines, l.line(f.Name+": "+of.what+" of files", of.item, n*of.rate*aDay, "every instance reaches its limit all day",
+				"%d instances x %s a second x 86,400 s", *f.Reserved, number(of.rate)))
+		}
+	}
 	switch opening := f.Name + ": opening seeds"; {
 	case f.Seeds && f.Name == functions.Gateway.Name:
 		d.Lines = append(d.Lines, l.line(opening, KMSRequests, n*keysOfGateway*b.Openings, "each instance keeps the keys of payments, and the one that signs receipts",
@@ -332,6 +342,7 @@ func (d *Day) open(s Shape, l List) {
 	d.Unbounded = append(d.Unbounded,
 		"DynamoDB keeps its ceilings as targets: bursts of saved-up capacity may pass them for minutes",
 		"every month after: rows are never deleted, so storage and backup grow with every accepted call",
+		fmt.Sprintf("files in workspaces: their bytes are stored at %s, at most 1 GB for each account", l.Prices[BlobStorage].words()),
 		fmt.Sprintf("usage of the day before: two files in the bucket for each account that was used, at %s", l.Prices[BlobWrites].words()),
 		"the cost of the vacants' programs and functions, and of the operator's reads and exports")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -98,6 +99,18 @@ func (s *Shape) readFunction(r resource) error {
 		return nil
 	}
 	s.add(f, slices.Contains(p.Architectures, "arm64"), p.ReservedConcurrentExecutions)
+	added := &s.Functions[len(s.Functions)-1]
+	for name, to := range map[string]*float64{"VACANCY_PUTS": &added.Puts, "VACANCY_GETS": &added.Gets} {
+		var text string
+		if json.Unmarshal(p.Environment.Variables[name], &text) != nil || text == "" {
+			continue
+		}
+		rate, ok := edge.ParseRate(text)
+		if !ok {
+			return fmt.Errorf("%s: expected objects-per-second:burst, got %.40q", name, text)
+		}
+		*to = rate.PerSecond
+	}
 	var budget json.Number
 	if json.Unmarshal(p.Environment.Variables["VACANCY_MODEL_BUDGET"], (*string)(&budget)) == nil && budget != "" {
 		usd, err := budget.Float64()

@@ -26,6 +26,9 @@ const (
 	DocsReads   = "docsReads"
 	IndexWrites = "indexWrites"
 	IndexReads  = "indexReads"
+	// Objects of files in workspaces that all instances together write and read in a second.
+	ObjectWrites = "objectWrites"
+	ObjectReads  = "objectReads"
 )
 
 // Choice determines a stage's limits.
@@ -85,6 +88,19 @@ var ceilings = []struct {
 	least   int
 }{
 	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 1, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
+	{ObjectWrites, 0.04, 1}, {ObjectReads, 0.4, 8}, // few calls write or read files
+}
+
+// ofFiles are the functions that read and write files in workspaces.
+var ofFiles = []string{functions.Agent.Name, functions.Worker.Name, functions.Admin.Name}
+
+// ObjectShare returns the objects a second of one instance: the least thousandth, or its part of a limit of objects.
+func (l Limits) ObjectShare(limit string) float64 {
+	instances := 0
+	for _, name := range ofFiles {
+		instances += l[name]
+	}
+	return max(1, math.Floor(1000*float64(l[limit])/float64(max(1, instances)))) / 1000
 }
 
 // limits are the limits of so many instances and calls a second.
@@ -248,6 +264,9 @@ func (c Choice) planned(l Limits) Shape {
 			s.add(f, !c.X86, limit(f.Name))
 		} else {
 			s.add(f, !c.X86, nil)
+		}
+		if added := &s.Functions[len(s.Functions)-1]; slices.Contains(ofFiles, f.Name) {
+			added.Puts, added.Gets = l.ObjectShare(ObjectWrites), l.ObjectShare(ObjectReads)
 		}
 	}
 	slices.SortFunc(s.Functions, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })

@@ -140,6 +140,9 @@ func Scheduled(s Shape, l List) (lines []Line) {
 			l.line(f.Name+": compute", compute(f), runs*ms/1000*gigabytes(f), "nothing is due", of+" x %s ms x %d MB", number(float64(f.Runs)), aMonth, number(ms), f.MemoryMB),
 			l.line(f.Name+": reads", ReadUnits, runs*units, "", of+" x %s units", number(float64(f.Runs)), aMonth, number(units)))
 		lines = append(lines, keyRequests(s, l, f.Name, min(float64(f.Runs), keyPeriods)*aMonth))
+		if n := row.Idle.Listings; n > 0 {
+			lines = append(lines, l.line(f.Name+": listings of the bucket", BlobWrites, float64(n)*aMonth, "more beyond a thousand files", "%d a day x %v days", n, aMonth))
+		}
 		if stream > 0 {
 			lines = append(lines, l.line(f.Name+": requests to the stream", StreamRequests, runs*stream, "", of+" x %s", number(float64(f.Runs)), aMonth, number(stream)))
 		}

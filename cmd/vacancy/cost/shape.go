@@ -42,6 +42,9 @@ type Function struct {
 	OnRowChange bool `json:"watch"`       // only changed and removed rows start it
 	Invoked     bool `json:"invoked"`     // only other functions start it
 	Queued      bool `json:"queued"`      // only messages of queues start it
+	// Puts and Gets are the objects of files that an instance writes and reads in a second, at most.
+	Puts float64 `json:"object_writes,omitempty"`
+	Gets float64 `json:"object_reads,omitempty"`
 }
 
 // Table is a DynamoDB table or an index, which has its own ceilings.

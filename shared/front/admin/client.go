@@ -108,6 +108,12 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 	return nil
 }
 
+// Send sends a request with a body that need not be JSON, and returns the response if the request succeeded. The caller
+// closes its body.
+func (c Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	return c.send(ctx, method, path, header, body)
+}
+
 // send returns the response to a successful request.
 func (c Client) send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
@@ -118,7 +124,7 @@ func (c Client) send(ctx context.Context, method, path string, header http.Heade
 	if c.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Key)
 	}
-	if body != nil {
+	if body != nil && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.HTTP.Do(req)

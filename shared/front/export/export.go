@@ -25,12 +25,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
 // Config holds the dependencies of the reports and pages.
 type Config struct {
 	Source fsck.Source
 	Vault  custody.Vault
+	Blobs  func() (blob.Blobs, error) // fsck.Config.Blobs
 	Now    func() time.Time
 	// Retention is the time for which the host keeps a text key after its day
 	// ends. Zero means textkeys.MinRetention.
@@ -59,7 +61,7 @@ func Verify(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := newLines(w)
 		result, err := fsck.Run(r.Context(), fsck.Config{
-			Source: c.Source, Vault: c.Vault, Now: c.Now, Retention: c.Retention,
+			Source: c.Source, Vault: c.Vault, Blobs: c.Blobs, Now: c.Now, Retention: c.Retention,
 			Found:    func(f fsck.Finding) error { return out.put(VerifyLine{Finding: &f}, true) },
 			Progress: func(p fsck.Result) { _ = out.put(VerifyLine{Progress: &p}, true) },
 		})

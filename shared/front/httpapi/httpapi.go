@@ -435,6 +435,11 @@ func Text(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 	return text, nil
 }
 
+// Bytes reads a body of at most limit bytes as it came, whatever its media type.
+func Bytes(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+	return readBody(w, r, limit)
+}
+
 func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", Clip(enc))

@@ -6,6 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/mcpserver/mcptool"
 	"github.com/vacancy-host/vacancy/shared/front/teamapi"
 	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 )
 
 // members is the team of the client of one request.
@@ -56,4 +57,10 @@ func (m *members) Answer(ctx context.Context, id, text, key string) (team.Status
 	s, err := m.Team.Answer(ctx, m.caller, id, text, key)
 	teamapi.Locate(&s, false)
 	return s, m.r.note(err)
+}
+
+// Locks implements mcptool.Team.
+func (m *members) Locks(ctx context.Context) ([]locks.Lock, error) {
+	all, _, err := m.HeldLocks(ctx, m.caller)
+	return all, m.r.note(err)
 }

@@ -30,6 +30,7 @@ type Settings struct {
 	Secrets       []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil without an edge
 	Reads         edge.Rate     // VACANCY_READS: read units of an instance; zero means no limit
 	PageReads     edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero means no limit
+	Puts, Gets    edge.Rate     // VACANCY_PUTS, VACANCY_GETS: objects that an instance writes and reads; zero means no limit
 	Think         string        // VACANCY_THINK: the ARN of the function think; "" in a stage without models
 	Tasks, Pushes string        // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
 	Turns         int           // VACANCY_TURNS: turns that worker runs at once, in all its instances
@@ -92,7 +93,7 @@ func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 // variables lists the environment variables by which a stack tells a function its resources.
 func variables() []variable {
 	return []variable{
-		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads,
+		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads, puts, gets,
 		tasks, pushes, turns, machine, thinkARN, rowsStream, searcher,
 		handlerURL(functions.Agent), handlerURL(functions.Message), handlerURL(functions.Registry), handlerURL(functions.Search),
 	}
@@ -142,6 +143,10 @@ var (
 		set: func(s *Settings, v string) (ok bool) { s.Reads, ok = edge.ParseRate(v); return ok }}
 	pageReads = variable{name: "VACANCY_PAGE_READS", want: "units-per-second:burst such as 4.4:17, or nothing for no limit",
 		set: func(s *Settings, v string) (ok bool) { s.PageReads, ok = edge.ParseRate(v); return ok }}
+	puts = variable{name: "VACANCY_PUTS", want: "objects-per-second:burst such as 0.5:60, or nothing for no limit",
+		set: func(s *Settings, v string) (ok bool) { s.Puts, ok = edge.ParseRate(v); return ok }}
+	gets = variable{name: "VACANCY_GETS", want: "objects-per-second:burst such as 4:480, or nothing for no limit",
+		set: func(s *Settings, v string) (ok bool) { s.Gets, ok = edge.ParseRate(v); return ok }}
 	tasks = variable{name: "VACANCY_TASKS", want: "the URL of a queue",
 		set: func(s *Settings, v string) bool { s.Tasks = v; return isBase(v) && QueueName(v) != "" }}
 	pushes = variable{name: "VACANCY_PUSHES", want: "the URL of a queue",

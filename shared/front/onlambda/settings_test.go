@@ -36,7 +36,7 @@ func full() map[string]string {
 	return map[string]string{
 		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_BLOBS": "vacancy-dev-blobs", "VACANCY_SEAL_KEY": sealARN,
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
-		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
+		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50", "VACANCY_PUTS": "0.5:60", "VACANCY_GETS": "4:480",
 		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL, "VACANCY_TURNS": "6",
 		"VACANCY_AGENT_URL": "https://agent.lambda-url.us-east-1.on.aws/", "VACANCY_MESSAGE_URL": "https://message.lambda-url.us-east-1.on.aws/",
 		"VACANCY_REGISTRY_URL": "https://registry.lambda-url.us-east-1.on.aws/", "VACANCY_SEARCH_URL": "https://search.lambda-url.us-east-1.on.aws/",
@@ -141,6 +141,8 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_RATE", "1:2:3", `got "1:2:3"`},
 		{"VACANCY_PAIR_RATE", "-1:5", "VACANCY_PAIR_RATE: expected"},
 		{"VACANCY_READS", "12.5", `VACANCY_READS: expected units-per-second:burst such as 12.5:50, or nothing for no limit, got "12.5"`},
+		{"VACANCY_PUTS", "1", `VACANCY_PUTS: expected objects-per-second:burst such as 0.5:60, or nothing for no limit, got "1"`},
+		{"VACANCY_GETS", "0:1", `got "0:1"`},
 		{"VACANCY_READS", "0:50", `got "0:50"`},
 		{"VACANCY_READS", "12.5:0.5", `got "12.5:0.5"`},
 		{"VACANCY_GATE", "vacancy-dev-gate", `VACANCY_GATE: expected the ARN of a state machine, got "vacancy-dev-gate"`},

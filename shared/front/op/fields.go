@@ -63,8 +63,9 @@ func fieldsOf(t reflect.Type, path string) fields {
 		// A word may follow a variable, as in {id}:cancel.
 		name, ok := strings.CutPrefix(segment, "{")
 		name, _, closed := strings.Cut(name, "}")
-		if strings.HasSuffix(name, "...") {
-			panic("op: a variable stands for one segment of a path, not for the rest of " + path)
+		name, isRest := strings.CutSuffix(name, "...")
+		if isRest && !strings.HasSuffix(path, segment) {
+			panic("op: a variable for several segments is the end of a path, but not of " + path)
 		}
 		if ok && closed && name != "$" {
 			missing[name] = true
@@ -219,6 +220,16 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 		for _, text := range texts {
 			switch one.In {
 			case inPath:
+				if rest := "{" + one.Name + "...}"; strings.Contains(path, rest) {
+					names := strings.Split(text, "/")
+					for i, name := range names {
+						if name == "" || name == "." || name == ".." {
+							return "", nil, nil, problem.Invalid(one.Name, "names between single slashes, without . and ..", fmt.Sprintf("%.80q", text))
+						}
+						names[i] = url.PathEscape(name)
+					}
+					path = strings.Replace(path, rest, strings.Join(names, "/"), 1)
+				}
 				path = strings.Replace(path, "{"+one.Name+"}", segment(text), 1)
 			case inQuery:
 				query.Add(one.Name, text)

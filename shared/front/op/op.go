@@ -5,7 +5,7 @@
 //
 // The request is a struct, or None. Tags say where its fields are:
 //
-//	path:"vacant"             a variable of the path
+//	path:"vacant"             a variable of the path; {path...} at the end of a path has slashes
 //	query:"limit"             a parameter of the query; without one the field is zero
 //	header:"Idempotency-Key"  a header
 //	body:"json"               the body: a struct that canon.Unmarshal reads, or Raw
@@ -91,6 +91,9 @@ func (a Access) Who() string {
 		key += string(k.Scope)
 		if k.Or != "" {
 			key += " or " + string(k.Or)
+		}
+		if k.And != "" {
+			key += " and " + string(k.And)
 		}
 		if k.Active {
 			key += " of an active account"
@@ -316,6 +319,18 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 // page for people, or a stream. The Access of the description is only told; the handler checks it.
 func Handle(s Spec, h httpapi.Handler) Route {
 	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, r, h(w, r), s.Access) }}
+}
+
+// HandleAdmitted is Handle for the callers that the Access of the description admits. The context of the request has the
+// caller.
+func HandleAdmitted(s Server, spec Spec, h httpapi.Handler) Route {
+	return Handle(spec, func(w http.ResponseWriter, r *http.Request) error {
+		by, err := s.admit(r, nil, spec.Access)
+		if err != nil {
+			return err
+		}
+		return h(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, by)))
+	})
 }
 
 // challenge tells the client of a route which credential it lacks, unless it was answered.

@@ -448,10 +448,10 @@ func TestAWrongDeclarationPanics(t *testing.T) {
 				A string `query:"a"`
 			}, op.None]{Path: "/{a}"}, nil)
 		},
-		"a variable for the rest": func() {
+		"a variable for several segments within a path": func() {
 			op.On(op.Server{}, op.Op[struct {
-				A string `path:"a..."`
-			}, op.None]{Path: "/{a...}"}, nil)
+				A string `path:"a"`
+			}, op.None]{Path: "/{a...}/b"}, nil)
 		},
 		"two at one route": func() {
 			o := op.On(op.Server{}, op.Op[op.None, op.None]{Method: "GET", Path: "/"}, nil)

@@ -62,10 +62,11 @@ func Document(title, version, description string, groups []Group, specs []op.Spe
 	specs = slices.DeleteFunc(slices.Clone(specs), func(s op.Spec) bool { return strings.HasSuffix(s.Path, "/{$}") })
 	ids := operationIDs(specs)
 	for i, s := range specs {
-		if paths[s.Path] == nil {
-			paths[s.Path] = object{}
+		path := strings.Replace(s.Path, "...}", "}", 1)
+		if paths[path] == nil {
+			paths[path] = object{}
 		}
-		paths[s.Path].(object)[strings.ToLower(s.Method)] = d.operation(&s, ids[i])
+		paths[path].(object)[strings.ToLower(s.Method)] = d.operation(&s, ids[i])
 	}
 	var scopes []string
 	for _, scope := range billing.Scopes() {
@@ -108,9 +109,14 @@ func (d *document) operation(s *op.Spec, id string) object {
 		ways = append(ways, object{vacant: []string{}})
 	}
 	for _, scope := range []billing.Scope{s.Access.Key.Scope, s.Access.Key.Or} {
-		if scope != "" {
-			ways = append(ways, object{account: []string{string(scope)}})
+		if scope == "" {
+			continue
 		}
+		scopes := []string{string(scope)}
+		if and := s.Access.Key.And; and != "" {
+			scopes = append(scopes, string(and))
+		}
+		ways = append(ways, object{account: scopes})
 	}
 	refusal := object{"$ref": "#/components/responses/Refusal"}
 	if s.Errors != nil {

@@ -100,7 +100,7 @@ func (h *Server) OperateTeam(q task.Queue) { h.openTeam(h.newTasks(task.Config{Q
 // openTeam opens teams over the host's tasks, and adds the operator's routes to Admin. mayWait says that requests may
 // wait for the ends of turns.
 func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
-	c := team.Config{Tasks: tasks, Vacants: h.Vacants, Published: h.IsPublished}
+	c := team.Config{Tasks: tasks, Vacants: h.Vacants, Published: h.IsPublished, Files: h.Files, Locks: h.locks}
 	if h.Billing != nil {
 		c.Lifetime = h.Billing.TaskLifetime
 	}
@@ -115,6 +115,9 @@ func (h *Server) newTasks(t task.Config) *task.Engine {
 	t.Store, t.Calls, t.Texts, t.Guests, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, h.guests, c.Log, c.Now, c.Rand
 	if h.Billing != nil {
 		t.Recheck = h.Billing.Recheck
+	}
+	if h.locks != nil {
+		t.Locks = h.locks
 	}
 	return task.New(t)
 }

@@ -52,6 +52,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -336,6 +337,7 @@ type journal struct {
 	commits [][]store.Write
 	keys    map[store.Key]bool
 	rows    []store.FeedRow
+	blobs   blob.Blobs // of files
 }
 
 func newJournal() *journal { return &journal{Store: memory.New(), keys: map[store.Key]bool{}} }
@@ -410,6 +412,7 @@ func (j *journal) with(t *testing.T, k store.Key, data []byte) *journal {
 		}
 	}
 	out := newJournal()
+	out.blobs = j.blobs
 	for i, writes := range j.commits {
 		if i == last {
 			writes = slices.Clone(writes)
@@ -525,6 +528,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	now := h.clock.now
 	h.server, err = serve.Config{
 		Store: s, Vault: vault, AllowLoopback: true, OwnMachine: true, Log: log, Now: now, Rand: h.rand, Charges: true, Elsewhere: true, HoldsIdentity: true, Feed: s, Rows: s,
+		Blobs: func() (blob.Blobs, error) { return s.blobs, nil },
 		Substrates: substrate.Kinds{"failing": func(string) (substrate.Substrate, error) {
 			return substrate.Func(func(context.Context, substrate.Request) (string, error) {
 				return "", problem.New(problem.SubstrateUnavailable, "the venue is down")
@@ -552,9 +556,10 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
 		Agents: h.agents.Agents, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
-		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(),
+		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(), Files: h.server.FilesHandler(),
 		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
 	}.Public())}
+	h.server.OperateFiles()
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
 	return h
 }
@@ -652,7 +657,13 @@ func (h *documented) asks(t *testing.T, parent string, nonce int, at time.Time) 
 func drive(t *testing.T) *documented {
 	t.Helper()
 	ctx := t.Context()
-	h := openDocumented(t, newJournal(), time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC), 1)
+	s := newJournal()
+	dir, err := files.Open(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.blobs = dir
+	h := openDocumented(t, s, time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC), 1)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -674,7 +685,7 @@ func drive(t *testing.T) *documented {
 		name(called)(h.do(t, h.admin, "POST", "/v1/admin/vacants", body, "vacant_id"))
 	}
 
-	_, err := upgrade.New(ctx, upgrade.Data{Store: h.store, Program: "vacancy v1", Now: h.clock.now, Rand: bytes.NewReader(bytes.Repeat([]byte{1}, 16))})
+	_, err = upgrade.New(ctx, upgrade.Data{Store: h.store, Program: "vacancy v1", Now: h.clock.now, Rand: bytes.NewReader(bytes.Repeat([]byte{1}, 16))})
 	must(err)
 	self, err := h.server.Vacants.SelfID(ctx)
 	must(err)
@@ -882,7 +893,7 @@ func drive(t *testing.T) *documented {
 	for _, tenant := range []string{"acme", "buyer"} {
 		name(tenant + "-team")(h.do(t, h.admin, "POST", "/v1/admin/accounts/"+tenant+"/keys", `{"scopes":["read","agents"]}`, "secret"))
 	}
-	made("thinker", `{"name":"thinker","capability":"thinks","tenant":"acme","agent":{"provider":"mock","system":"`+"```mock\\nthought: hm\\ntext: so be it\\n```"+`"}}`)
+	made("thinker", `{"name":"thinker","capability":"thinks","tenant":"acme","agent":{"provider":"mock","system":"`+"```mock\\nthought: hm\\ncall: LS {}\\n---\\ntext: so be it\\n```"+`"}}`)
 	name("thought-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"thinker","task":"hi"}`, "taskId", "Authorization: Bearer {acme-team}"))
 	for _, message := range h.queued(t) {
 		if strings.HasSuffix(message, h.names["thought-task"]) {
@@ -892,6 +903,13 @@ func drive(t *testing.T) *documented {
 	name("own-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"sage","task":"hi","model":"two","mode":"read-only","max_turns":2,"budget":50000}`, "taskId", "Authorization: Bearer {acme-team}"))
 	name("stranger-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"{free}","task":"hi","mode":"read-write"}`, "taskId", "Authorization: Bearer {buyer-team}"))
 	name("operator-task")(h.do(t, h.admin, "POST", "/v1/admin/tasks", `{"agent":"free","task":"hi"}`, "taskId"))
+
+	// Files of an account and of the operator, of which one is deleted.
+	for _, path := range []string{"docs/Plan.md", "old.md"} {
+		h.do(t, h.public, "PUT", "/v1/workspaces/main/files/"+path, "the plan", "", "Authorization: Bearer {acme-team}")
+	}
+	h.do(t, h.public, "DELETE", "/v1/workspaces/main/files/old.md", "", "", "Authorization: Bearer {acme-team}")
+	op("PUT", "/v1/admin/workspaces/main/files/a.md", "a")
 	return h
 }
 
@@ -1091,10 +1109,15 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/children", `{"path":"D2","name":"late","capability":"helps"}`)
 	ask(h.public, "POST", "/v1/admin/vacants/{free}/children", whole.asks(t, "free", 2, h.clock.now()))
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/publish", `{"visibility":"PUBLIC","listing":{"summary":"t"}}`)
-	for _, path := range []string{"/v1/tasks", "/v1/tasks/{own-task}"} {
+	for _, path := range []string{"/v1/tasks", "/v1/tasks/{own-task}", "/v1/tasks/{thought-task}/log", "/v1/tasks/locks"} {
 		ask(h.public, "GET", path, "", "Authorization: Bearer {acme-team}")
 	}
 	ask(h.admin, "GET", "/v1/admin/tasks", "")
+	for _, path := range []string{"", "/main/files", "/main/files/docs/Plan.md"} {
+		ask(h.public, "GET", "/v1/workspaces"+path, "", "Authorization: Bearer {acme-team}")
+	}
+	ask(h.admin, "GET", "/v1/admin/workspaces/main/files", "")
+	ask(h.public, "DELETE", "/v1/workspaces/main/files/docs/Plan.md", "", "Authorization: Bearer {acme-team}")
 	ask(h.public, "POST", "/v1/tasks", `{"agent":"sage","task":"again"}`, "Authorization: Bearer {acme-team}")
 	var failed error
 	for _, message := range h.queued(t) {

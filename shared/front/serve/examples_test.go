@@ -50,10 +50,11 @@ func finder(specs []op.Spec) func(method, path string) *op.Spec {
 	specs = slices.Clone(specs)
 	slices.SortStableFunc(specs, func(a, b op.Spec) int { return variables(a) - variables(b) })
 	variable := regexp.MustCompile(`\\\{\w+\\\}`)
+	several := regexp.MustCompile(`\\\{\w+\\\.\\\.\\\.\\\}`)
 	paths := make([]*regexp.Regexp, len(specs))
 	for i := range specs {
 		pattern := regexp.QuoteMeta(strings.TrimSuffix(specs[i].Path, "{$}"))
-		paths[i] = regexp.MustCompile("^" + variable.ReplaceAllString(pattern, "[^/:]+") + "$")
+		paths[i] = regexp.MustCompile("^" + several.ReplaceAllString(variable.ReplaceAllString(pattern, "[^/:]+"), ".+") + "$")
 	}
 	return func(method, path string) *op.Spec {
 		for i := range specs {
@@ -294,6 +295,9 @@ func (h *documented) ask(t *testing.T) {
 		for _, path := range []string{"?limit=1", "/" + id} {
 			do(by.to, "GET", by.at+"/tasks"+path, "", by.header)
 		}
+		do(by.to, "GET", by.at+"/tasks/"+id+"/log", "", by.header)
+		do(by.to, "PUT", by.at+"/tasks/locks", `{"workspace":"main","policy":"queue"}`, by.header)
+		do(by.to, "GET", by.at+"/tasks/locks", "", by.header)
 		do(by.to, "POST", by.at+"/tasks/"+id+"/answer", `{"text":"Red."}`, by.header)
 		do(by.to, "POST", by.at+"/tasks/"+id+"/cancel", "", by.header)
 	}
@@ -312,4 +316,18 @@ func (h *documented) ask(t *testing.T) {
 	// Reserved names. The cursor leads behind the vacants of acme.
 	do(h.admin, "GET", "/v1/admin/names?tenant=acme&cursor="+member(do(h.admin, "GET", "/v1/admin/names?tenant=acme", ""), "next"), "")
 	do(h.admin, "DELETE", "/v1/admin/names/closed", "")
+
+	// Files of workspaces.
+	for _, by := range []struct {
+		to         site
+		at, header string
+	}{{h.admin, "/v1/admin", "Accept: */*"}, {h.public, "/v1", "Authorization: Bearer {acme-team}"}} {
+		file := by.at + "/workspaces/drafts/files/report.md"
+		do(by.to, "PUT", file, "# Report", by.header)
+		for _, path := range []string{"", "/drafts/files?limit=1", "/drafts/files/report.md"} {
+			do(by.to, "GET", by.at+"/workspaces"+path, "", by.header)
+		}
+		do(by.to, "DELETE", file, "", by.header)
+		do(by.to, "DELETE", by.at+"/workspaces/drafts", "", by.header)
+	}
 }

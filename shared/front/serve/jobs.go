@@ -90,6 +90,18 @@ func (h *Server) Jobs(p JobParts) []Job {
 			return Done{Counts: []slog.Attr{slog.Int("bookings", swept.Waiting)}}, err
 		}})
 	}
+	cleaning := Job{Name: "files", Every: time.Hour, later: true, Run: func(ctx context.Context) (Done, error) {
+		// The schedule of a stage runs the job each minute, and each run pays for listing the bucket.
+		if h.Files == nil || h.config.Stage != "" && h.config.Now().Minute() != 0 {
+			return Done{}, nil
+		}
+		swept, err := h.Files.Sweep(ctx)
+		return Done{Counts: []slog.Attr{slog.Int("workspaces", swept.Removed), slog.Int("blobs", swept.Blobs)}}, err
+	}}
+	if h.Files == nil {
+		cleaning.Every = 0
+	}
+	all = append(all, cleaning)
 	leapt := ""
 	probe := registry.Prober(h.Outbound)
 	all = append(all, Job{Name: "texts", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {

@@ -137,10 +137,20 @@ func ownedRows() map[string]ownedRow {
 		"POST /v1/tasks/{id}/cancel": {requests: []request{{"POST /v1/tasks/{dispatched}/cancel", ""}}},
 		"POST /v1/tasks/{id}/answer": {requests: []request{{"POST /v1/tasks/{dispatched}/answer", `{"text":"again"}`}}},
 		"MCP host list_agents":       {why: "agents belong to a tenant"},
-		"MCP host get_locks":         {why: "there are no locks"},
+		"GET /v1/tasks/locks":        {why: "the locks in a workspace are of its account"},
+		"PUT /v1/tasks/locks":        {why: "the policy of a workspace is of its account"},
+		"GET /v1/tasks/{id}/log":     {requests: []request{{"GET /v1/tasks/{dispatched}/log", ""}}},
+		"MCP host get_locks":         {why: "the locks in a workspace are of its account"},
 		"MCP host dispatch_agent": {requests: []request{
 			rpc("/mcp", "tools/call", `{"name":"dispatch_agent","arguments":{"agent":"tasks","task":"again"},"_meta":{"io.github.vacancy-host/idempotency-key":"{once}"}}`),
 		}},
+
+		"GET /v1/workspaces":                                {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
+		"DELETE /v1/workspaces/{workspace}":                 {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
+		"GET /v1/workspaces/{workspace}/files":              {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
+		"GET /v1/workspaces/{workspace}/files/{path...}":    {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
+		"PUT /v1/workspaces/{workspace}/files/{path...}":    {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
+		"DELETE /v1/workspaces/{workspace}/files/{path...}": {why: "test keys have only the workspace test, which live keys do not have (package workspaceapi)"},
 
 		"POST /a2a/v1":       {why: "the rows of its intents"},
 		"POST /a2a/v1/{$}":   {why: "the rows of its intents"},
@@ -280,7 +290,7 @@ func openModes(t *testing.T) *modes {
 	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	h.Agents.Receipts = accounts
 	h.web = serve.Handlers{
-		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(),
+		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Files: h.FilesHandler(),
 	}.Public()
 	key := func(a billing.Account, tests bool) string {
 		return h.Key(a, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})

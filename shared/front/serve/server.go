@@ -15,8 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/origin"
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
 	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/answer/filetools"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -42,7 +44,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -118,6 +123,8 @@ type Config struct {
 	// Causes adds to the log what a vacant's agent answered to a call that failed
 	// (call.Log).
 	Causes bool
+	// Blobs opens the storage of the files in workspaces. If Blobs is nil, this process has no workspaces.
+	Blobs func() (blob.Blobs, error)
 }
 
 // Server is an assembled host.
@@ -134,7 +141,10 @@ type Server struct {
 	Billing  *billing.Billing // nil on a host without accounts
 	// SigningKeys sign receipts and bookings.
 	SigningKeys *signingkey.Keys
+	// Files are the workspaces, or nil for a process without them.
+	Files *workspace.Workspaces
 
+	locks       *locks.Locks // of Files
 	config      Config
 	guests      *guests.Keys
 	send        message.Sender   // of OpenA2A; nil in processes without tasks, which do not link them
@@ -216,7 +226,40 @@ func (h Config) Open() (*Server, error) {
 		Store: h.Store, Vacants: directory, Registry: reg, Now: h.Now, Rand: h.Rand,
 		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: directory, Registry: reg, Texts: keys, Now: h.Now},
 	})
+	if h.Blobs != nil {
+		c := workspace.Config{Store: h.Store, Blobs: h.Blobs, Vault: h.Vault, Log: h.Log, Now: h.Now, Rand: h.Rand}
+		if accounts != nil {
+			c.MayWrite = func(ctx context.Context, owner string) error {
+				if owner == workspace.Operator {
+					return nil
+				}
+				return accounts.MayWrite(ctx, owner)
+			}
+		}
+		server.Files = workspace.New(c)
+		server.locks = locks.New(locks.Config{Store: store.Updater{Store: h.Store, Rand: h.Rand}, Now: h.Now})
+		tools := filetools.Config{Files: server.Files, Locks: server.locks}
+		if h.Stage != "" {
+			tools.GrepBytes = stageGrepBytes
+		}
+		answers.OfferFiles(tools)
+	}
 	return server, nil
+}
+
+// stageGrepBytes limits the bytes that a call of the tool Grep reads on AWS, where each file is a request to S3.
+const stageGrepBytes = 8 << 20
+
+// OperateFiles adds the operator's routes of workspaces to Admin. FilesHandler has the routes of accounts. They are apart,
+// so that a process without one of them does not link it.
+func (h *Server) OperateFiles() { h.more = append(h.more, workspaceapi.Operator(h.Files)...) }
+
+// FilesHandler returns the public handler of workspaces, or nil for a process without workspaces or accounts.
+func (h *Server) FilesHandler() http.Handler {
+	if h.Files == nil || h.Billing == nil {
+		return nil
+	}
+	return workspaceapi.Handler(h.Files, h.Billing, h.config.Log, h.config.Now)
 }
 
 // MessageHandler is the handler of signed calls, for Public.

@@ -3,16 +3,22 @@ package standalone
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 )
 
 // A backup is a tar archive: aboutFile, SealFile, DataFile, and endFile, which
@@ -24,6 +30,12 @@ const (
 	copyFile = DataFile + ".backup"
 	// maxSmall bounds the other files in bytes.
 	maxSmall = 1 << 20
+	// blobPrefix begins the names of the sealed bytes of files in workspaces.
+	blobPrefix = "files/"
+	// maxBlob bounds them.
+	maxBlob = 2 * workspace.MaxFile
+	// blobTime limits the time from the copy of the data to the last blob. A replaced blob is stored for an hour.
+	blobTime = 55 * time.Minute
 
 	backupFormat = 1
 )
@@ -60,14 +72,16 @@ func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 	defer os.Remove(path)
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := h.writeBackup(w, path); err != nil {
+	if err := h.writeBackup(r.Context(), w, path); err != nil {
 		// The client sees an archive without its end.
 		h.config.Log.ErrorContext(r.Context(), "a backup was not written", "cause", err.Error())
 		panic(http.ErrAbortHandler)
 	}
 }
 
-func (h *Host) writeBackup(to io.Writer, data string) error {
+func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error {
+	ctx, cancel := context.WithTimeout(ctx, blobTime)
+	defer cancel()
 	about, err := json.Marshal(About{backupFormat, h.config.Now().UTC().Truncate(time.Second), h.config.URL, h.config.Version})
 	if err != nil {
 		return err
@@ -87,6 +101,13 @@ func (h *Host) writeBackup(to io.Writer, data string) error {
 		return err
 	}
 	w := tar.NewWriter(to)
+	add := func(name string, size int64, from io.Reader) error {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Typeflag: tar.TypeReg}); err != nil {
+			return err
+		}
+		_, err := io.Copy(w, from)
+		return err
+	}
 	for _, part := range []struct {
 		name string
 		size int64
@@ -95,16 +116,50 @@ func (h *Host) writeBackup(to io.Writer, data string) error {
 		{aboutFile, int64(len(about)), bytes.NewReader(about)},
 		{SealFile, int64(len(key)), bytes.NewReader(key)},
 		{DataFile, info.Size(), f},
-		{endFile, 0, bytes.NewReader(nil)},
 	} {
-		if err := w.WriteHeader(&tar.Header{Name: part.name, Mode: 0o600, Size: part.size, Typeflag: tar.TypeReg}); err != nil {
-			return err
-		}
-		if _, err := io.Copy(w, part.from); err != nil {
+		if err := add(part.name, part.size, part.from); err != nil {
 			return err
 		}
 	}
+	// The blobs follow the data, so each file of the data has its bytes here.
+	if IsThere(filepath.Join(h.config.Dir, FilesDir)) {
+		if err := h.eachBlob(ctx, add); err != nil {
+			return err
+		}
+	}
+	if err := add(endFile, 0, bytes.NewReader(nil)); err != nil {
+		return err
+	}
 	return w.Close()
+}
+
+// eachBlob adds the sealed bytes of all files.
+func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, from io.Reader) error) error {
+	blobs, err := files.Open(filepath.Join(h.config.Dir, FilesDir), h.config.Now())
+	if err != nil {
+		return err
+	}
+	for page, err := range store.Follow(func(cursor string) ([]blob.Info, string, error) {
+		return blobs.List(ctx, workspace.Prefix, blob.MaxPage, cursor)
+	}) {
+		if err != nil {
+			return err
+		}
+		for _, b := range page {
+			o, err := blobs.Get(ctx, b.Key)
+			if errors.Is(err, blob.ErrAbsent) {
+				continue // no file had it for an hour
+			}
+			if err != nil {
+				return err
+			}
+			err = add(blobPrefix+b.Key, o.Size, o.Body)
+			if err = errors.Join(err, o.Body.Close()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Unpack writes the files of a backup to an empty directory. The error is of kind
@@ -116,6 +171,12 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 	r := tar.NewReader(from)
 	for _, want := range []string{aboutFile, SealFile, DataFile, endFile} {
 		header, err := r.Next()
+		for err == nil && want == endFile && strings.HasPrefix(header.Name, blobPrefix) && header.Typeflag == tar.TypeReg {
+			if err := unpackBlob(r, header, dir); err != nil {
+				return about, err
+			}
+			header, err = r.Next()
+		}
 		if err != nil {
 			return bad(err, want+" is missing")
 		}
@@ -144,6 +205,26 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 		return bad(err, "something follows its end")
 	}
 	return about, nil
+}
+
+// unpackBlob stores the sealed bytes of a file. The storage checks the key, so a backup writes to no other place.
+func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
+	key := strings.TrimPrefix(header.Name, blobPrefix)
+	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.Prefix) || blob.CheckKey(key) != nil {
+		return problem.New(problem.Untrusted, "it is not a whole backup: it has a file %.100q of %d bytes", header.Name, header.Size)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return problem.Wrap(problem.Untrusted, err, "it is not a whole backup: %v", err)
+	}
+	blobs, err := files.Open(filepath.Join(dir, FilesDir), time.Time{})
+	if err == nil {
+		_, err = blobs.Put(context.Background(), key, bytes.NewReader(data), int64(len(data)), blob.If{})
+	}
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", filepath.Join(dir, FilesDir), err)
+	}
+	return nil
 }
 
 func unpackFile(r io.Reader, path string) (err error) {

@@ -98,18 +98,32 @@ func TestOnlyAWholeBackupIsUnpacked(t *testing.T) {
 	if err := unpack(whole...); err != nil || len(whole) != 4 {
 		t.Fatalf("Unpack() of %d files = %v", len(whole), err)
 	}
+	// A backup with files of workspaces has their blobs before its end.
+	const key = "files/workspaces/0123456789abcdef/fedcba9876543210"
+	of := func(name string, size int) file {
+		return file{Header: tar.Header{Name: name, Mode: 0o600, Typeflag: tar.TypeReg, Size: int64(size)}, data: make([]byte, size)}
+	}
+	if err := unpack(whole[0], whole[1], whole[2], of(key, 5), of(key+"1", 6), whole[3]); err != nil {
+		t.Fatalf("Unpack() with blobs = %v", err)
+	}
 	extra := file{Header: tar.Header{Name: "extra", Mode: 0o600, Typeflag: tar.TypeReg}}
 	link := whole[2]
 	link.Typeflag, link.Linkname, link.Size, link.data = tar.TypeSymlink, "/etc/passwd", 0, nil
 	for name, files := range map[string][]file{
-		"nothing":              {},
-		"no end":               whole[:3],
-		"another order":        {whole[0], whole[2], whole[1], whole[3]},
-		"one file twice":       {whole[0], whole[1], whole[1], whole[2], whole[3]},
-		"a file before":        append([]file{extra}, whole...),
-		"a file after its end": append(slices.Clip(whole), extra),
-		"its end twice":        append(slices.Clip(whole), whole[3]),
-		"a link":               {whole[0], whole[1], link, whole[3]},
+		"nothing":               {},
+		"no end":                whole[:3],
+		"another order":         {whole[0], whole[2], whole[1], whole[3]},
+		"one file twice":        {whole[0], whole[1], whole[1], whole[2], whole[3]},
+		"a file before":         append([]file{extra}, whole...),
+		"a file after its end":  append(slices.Clip(whole), extra),
+		"its end twice":         append(slices.Clip(whole), whole[3]),
+		"a link":                {whole[0], whole[1], link, whole[3]},
+		"a blob before":         {whole[0], whole[1], of(key, 5), whole[2], whole[3]},
+		"a blob after its end":  append(slices.Clip(whole), of(key, 5)),
+		"a blob elsewhere":      {whole[0], whole[1], whole[2], of("files/usage/2026", 5), whole[3]},
+		"a blob above":          {whole[0], whole[1], whole[2], of("files/workspaces/../../seal.key", 5), whole[3]},
+		"a large blob":          {whole[0], whole[1], whole[2], of(key, 3<<20), whole[3]},
+		"a blob that is a link": {whole[0], whole[1], whole[2], file{Header: tar.Header{Name: key, Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}, whole[3]},
 	} {
 		if err := unpack(files...); !problem.Is(err, problem.Untrusted) {
 			t.Errorf("Unpack() of a backup with %s = %v, want untrusted", name, err)

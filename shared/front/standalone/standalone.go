@@ -63,6 +63,8 @@ const (
 	SealFile = "seal.key"
 	// SearchDir is the search index, which can be rebuilt from the data file.
 	SearchDir = "search"
+	// FilesDir has the sealed bytes of the files in workspaces.
+	FilesDir = "files"
 	// ExportDir has the usage of each account and day, as JSON lines and CSV.
 	ExportDir = "exports"
 	// urlFile is the base URL of the last run, for commands that open the data file
@@ -162,7 +164,13 @@ func Open(c Config) (*Host, error) {
 		data = c.WrapStore(file)
 	}
 	// Reports need the file itself, because only it can be walked.
-	all := export.Config{Source: file, Vault: vault, Now: c.Now}
+	blobs := openOnce(func() (*files.Files, error) { return files.Open(filepath.Join(c.Dir, FilesDir), c.Now()) })
+	all := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: func() (blob.Blobs, error) {
+		if !IsThere(filepath.Join(c.Dir, FilesDir)) {
+			return nil, nil // a check creates no directory
+		}
+		return blobs()
+	}}
 	host := &Host{
 		room:   &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
 		writes: &writes{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
@@ -172,14 +180,34 @@ func Open(c Config) (*Host, error) {
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers,
 		Host: c.Host, URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: host.Status,
-		Reindex:   host.Reindex,
-		Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Feed: file, Rows: file, Tokens: tokens.ForBilling,
+		Reindex: host.Reindex,
+		Blobs:   blobs, Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Feed: file, Rows: file, Tokens: tokens.ForBilling,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+	server.OperateFiles()
 	host.Server = server
 	return host, nil
+}
+
+// openOnce returns a function that opens blobs once. Their writers wait for each other in one queue, which is faster than
+// the lock that they share with other processes.
+func openOnce(open func() (*files.Files, error)) func() (blob.Blobs, error) {
+	var mu sync.Mutex
+	var opened *files.Files
+	return func() (blob.Blobs, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if opened == nil {
+			all, err := open()
+			if err != nil {
+				return nil, err
+			}
+			opened = all
+		}
+		return opened, nil
+	}
 }
 
 // SubstrateKinds returns the kinds of substrates for vacants of a local host, sorted, without
@@ -328,7 +356,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	parts := serve.Handlers{
 		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Tenants: agents.Vacants,
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Files: h.FilesHandler(), Tenants: agents.Vacants,
 		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
 	}
 	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})

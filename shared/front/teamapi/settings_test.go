@@ -51,6 +51,7 @@ func TestTheModeOfATaskIsItsArgumentsOrItsOwners(t *testing.T) {
 				if s := h.status(a.JSON["taskId"].(string)); s["mode"] != tt.mode || fmt.Sprint(s["warnings"]) != fmt.Sprint(tt.warnings) {
 					t.Errorf("the status of mode %q at %s, whose file says %q = %v", argument, tt.agent, file, s)
 				}
+				h.cancel(a) // and its lock
 			}
 		}
 	}
@@ -97,6 +98,7 @@ func TestASettingThatATaskCannotHaveIsAWarning(t *testing.T) {
 		if a.Status != 201 || fmt.Sprintf("%q", warnings) != fmt.Sprintf("%q", tt.want) {
 			t.Errorf("%s%s = %d %s, want the warnings %q", tt.agent, tt.members, a.Status, a.Body, tt.want)
 		}
+		h.cancel(a) // and its lock
 	}
 }
 

@@ -3,8 +3,11 @@
 package teamapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -114,6 +118,22 @@ type (
 	Agents struct {
 		Agents []team.Agent `json:"agents"`
 	}
+	// Locks are the locks that tasks hold, and the policies of workspaces that have one.
+	Locks struct {
+		Locks    []locks.Lock            `json:"locks"`
+		Count    int                     `json:"count"`
+		Policies map[string]locks.Policy `json:"policies"`
+	}
+	// LockPolicy is the policy of a workspace: warn, queue or reject.
+	LockPolicy struct {
+		Workspace string       `json:"workspace" canon:"required,min=1"`
+		Policy    locks.Policy `json:"policy" canon:"required,min=1"`
+	}
+	// Reading names a task whose log is read after an event.
+	Reading struct {
+		OneTask
+		After uint64 `query:"after"`
+	}
 	// Tasks is a page of tasks. Next is the cursor of the next page, or "".
 	Tasks struct {
 		Tasks []team.Status `json:"tasks"`
@@ -127,6 +147,18 @@ type Task struct {
 	Steps []task.TraceEntry `json:"steps,omitempty"`
 
 	retry bool // the host did not wait
+}
+
+// Log is the log of a task: a line of JSON for each event (task.LogEvent).
+type Log []byte
+
+// mediaLines is the media type of a Log.
+const mediaLines = "application/x-ndjson"
+
+// Reply implements op.Replier.
+func (*Log) Reply(h http.Header) int {
+	h.Set("Content-Type", mediaLines)
+	return 0
 }
 
 // Reply implements op.Replier.
@@ -145,6 +177,9 @@ var (
 	Dispatch   = twin[Dispatching, team.Started]("POST", TasksPath, http.StatusCreated, "dispatches a task to an agent, once for an idempotency key")
 	ShowTask   = twin[Waiting, Task]("GET", TasksPath+"/{id}", 0, "shows a dispatched task, with its result once it has one")
 	CancelTask = twin[OneTask, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
+	ListLocks  = twin[op.None, Locks]("GET", TasksPath+"/locks", 0, "lists the locks of files that tasks hold")
+	SetPolicy  = twin[op.Body[LockPolicy], LockPolicy]("PUT", TasksPath+"/locks", 0, "sets what happens to tasks whose locks in a workspace overlap")
+	ReadLog    = readingFiles(twin[Reading, Log]("GET", TasksPath+"/{id}/log", 0, "reads the log of a dispatched task"))
 	AnswerTask = twin[Answering, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
 )
 
@@ -161,6 +196,12 @@ func twin[In, Out any](method, path string, status int, doc string) op.Twin[In, 
 type api struct {
 	*team.Team
 	mayWait bool
+}
+
+// readingFiles demands the scope read, too, of the keys of an operation.
+func readingFiles[In, Out any](t op.Twin[In, Out]) op.Twin[In, Out] {
+	t.Key.Access.Key.And = billing.ScopeRead
+	return t
 }
 
 // Operator returns the routes of the operator. mayWait says that the process may wait for the end of a turn.
@@ -194,7 +235,26 @@ func callerOf(ctx context.Context) team.Caller {
 }
 
 func (d *api) routes(s op.Server) []op.Route {
+	log := op.OnTwin(s, ReadLog, func(ctx context.Context, in Reading) (Log, error) {
+		events, err := d.Log(ctx, callerOf(ctx), in.ID, int(min(in.After, task.MaxLogEvents)))
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		for i := range events {
+			err = errors.Join(err, enc.Encode(&events[i]))
+		}
+		return b.Bytes(), err
+	})
+	log.Out, log.Gives, log.Answer = nil, []string{mediaLines}, "JSON lines: each event with its number n, timestamp, type and data."
 	return []op.Route{
+		log,
+		op.OnTwin(s, ListLocks, func(ctx context.Context, _ op.None) (l Locks, err error) {
+			l.Locks, l.Policies, err = d.HeldLocks(ctx, callerOf(ctx))
+			l.Count = len(l.Locks)
+			return l, err
+		}),
+		op.OnTwin(s, SetPolicy, func(ctx context.Context, in op.Body[LockPolicy]) (LockPolicy, error) {
+			return in.Body, d.SetLockPolicy(ctx, callerOf(ctx), in.Body.Workspace, in.Body.Policy)
+		}),
 		op.OnTwin(s, ListAgents, func(ctx context.Context, _ op.None) (Agents, error) {
 			all, err := d.Agents(ctx, callerOf(ctx))
 			return Agents{all}, err

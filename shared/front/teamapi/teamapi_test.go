@@ -137,6 +137,14 @@ func (h *teamHost) status(id string) map[string]any {
 	return a.JSON
 }
 
+// cancel cancels the task that an answer names.
+func (h *teamHost) cancel(a memhost.Answer) {
+	h.Helper()
+	if c := h.Do("POST", fmt.Sprintf("/v1/tasks/%v/cancel", a.JSON["taskId"]), h.key, ""); c.Status != 200 {
+		h.Fatalf("cancel = %d %s", c.Status, c.Body)
+	}
+}
+
 // until waits until a task has a status.
 func (h *teamHost) until(id, want string) map[string]any {
 	h.Helper()

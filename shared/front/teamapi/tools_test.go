@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/memhost"
@@ -185,6 +186,48 @@ func TestAnAgentIsAResourceWithDollars(t *testing.T) {
 	h.Create(vacants.Spec{By: vacants.Operator(), Name: "late", Capability: "comes", Substrate: "asker", Tenant: "acme"})
 	if a := h.rpc("resources/list", `{}`); !strings.Contains(a.Body, `"agents://late"`) {
 		t.Errorf("after another agent came, resources/list = %s", a.Body)
+	}
+}
+
+// get_locks and the API show the locks of an account only to its keys.
+func TestGetLocksShowsTheLocksOfAnAccount(t *testing.T) {
+	h := openTeam(t)
+	h.Create(vacants.Spec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model(definition.ReadOnly)})
+	id := h.dispatch(`{"agent":"model","task":"green"}`)
+	var got struct {
+		Count int
+		Locks []struct {
+			TaskID, Agent, Workspace, Mode string
+			Paths                          []string
+			Acquired                       int64 `json:"acquired_at"`
+		}
+	}
+	text, _ := h.tool("get_locks", `{"unknown":1}`)
+	h.Must(json.Unmarshal([]byte(text), &got))
+	if l := got.Locks; got.Count != 1 || len(l) != 1 || l[0].TaskID != id || l[0].Agent != "model" || l[0].Workspace != "main" || l[0].Mode != "exclusive" ||
+		!slices.Equal(l[0].Paths, []string{".vault/"}) || l[0].Acquired != h.Clock.Now(0)().Unix() {
+		t.Errorf("get_locks = %s", text)
+	}
+	if a := h.Do("PUT", "/v1/tasks/locks", h.key, `{"workspace":"main","policy":"queue"}`); a.Status != 200 {
+		t.Errorf("PUT = %d %s", a.Status, a.Body)
+	}
+	own := h.Do("GET", "/v1/tasks/locks", h.key, "").Body
+	if !strings.Contains(own, id) || !strings.Contains(own, `"policies":{"main":"queue"}`) {
+		t.Errorf("the locks of the account = %s", own)
+	}
+	h.key = h.keyOf(h.Account("other", 0), billing.KeyOptions{})
+	if text, _ := h.tool("get_locks", `{}`); strings.Contains(text, id) {
+		t.Errorf("another account sees %s", text)
+	}
+	if a := h.Do("GET", "/v1/tasks/locks", h.key, ""); a.Status != 200 || strings.Contains(a.Body, id) || strings.Contains(a.Body, "queue") {
+		t.Errorf("another account sees %s", a.Body)
+	}
+	if a := h.operate("GET", "/v1/admin/tasks/locks", ""); a.Status != 200 || strings.Contains(a.Body, id) {
+		t.Errorf("the operator sees %s", a.Body)
+	}
+	h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall}})
+	if a := h.Do("GET", "/v1/tasks/locks", h.key, ""); a.Status != 403 {
+		t.Errorf("a key without agents = %d %s", a.Status, a.Body)
 	}
 }
 

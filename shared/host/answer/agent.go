@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -84,8 +86,27 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 			return
 		}
-		t.signed(ctx, &r, loop.New(c).Infer(ctx, r))(yield)
+		told := r
+		if d := task.DispatchOf(ctx, r.Vacant); d != nil && d.Mode == string(definition.ReadOnly) {
+			told.Turns = withBanner(r.Turns)
+		}
+		t.signed(ctx, &r, loop.New(c).Infer(ctx, told))(yield)
 	}
+}
+
+// banner begins the text of a task in mode read-only.
+const banner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
+
+// withBanner returns a copy of turns in which the last turn of the caller begins with the banner.
+func withBanner(turns []substrate.Turn) []substrate.Turn {
+	turns = slices.Clone(turns)
+	for i := len(turns) - 1; i >= 0; i-- {
+		if turns[i].Role == substrate.Caller {
+			turns[i].Text = banner + turns[i].Text
+			break
+		}
+	}
+	return turns
 }
 
 // prepare sets the secret and the budgets for a call that has cost spent until now. A check of
@@ -104,10 +125,17 @@ func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID,
 	return err
 }
 
-// offer returns the tools of the agent's vacants and MCP servers for a call, and the context for that
+// offer returns the tools of the agent's files, vacants and MCP servers for a call, and the context for that
 // call. done closes the connections that were opened for the tools.
 func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
 	done = func() {}
+	var files []loop.Tool
+	if call.IsOwnWork(ctx) {
+		ctx = context.WithValue(ctx, readOnlyKey{}, t.config.Agent.Mode != definition.ReadWrite)
+		if w := task.WorkOf(ctx); w != nil && w.Files != nil && t.files.Files != nil && t.spec.IsModel() {
+			files = t.files.Tools(w, &t.config.Agent)
+		}
+	}
 	if len(t.asked) > 0 {
 		if ctx, offer, err = t.composites.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
 			return ctx, offer, nil, err
@@ -136,6 +164,7 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 		}
 		offer.Join(more)
 	}
+	offer.Tools = append(files, offer.Tools...)
 	return ctx, offer, done, nil
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/answer/filetools"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -55,6 +56,7 @@ type Answerer struct {
 	vacants    *vacants.Directory
 	resources  *resources.Resources
 	composites *delegation.Runner
+	files      filetools.Config
 }
 
 // New makes the Answerer of a host.
@@ -64,6 +66,9 @@ func New(c Config) *Answerer {
 		Store: v.Store, Substrates: v.Resources.Substrates, Now: v.Now, Rand: v.Rand, Guard: c.Guard, Wait: v.Wait, Margin: c.Margin,
 	})}
 }
+
+// OfferFiles gives the agents of tasks the tools for files. It is called before the first call.
+func (a *Answerer) OfferFiles(c filetools.Config) { a.files = c }
 
 // Format prints only the type, for every verb.
 func (a *Answerer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "answer.Answerer") }
@@ -182,11 +187,18 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 	return one, of.Memory || of.Ask, nil // a model that has asked remembers its question
 }
 
-// limit applies the settings of the dispatched task whose turn r runs, if there is one, to r's agent. The budget of the
+// readOnlyKey is the key of a bool in a context: an agent in mode read-only makes the calls of the context.
+type readOnlyKey struct{}
+
+// limit applies the settings of the dispatched task whose turn r runs, if there is one, to r's agent. An agent that an
+// agent of the same account in mode read-only asks in a task has that mode, too. The budget of the
 // task is applied where money is spent (call.ModelTurn).
 func limit(ctx context.Context, r *vacants.Record, of *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
+		if isReadOnly, _ := ctx.Value(readOnlyKey{}).(bool); isReadOnly && call.IsOwnWork(ctx) {
+			of.Mode = definition.ReadOnly
+		}
 		return
 	}
 	if !d.IsOwn { // strangers only narrow what the file says now

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/tests/memhost"
 )
 
@@ -32,13 +34,21 @@ type teamHost struct {
 	*memhost.Host
 	acme billing.Account
 	key  string
-	gate func() // called by vacants of the substrate gate
+	gate func()      // called by vacants of the substrate gate
+	away atomic.Bool // the storage of files does not answer
 }
 
 // openTeam opens a host. If isParted is set, another process asks its models.
 func openTeam(t testing.TB, isParted bool) *teamHost {
 	h := &teamHost{}
 	models := func(c *serve.Config) {
+		blobs := c.Blobs
+		c.Blobs = func() (blob.Blobs, error) {
+			if h.away.Load() {
+				return nil, blob.ErrUnavailable
+			}
+			return blobs()
+		}
 		c.Models = func(*outbound.Client) substrate.Kinds { return mock.Kinds() }
 		c.Substrates = substrate.Kinds{"gate": func(string) (substrate.Substrate, error) {
 			return substrate.Func(func(context.Context, substrate.Request) (string, error) { h.gate(); return "open", nil }), nil
@@ -60,7 +70,7 @@ func openTeam(t testing.TB, isParted bool) *teamHost {
 	}
 	h.Serve()
 	h.acme = h.Account("acme", money.Dollar)
-	h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents}})
+	h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 	return h
 }
 

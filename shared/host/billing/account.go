@@ -463,6 +463,15 @@ func (a *Account) checkActive() error {
 	return nil
 }
 
+// MayWrite returns an error if the account is suspended. It reads the account from the store.
+func (b *Billing) MayWrite(ctx context.Context, id string) error {
+	a, err := b.Account(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.checkActive()
+}
+
 // recentAccount returns an account as it was at most a second ago.
 func (b *Billing) recentAccount(ctx context.Context, id string) (Account, error) {
 	return b.accounts.get(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })

@@ -391,6 +391,8 @@ type Demand struct {
 	Active bool
 	// Or is a scope that a key may have in place of Scope. It may be "".
 	Or Scope
+	// And is a scope that a key needs besides Scope. It may be "".
+	And Scope
 }
 
 // Calling returns the demand of operations by which keys call vacants.
@@ -423,6 +425,8 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
 	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.Or):
 		return nil, k.CheckScope(d.Scope)
+	case d.And != "" && !k.Has(d.And):
+		return nil, k.CheckScope(d.And)
 	case !d.Active:
 		return &k, nil
 	}

@@ -52,6 +52,27 @@ func (r *request) taskPays() bool {
 	}
 }
 
+// IsOwnWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the vacant, or to a call in its
+// walk that only vacants of the same tenant have asked.
+func IsOwnWork(ctx context.Context) bool {
+	r := runningIn(ctx)
+	return r != nil && r.isOwnWork()
+}
+
+func (r *request) isOwnWork() bool {
+	root := cmp.Or(r.root, r)
+	by := root.credential()
+	return by.IsTask && by.IsOwn && (r == root || r.vacant.Tenant == root.vacant.Tenant && r.asker.isOwnWork())
+}
+
+// Recheck returns an error if the credential of the first request in the walk of ctx is not accepted any more.
+func Recheck(ctx context.Context) error {
+	if r := rootOf(ctx); r != nil {
+		return r.recheck(ctx)
+	}
+	return nil
+}
+
 // recheck checks the credential of a root again, and refreshes the limits of its payer.
 func (r *request) recheck(ctx context.Context) error {
 	by := r.credential()

@@ -35,6 +35,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -52,6 +54,7 @@ var kinds = []store.AnyKind{
 	graduation.StatusDocs.Any(), graduation.AttemptWindowDocs.Any(), graduation.WindowDocs.Any(), graduation.PolicyDocs.Any(),
 	guests.SecretDocs.Any(),
 	local.MessageDocs.Any(),
+	locks.Docs.Any(),
 	models.CurrentDocs.Any(), models.VersionDocs.Any(),
 	operator.KeyDocs.Any(),
 	paykeys.KeyDocs.Any(),
@@ -63,13 +66,14 @@ var kinds = []store.AnyKind{
 	spawning.SpawnsDocs.Any(),
 	spend.VacantDocs.Any(), spend.TenantDocs.Any(), spend.HostDocs.Any(), spend.BudgetDocs.Any(),
 	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.TurnDocs.Any(), task.RunningDocs.Any(), task.PushedDocs.Any(), task.RecentDocs.Any(),
-	task.DispatchedDocs.Any(), task.UnfinishedDocs.Any(), task.TraceDocs.Any(),
+	task.DispatchedDocs.Any(), task.UnfinishedDocs.Any(), task.TraceDocs.Any(), task.LogDocs.Any(),
 	textkeys.KeyDocs.Any(),
 	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignedDocs.Any(),
 	upgrade.VersionDocs.Any(),
 	usage.PaidDocs.Any(), usage.SubjectDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.OffsetDocs.Any(),
 	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetDocs.Any(), vacants.NameDocs.Any(), vacants.NameOwnerDocs.Any(),
 	vacants.FormerDocs.Any(), vacants.SelfDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),
+	workspace.Docs.Any(), workspace.CountDocs.Any(), workspace.FileDocs.Any(),
 }
 
 // All returns the kinds.

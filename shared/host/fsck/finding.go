@@ -43,6 +43,8 @@ const (
 	Agent    Check = "agent"    // all versions of the vacant's agent can be read, and the logbook contains the answers of its model
 	Spend    Check = "spend"    // the daily totals of a vacant can be read and are at least the cost of its rows
 
+	File Check = "file" // a file has its bytes, bytes belong to a file, and a workspace counts its files and their bytes
+
 	Money Check = "money" // a balance is the sum of the rows of the account and its calls, and a charge matches the price
 
 	// These checks apply to parents and children.

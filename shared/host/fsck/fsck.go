@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -29,7 +30,10 @@ type Source interface {
 type Config struct {
 	Source Source
 	Vault  custody.Vault // opens text keys and, unless it withholds them, seeds
-	Now    func() time.Time
+	// Blobs opens the storage of files, or returns nil if there is none. If Blobs is nil, the documents of files are not
+	// compared with their bytes.
+	Blobs func() (blob.Blobs, error)
+	Now   func() time.Time
 	// Retention is the time for which the host stores text keys after the end of their day. Zero
 	// means textkeys.MinRetention.
 	Retention time.Duration
@@ -113,6 +117,9 @@ func (r *run) walk(ctx context.Context) error {
 		return err
 	}
 	if err := r.log(ctx); err != nil {
+		return err
+	}
+	if err := r.files(ctx); err != nil {
 		return err
 	}
 	for s, err := range store.Streams(ctx, r.view, "") {

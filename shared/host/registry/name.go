@@ -38,8 +38,13 @@ func NameTaken(name string) error {
 	return &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name " + name + " is in use or reserved on this host; choose another"}
 }
 
+// isTaskID reports whether a name has the form of the id of a task.
+func isTaskID(name string) bool {
+	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
 // CheckNewName checks a name that a vacant is about to get. In addition to CheckName, it refuses
-// reserved words, names that look like a short id, and names that a command would parse as a flag.
+// reserved words, names that look like a short id or like the id of a task, and names that a command would parse as a flag.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -49,6 +54,8 @@ func CheckNewName(name string) error {
 		return problem.Invalid("name", "a name that does not begin with -, for example shop", clip(name))
 	case slices.Contains(reserved, strings.ToLower(name)):
 		return NameTaken(name)
+	case isTaskID(name): // "vacancy logs" takes both
+		return problem.Invalid("name", "a name that is not the form of a task's id", clip(name))
 	case identity.IsShort(strings.ToLower(name)):
 		return problem.Invalid("name", "a name that is not the beginning of an id", clip(name))
 	}

@@ -24,6 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -47,6 +49,9 @@ type Config struct {
 	// Lifetime returns the time for which the finished tasks of an account can be read, or 0 for the default. If
 	// Lifetime is nil, all accounts have the default.
 	Lifetime func(ctx context.Context, account string) (time.Duration, error)
+	// Files are the workspaces of accounts, and Locks their locks. If Files is nil, tasks have no files.
+	Files *workspace.Workspaces
+	Locks *locks.Locks
 }
 
 // Team dispatches tasks. It is safe for concurrent use.
@@ -105,6 +110,9 @@ type Details struct {
 	Effort          string        `json:"effort,omitempty"`
 	OutputFormat    string        `json:"output_format,omitempty"`
 	FallbackModel   string        `json:"fallback_model,omitempty"`
+	Workspace       string        `json:"workspace,omitempty"`
+	IncludeDirs     []string      `json:"include_dirs,omitempty"`
+	LockPaths       []string      `json:"lock_paths,omitempty"`
 	Warnings        []string      `json:"warnings,omitempty"`
 }
 
@@ -171,6 +179,7 @@ func (t *Team) describe(ctx context.Context, r *vacants.Record) (Details, error)
 	}
 	d.Tools = append(append(d.Tools, a.AllowedTools...), a.Vacants...)
 	d.MaxTurns, d.Budget, d.AllowedTools, d.DisallowedTools = a.MaxTurns, a.Budget, a.AllowedTools, a.DisallowedTools
+	d.Workspace, d.IncludeDirs, d.LockPaths = a.Workspace, a.IncludeDirs, a.LockPaths
 	d.Effort, d.OutputFormat, d.FallbackModel, d.Warnings = string(a.Effort), string(a.OutputFormat), a.FallbackModel, a.Warnings
 	return d, nil
 }
@@ -259,6 +268,9 @@ func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, erro
 		if id, err = t.Tasks.NewID(); err != nil {
 			return Started{}, err
 		}
+	}
+	if q.Text, err = t.taskText(ctx, &d, q.Text); err != nil {
+		return Started{}, err
 	}
 	d.Request = sum
 	turn := task.Turn{Ref: task.Ref{Vacant: r.ID, Owner: owner, ID: id}, List: owner, From: c.Address, Operation: "dispatch"}
@@ -427,6 +439,11 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 	}
 	if isOwn {
 		d.Answers = a.Model
+		if isModel || isPlan { // other agents have no file tools
+			if d.Files, err = t.access(c, a, d.Mode); err != nil {
+				return d, err
+			}
+		}
 	}
 	return d, nil
 }
@@ -452,15 +469,17 @@ func (c *Caller) checkPrice(r *vacants.Record, q *Request, isOwn bool) error {
 
 // Status describes a task. Model and Mode are as in Started.
 type Status struct {
-	TaskID   string   `json:"taskId"`
-	Status   string   `json:"status"`
-	Agent    string   `json:"agent"`
-	Model    *string  `json:"model"`
-	Mode     string   `json:"mode,omitempty"`
-	Question string   `json:"question,omitempty"` // of a task that waits for an answer
-	Result   *Result  `json:"result,omitempty"`   // of a completed task
-	Error    string   `json:"error,omitempty"`    // of a failed task
-	Warnings []string `json:"warnings,omitempty"`
+	TaskID   string  `json:"taskId"`
+	Status   string  `json:"status"`
+	Agent    string  `json:"agent"`
+	Model    *string `json:"model"`
+	Mode     string  `json:"mode,omitempty"`
+	Question string  `json:"question,omitempty"` // of a task that waits for an answer
+	Result   *Result `json:"result,omitempty"`   // of a completed task
+	Error    string  `json:"error,omitempty"`    // of a failed task
+	// Lock is the lock that the task holds, in the answer of Status.
+	Lock     *locks.Lock `json:"lock,omitempty"`
+	Warnings []string    `json:"warnings,omitempty"`
 }
 
 // Result is the result of a completed task.
@@ -523,6 +542,11 @@ func status(d *task.Dispatched) Status {
 				r.Unverified = append(r.Unverified, path)
 			}
 		}
+		if d.Files != nil {
+			r.Artifacts = append(r.Artifacts, d.Files.Written...)
+			slices.Sort(r.Artifacts)
+			r.Artifacts = slices.Compact(r.Artifacts)
+		}
 		s.Result = r
 	case d.Task.Status.State.Terminal() && d.Task.Status.State != task.Canceled:
 		s.Error = text
@@ -580,7 +604,9 @@ func (t *Team) Status(ctx context.Context, c Caller, id string, wait time.Durati
 	if err != nil {
 		return Status{}, err
 	}
-	return status(&d), nil
+	s := status(&d)
+	s.Lock, err = t.lockOf(ctx, &d)
+	return s, err
 }
 
 // Steps returns the thoughts and the calls of tools of a task, the oldest first. Only the owner of the task's agent may

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/filecmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/teamcmd"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
@@ -30,7 +31,7 @@ var Group = kit.Group{
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{
 			callCommand(a), searchCommand(a), cardCommand(a), initCommand(a), idCommand(a), chainCommand(a), routeCommand(a),
-			peersCommand(a), mcpCommand(a), teamcmd.RunCommand(a), teamcmd.TaskCommand(a),
+			peersCommand(a), mcpCommand(a), teamcmd.RunCommand(a), teamcmd.TaskCommand(a), teamcmd.LocksCommand(a), filecmd.Command(a),
 		}
 	},
 }

@@ -28,8 +28,8 @@ func backupCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy a local host to an encrypted file",
-		Long: `Copy the host of a data directory to FILE while it runs: its data and the key that seals
-its secrets. The search index and the log of calls are left out.
+		Long: `Copy the host of a data directory to FILE while it runs: its data, the files of workspaces
+and the key that seals its secrets. The search index and the log of calls are left out.
 
 FILE is encrypted in the format of age: for --recipient, a public key such as age1..., or
 by a passphrase from --passphrase-file (- is standard input) or $VACANCY_PASSPHRASE. Without

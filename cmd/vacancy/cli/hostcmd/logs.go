@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/teamcmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -15,7 +16,7 @@ import (
 
 // logsFlags select lines of a local host's log.
 type logsFlags struct {
-	data                    string
+	where                   kit.Where
 	follow, failed, refused bool
 	since                   time.Duration
 }
@@ -23,9 +24,13 @@ type logsFlags struct {
 func logsCommand(a *kit.App) *cobra.Command {
 	var f logsFlags
 	cmd := &cobra.Command{
-		Use:   "logs [VACANT]",
-		Short: "Show the log of a local host: its calls, and why they failed or were refused",
-		Long: `Show the log of the host over a data directory: a line per call with caller, vacant,
+		Use:   "logs [VACANT|TASK]",
+		Short: "Show the log of a local host or of a task: calls, and why they failed or were refused",
+		Long: `Show the log of the task with the id TASK, on any host: its tools, and the files that it read and
+wrote or was refused to write, as lines of JSON. The task belongs to the account of the key in
+$VACANCY_KEY, or to the operator.
+
+Without TASK, show the log of the host over a data directory: a line per call with caller, vacant,
 number, verdict and milliseconds, and for a failed call the answer of the vacant's agent.
 A call has its line when it ends, however long it takes. A request that asks for its state,
 or sends it again, has none. A message that is sent again after a refusal, or after a failure
@@ -42,9 +47,17 @@ host on AWS.`,
 		Example: `  vacancy logs
   vacancy logs clerk --failed
   vacancy logs --refused --since 1h
-  vacancy logs -f`,
+  vacancy logs -f
+  vacancy logs 0123456789abcdef0123456789abcdef -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return logs(a, cmd.Context(), f, kit.OptionalArgument(args))
+			of := kit.OptionalArgument(args)
+			if teamcmd.IsTask(of) {
+				return teamcmd.Logs(cmd.Context(), a, f.where, of, f.follow)
+			}
+			if f.where.Host != "" && f.where.Host != kit.HostLocal {
+				return problem.New(problem.Usage, "--host: expected the id of a task, which other hosts show, too; \"vacancy tail --host aws\" shows the log of a stage")
+			}
+			return logs(a, cmd.Context(), f, of)
 		},
 	}
 	fs := cmd.Flags()
@@ -52,7 +65,7 @@ host on AWS.`,
 	fs.BoolVar(&f.failed, "failed", false, "only failures of agents and of the host")
 	fs.BoolVar(&f.refused, "refused", false, "only calls that were refused, or that their callers canceled")
 	fs.DurationVar(&f.since, "since", 48*time.Hour, "how far back to start")
-	kit.DataFlag(fs, &f.data)
+	kit.HostFlags(fs, &f.where)
 	return cmd
 }
 
@@ -63,13 +76,13 @@ func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	if f.since < 0 {
 		return problem.New(problem.Usage, "--since: expected a duration of 0 or more, got %s", f.since)
 	}
-	dir, err := a.DataDir(f.data)
+	dir, err := a.DataDir(f.where.Data)
 	if err != nil {
 		return err
 	}
 	short := ""
 	if only != "" {
-		err := a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: f.data}, false, func(c *kit.AdminAPI) error {
+		err := a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: f.where.Data}, false, func(c *kit.AdminAPI) error {
 			v, err := c.Show(ctx, only)
 			short = v.ID.Short()
 			return err
@@ -81,7 +94,7 @@ func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	from := a.Now().Add(-f.since)
 	journal, err := standalone.ReadJournal(dir, from)
 	if problem.Is(err, problem.NotFound) {
-		return a.NoHost(f.data)
+		return a.NoHost(f.where.Data)
 	}
 	if err != nil {
 		return err

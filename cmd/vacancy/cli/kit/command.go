@@ -75,7 +75,9 @@ func Arguments(least, most int) cobra.PositionalArgs {
 		words := strings.Fields(cmd.Use)[1:]
 		_, limit := argumentsOf(cmd.Use)
 		for i, arg := range args {
-			isNamed := i < len(words) && slices.Contains(ofOperator, strings.Trim(words[i], "[]"))
+			isNamed := i < len(words) && slices.ContainsFunc(strings.Split(strings.Trim(words[i], "[]"), "|"), func(word string) bool {
+				return slices.Contains(ofOperator, word)
+			})
 			if !IsURL(arg) || !isNamed && (limit != 0 || cmd.HasSubCommands()) {
 				continue
 			}

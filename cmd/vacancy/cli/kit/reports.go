@@ -50,7 +50,7 @@ func (a *App) reportsElsewhere(ctx context.Context, at *RemoteHost, read ReadFla
 		if err != nil {
 			return nil, err
 		}
-		c.Source, c.Vault, end = tables, tables.Vault, tables.Close
+		c.Source, c.Vault, c.Blobs, end = tables, tables.Vault, tables.Blobs, tables.Close
 	} else {
 		url, key, err := at.keyed(at.Record.ExportURL)
 		if err != nil {

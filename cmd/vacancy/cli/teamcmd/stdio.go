@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/teamapi"
 	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -91,4 +92,10 @@ func (m members) Cancel(ctx context.Context, id string) (team.Status, error) {
 // Answer implements mcptool.Team.
 func (m members) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
 	return callerOf(teamapi.AnswerTask)(ctx, m.Client, teamapi.Answering{OneTask: teamapi.OneTask{ID: id}, Key: key, Body: teamapi.Answer{Text: text}})
+}
+
+// Locks implements mcptool.Team.
+func (m members) Locks(ctx context.Context) ([]locks.Lock, error) {
+	all, err := callerOf(teamapi.ListLocks)(ctx, m.Client, op.None{})
+	return all.Locks, err
 }

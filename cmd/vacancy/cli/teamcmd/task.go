@@ -121,6 +121,9 @@ belong to the operator.`,
 func printStatus(w io.Writer, s team.Status) {
 	fmt.Fprintf(w, "task %s is %s\n", kit.Printable(s.TaskID), kit.Printable(s.Status))
 	kit.Members(w, "agent", s.Agent, "mode", s.Mode, "question", s.Question, "error", s.Error, "warning", s.Warnings)
+	if s.Lock != nil {
+		kit.Members(w, "lock", s.Lock.Paths)
+	}
 	if s.Result != nil {
 		kit.Members(w, "file", s.Result.Artifacts)
 		fmt.Fprintln(w, kit.EscapeControls(s.Result.Response, "\n\t"))

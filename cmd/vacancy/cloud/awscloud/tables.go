@@ -2,6 +2,7 @@ package awscloud
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
@@ -30,10 +33,14 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 		}
 	}
 	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.Pace(units, now, cloud.Wait))
-	return &cloud.Tables{
+	all := &cloud.Tables{
 		Store: tables{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
 		Vault: kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
-	}, nil
+	}
+	if bucket := s.Outputs["Blobs"]; bucket != "" {
+		all.Blobs = func() (blob.Blobs, error) { return s3.New(s3.NewClient(c.cfg), bucket, rand.Reader), nil }
+	}
+	return all, nil
 }
 
 // tables is a store that reports AWS's refusals like Problem does.

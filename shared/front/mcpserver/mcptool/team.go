@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/team"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -24,6 +25,7 @@ type Team interface {
 	Status(ctx context.Context, id string) (team.Status, error)
 	Cancel(ctx context.Context, id string) (team.Status, error)
 	Answer(ctx context.Context, id, text, key string) (team.Status, error)
+	Locks(ctx context.Context) ([]locks.Lock, error)
 }
 
 // TeamInstructions follow the instructions of a server with the tools of a team. The server of a host has tools with
@@ -133,11 +135,12 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			return task, err
 		})
 	openTool(s, "get_locks", "Get Active Locks", "Lists the locks that running tasks hold.", reads, schema(),
-		func(context.Context, *sdk.CallToolRequest, nothing) (any, error) {
+		func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (any, error) {
+			all, err := teamOf(ctx).Locks(ctx)
 			return struct {
-				Locks []string `json:"locks"`
-				Count int      `json:"count"`
-			}{Locks: []string{}}, nil
+				Locks []locks.Lock `json:"locks"`
+				Count int          `json:"count"`
+			}{all, len(all)}, err
 		})
 	s.AddResourceTemplate(&sdk.ResourceTemplate{
 		URITemplate: agentScheme + "{name}", Name: "agent", Title: "Agent", Description: "the settings of an agent", MIMEType: "application/json",

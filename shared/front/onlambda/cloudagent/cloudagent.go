@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/handlers"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudfiles"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudtask"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/finder"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
@@ -24,10 +25,10 @@ func Serve() {
 		if env.Searcher != "" {
 			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 		}
-		parts := serve.Handlers{Message: env.Server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Team: agents.TeamHandler(), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
+		parts := serve.Handlers{Message: env.Server.MessageHandler(), Agents: agents.Agents, Protocols: handlers.Open(agents), Team: agents.TeamHandler(), Files: env.Server.FilesHandler(), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
 		if len(env.Secrets) > 0 { // the edge leads pages to functions/web
 			parts.Web = webpath.Root
 		}
 		return parts.Public(), agents.Tasks.Wait
-	}, thinkclient.Part, func(_ *onlambda.Env, c *serve.Config) { c.Tokens = tokens.ForBilling })
+	}, thinkclient.Part, cloudfiles.Part, func(_ *onlambda.Env, c *serve.Config) { c.Tokens = tokens.ForBilling })
 }

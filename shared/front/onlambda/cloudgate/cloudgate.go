@@ -39,7 +39,7 @@ func Handler(h *onlambda.Env) http.Handler {
 }
 
 // AdminHandler is the admin API with the gate's part, which reports the current step of an
-// attempt, and the parts of AGP and of teams. The operator's changes of bookings are sent nowhere.
+// attempt, and the parts of AGP, teams and files. The operator's changes of bookings are sent nowhere.
 func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
@@ -63,6 +63,9 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	}
 	h.Server.OperateAGP(h.Server.OpenBookings(nil, nil))
 	h.Server.OperateTeam(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.Tasks, Log: h.Log, Now: time.Now}))
+	if h.Server.Files != nil {
+		h.Server.OperateFiles()
+	}
 	return h.Server.Admin()
 }
 

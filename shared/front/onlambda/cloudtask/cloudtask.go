@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudfiles"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -33,7 +34,7 @@ func Work() {
 		w := open(env)
 		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
 		return w.receive, w.agents.Tasks.Wait
-	}, thinkclient.Part, func(env *onlambda.Env, c *serve.Config) {
+	}, thinkclient.Part, cloudfiles.Part, func(env *onlambda.Env, c *serve.Config) {
 		if url := strings.TrimSuffix(env.GatewayURL, "/"); url != "" { // at which venues answer bookings
 			c.GatewayURL = func(context.Context) (string, error) { return url, nil }
 		}

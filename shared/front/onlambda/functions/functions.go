@@ -51,7 +51,7 @@ type Function struct {
 }
 
 // Idle is the cost of one run in a stage where nothing is due.
-type Idle struct{ ReadUnits, Milliseconds, StreamRequests int }
+type Idle struct{ ReadUnits, Milliseconds, StreamRequests, Listings int }
 
 // Alarm is the alarm for failures: answers of a URL with 5xx, or errors of a function without a URL.
 type Alarm struct {
@@ -94,6 +94,8 @@ const (
 	tables = "VACANCY_ROWS VACANCY_DOCS"
 	sealed = tables + " VACANCY_SEAL_KEY"
 	edge   = "VACANCY_EDGE_SECRET VACANCY_EDGE_SECRET_BEFORE"
+	// objects are the variables of functions that read and write files in workspaces.
+	objects = " VACANCY_BLOBS VACANCY_PUTS VACANCY_GETS"
 )
 
 // Environment lists the environment variables by which its stack tells f what the stage has.

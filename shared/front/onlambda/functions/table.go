@@ -26,7 +26,7 @@ var (
 		Name: "agent", Description: "A2A and MCP: messages, tasks, streams and agent cards, and signed calls beside",
 		Memory: 256, Timeout: TurnSeconds, URL: true, Streams: true,
 		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK VACANCY_SEARCH",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK VACANCY_SEARCH" + objects,
 		Charges: true, Instances: 1, Share: 9,
 		Alarm: Alarm{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --host aws --function agent and vacancy doctor --host aws.", 5, 5, false},
 	}
@@ -43,7 +43,7 @@ var (
 		Name: "admin", Description: "the admin API, for the operator's key",
 		Memory: 256, Timeout: HandlerSeconds, URL: true, Every: 6 * 60, Rule: "canary", Event: `{"canary":true}`,
 		Needs:   sealed + " VACANCY_TASKS",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATE VACANCY_THINK",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATE VACANCY_THINK" + objects,
 		Charges: true, Identity: true, Instances: 1, Share: 2,
 		Alarm: Alarm{"admin-fails", "The admin API answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 1, 5, false},
 	}
@@ -103,7 +103,7 @@ var (
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,
 		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES VACANCY_TURNS",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_THINK",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_THINK" + objects,
 		Charges: true, Instances: 4, Share: 4,
 		Alarm: Alarm{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --host aws --function worker.", 3, 5, false},
 		Check: Check{"background turns", "turns in the background and notifications come late, or are lost (alarm tasks-lost)"},
@@ -121,10 +121,11 @@ var (
 var (
 	// Sweeper reads 16 partitions of each kind of reminder, of two minutes, and the offsets.
 	Sweeper = Function{
-		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
-		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls keys bookings texts",
+		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute, and deletes bytes without a file, every hour",
+		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls keys bookings texts files",
 		Needs:   tables + " VACANCY_TASKS",
-		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500},
+		Takes:   "VACANCY_BLOBS",
+		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500, Listings: 24},
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},
 	}

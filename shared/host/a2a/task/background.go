@@ -209,7 +209,11 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	r.join(&o)
 	// The caller's lines have a share of the log, whatever process writes them.
 	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
+	if d != nil && len(l.task.History) > 1 {
+		r.continueLog(ctx)
+	}
 	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref, d)
+	turnCtx = context.WithValue(turnCtx, workKey{}, r)
 	ended := make(chan struct{})
 	var out call.Outcome
 	e.run(r, func() {
@@ -217,6 +221,9 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		out = e.Calls.Resume(turnCtx, l.pair(), l.head.Position, o)
 	})
 	<-ended
+	r.mu.Lock()
+	r.storeLog(ctx)
+	r.mu.Unlock()
 	switch {
 	case out.State == call.Pending:
 		return ErrUndecided

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -50,9 +51,36 @@ type Dispatch struct {
 	Spent  money.Amount  `json:"spent,omitempty"`
 	// IsOwn says that the owner of the task owns the vacant.
 	IsOwn bool `json:"own,omitempty"`
+	// Files is the access of the task to files, or nil if it has none.
+	Files *Files `json:"files,omitempty"`
 	// Request is the hash of the request, by which a repeated request is recognized.
 	Request  string   `json:"request,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Files is the access of a dispatched task to a workspace of its owner.
+type Files struct {
+	Owner     string   `json:"owner"` // of the workspace
+	Workspace string   `json:"workspace"`
+	Lock      []string `json:"lock,omitempty"`    // paths that the task locks
+	Written   []string `json:"written,omitempty"` // files that its turns have written, sorted
+}
+
+// Locks gives dispatched tasks the locks of their workspaces.
+type Locks interface {
+	// Take adds to tx the writes that give a task its lock, or its place among the tasks that wait for the lock. waits
+	// reports whether the task has no lock yet. A lock that a task has stays its lock, until the task ends.
+	Take(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (warnings []string, waits bool, err error)
+}
+
+// takeLock takes the lock of a dispatched task in a transaction.
+func (e *Engine) takeLock(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (waits bool, err error) {
+	if e.Locks == nil || d.Files == nil || len(d.Files.Lock) == 0 {
+		return false, nil
+	}
+	warnings, waits, err := e.Locks.Take(ctx, tx, r, d)
+	d.Warnings = append(slices.Clip(d.Warnings), warnings...)
+	return waits, err
 }
 
 // RemainingBudget returns the part of the budget that is not spent, or nil without a budget.
@@ -125,6 +153,9 @@ func DispatchID(owner call.Owner, key string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// errDispatched means that a task with the same id exists.
+var errDispatched = problem.New(problem.Conflict, "the task was dispatched before")
+
 // Dispatch stores a task that waits in the queue for its first turn. Its call is signed and accepted when that turn
 // begins, so a waiting task holds no money and no place of its vacant. t has no Envelope. If a task with the id of t
 // exists, Dispatch returns that task.
@@ -146,35 +177,40 @@ func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, 
 	sender := SenderOf(t.Owner, t.From)
 	h := t.head(began)
 	h.Sender, h.Dispatch = sender, &d
-	writes, err := e.newTask(ctx, &t, h, &task)
-	if err != nil {
-		return Dispatched{}, err
-	}
 	entry, err := DispatchedDocs.Encode(dispatchedTask{t.Vacant, d.Agent, d.Deadline})
 	if err != nil {
 		return Dispatched{}, problem.Wrap(problem.Internal, err, "task %s", t.ID)
 	}
-	id, err := e.updater().NewWriteID()
-	if err != nil {
-		return Dispatched{}, err
-	}
-	owner, expires := t.Owner.String(), began.Add(MaxAge+Kept).Truncate(time.Second)
-	writes = append(writes,
-		store.Put{Key: t.unfinishedKey(), WriteID: id, Data: entry, Expires: expires},
-		store.Put{
-			Key: DispatchedDocs.Key(owner, t.ID), WriteID: id, Data: entry, Expires: expires,
-			Index: DispatchedDocs.Listed(newestFirst(began)+"#"+t.ID, owner),
-		})
+	owner, expires, warnings := t.Owner.String(), began.Add(MaxAge+Kept).Truncate(time.Second), d.Warnings
 	settle, err := e.Queue.Send(ctx, t.message(), sender)
 	if err != nil {
 		return Dispatched{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
 	}
-	err = e.updater().Commit(ctx, writes...)
+	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		if known, err := tx.Doc(ctx, t.headKey()); err != nil || known.Version > 0 {
+			return cmp.Or[error](err, errDispatched)
+		}
+		d.Warnings = warnings
+		if _, err := e.takeLock(ctx, tx, t.Ref, &d); err != nil {
+			return err
+		}
+		writes, err := e.newTask(ctx, &t, h, &task)
+		if err != nil {
+			return err
+		}
+		tx.Add(append(writes,
+			store.Put{Key: t.unfinishedKey(), WriteID: tx.ID, Data: entry, Expires: expires},
+			store.Put{
+				Key: DispatchedDocs.Key(owner, t.ID), WriteID: tx.ID, Data: entry, Expires: expires,
+				Index: DispatchedDocs.Listed(newestFirst(began)+"#"+t.ID, owner),
+			})...)
+		return nil
+	})
 	settle(ctx, err == nil || problem.Is(store.Problem(err), problem.Unavailable)) // without an answer, the task may be stored
 	switch {
 	case err == nil:
 		return Dispatched{t.Ref, task, d, began}, nil
-	case store.IsConflict(err): // the same request came at the same time
+	case errors.Is(err, errDispatched) || store.IsConflict(err): // the same request came at the same time
 		if found, foundErr := e.FindDispatched(ctx, t.Owner, t.ID); !errors.Is(foundErr, ErrNotFound) {
 			return found, foundErr
 		}
@@ -275,6 +311,14 @@ func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) 
 // a reason that lasts, the task fails, and l.head is not Working afterwards. The error is ErrAgain or ErrWaiting if the
 // turn cannot begin yet.
 func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
+	waits := false
+	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		waits, err = e.takeLock(ctx, tx, l.ref, l.head.Dispatch)
+		return err
+	})
+	if err != nil || waits {
+		return errors.Join(ErrWaiting, err)
+	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	counts, shares, err := e.countIn(ctx, l.ref, l.head.Sender, began)
 	if err != nil {

@@ -34,6 +34,11 @@ var (
 		Shape: store.Shape{Name: "trace of a task", Partition: taskPartition, Sort: "trace#*", Verify: store.Unread},
 		Codec: store.Bytes(),
 	}
+	// LogDocs have the log of a dispatched task, sealed, by the numbers of their last events. They sort after the head.
+	LogDocs = store.Kind[[]byte]{
+		Shape: store.Shape{Name: "log of a task", Partition: taskPartition, Sort: "log#*", Verify: store.Unread},
+		Codec: store.Bytes(),
+	}
 	// PushDocs are the push configurations. The index lists those whose deliveries have not
 	// ended.
 	PushDocs = store.Kind[[]byte]{

@@ -36,6 +36,8 @@ type end struct {
 	events int          // number of events that the task must have; zero accepts every number
 	first  bool         // requires that the first call of the task is not accepted yet
 	spent  money.Amount // cost of the turn
+
+	written []string // files that the turn has written
 }
 
 // errMore means that a task has events which its end does not know of.
@@ -74,6 +76,9 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Shares, h.Events = s.State, s.Time, time.Time{}, "", false, nil, n+1
 	if d := h.Dispatch; d != nil {
 		d.Spent += end.spent
+		if d.Files != nil {
+			d.Files.Written = mergePaths(d.Files.Written, end.written)
+		}
 		if s.State.Terminal() {
 			counts = append(counts, store.Delete{Key: r.unfinishedKey(), If: 1})
 		}

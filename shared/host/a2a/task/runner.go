@@ -189,6 +189,9 @@ func (e *Engine) run(r *runner, turn func()) {
 					if r.isTraceDue() {
 						r.storeTrace(ctx)
 					}
+					if r.isLogDue() {
+						r.storeLog(ctx)
+					}
 					r.mu.Unlock()
 					cancel()
 				case <-look.C:
@@ -240,6 +243,8 @@ type runner struct {
 	traceSize, traceStored int          // bytes of all entries, and of the stored ones
 	traceDocs              int          // number of documents
 	traced                 time.Time    // time of the last document
+
+	log sessionLog
 }
 
 func (e *Engine) newRunner(r Ref, began time.Time) *runner {
@@ -304,6 +309,9 @@ func (r *runner) take(p call.Progress) {
 		r.ending = &d
 	case call.ToolStep:
 		r.record(TraceEntry{Tool: &d})
+		if d.Outcome != "" {
+			r.logEvent(LogUpdate, LogData{Tool: d.Name, Outcome: d.Outcome})
+		}
 		return
 	}
 	if piece.Thought != "" {
@@ -412,13 +420,14 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 	defer r.mu.Unlock()
 	e := r.engine
 	r.storeTrace(ctx)
+	r.storeLog(ctx)
 	if _, artifact := r.ending.of(); d.Reply != nil && artifact {
 		if err := r.complete(ctx, d.Reply.Payload.Text()); err != nil {
 			return nil, err
 		}
 	}
 	r.status = e.ending(&r.task, d, r.ending, r.brief)
-	end := end{status: r.status, void: d.Reply == nil, runner: r.id, spent: d.Spent}
+	end := end{status: r.status, void: d.Reply == nil, runner: r.id, spent: d.Spent, written: r.log.written}
 	return e.ends(ctx, r.ref, &r.task, end)
 }
 

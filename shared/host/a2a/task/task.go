@@ -75,6 +75,8 @@ type Config struct {
 	// Recheck returns an error if the credential of a dispatched task is not accepted any more, or its account is
 	// suspended. It is called when a turn or a call of its walk begins. If Recheck is nil, there are no accounts.
 	Recheck func(context.Context, *call.Payer) error
+	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
+	Locks Locks
 	// Turns is the number of turns that all processes of the host run at once in Work, which
 	// counts their Shares in the store. If Turns is 0, Queue bounds the turns.
 	Turns int

@@ -17,11 +17,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
@@ -78,6 +80,13 @@ type Agent struct {
 	// that it is offered. DisallowedTools are excluded in any case.
 	AllowedTools    []string `json:"allowed_tools,omitempty"`
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
+	// Workspace is the name of the workspace whose files its tasks read and write. The default is main.
+	Workspace string `json:"workspace,omitempty"`
+	// IncludeDirs are the folders of the workspace that it may read besides .vault and LockPaths. An empty list allows
+	// all folders.
+	IncludeDirs []string `json:"include_dirs,omitempty"`
+	// LockPaths are the files and folders that its tasks in mode read-write lock. The path "." is the workspace.
+	LockPaths []string `json:"lock_paths,omitempty"`
 	// Vacants are vacants that it may ask: its tenant's, and public ones of this
 	// host. They are named by id, or by name until the agent is set.
 	Vacants []string `json:"vacants,omitempty"`
@@ -141,6 +150,8 @@ const (
 	MaxInput      = 16
 	maxServerName = 32
 	maxList       = 128 // members of any other list
+	maxPaths      = 16  // of a workspace
+	maxPath       = 400 // bytes
 	maxText       = 1 << 10
 )
 
@@ -180,6 +191,7 @@ func (a *Agent) checkMembers() error {
 	}{
 		{"allowed_tools", a.AllowedTools, maxList}, {"disallowed_tools", a.DisallowedTools, maxList}, {"vacants", a.Vacants, MaxVacants},
 		{"allow", a.Allow, maxList}, {"warnings", a.Warnings, maxList}, {"input", a.Input, MaxInput}, {"omit", a.Omit, maxList},
+		{"include_dirs", a.IncludeDirs, maxPaths}, {"lock_paths", a.LockPaths, maxPaths},
 	} {
 		if n := len(list.is); n > list.max {
 			return problem.Invalid(list.field, fmt.Sprintf("at most %d", list.max), strconv.Itoa(n))
@@ -188,6 +200,18 @@ func (a *Agent) checkMembers() error {
 			if canon.IsBlank(s) || len(s) > maxText || slices.Contains(list.is[:i], s) {
 				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a text of 1 to %d bytes that is not there yet", maxText), clip(s))
 			}
+		}
+	}
+	if !workspaceName.MatchString(a.Workspace) {
+		return problem.Invalid("workspace", "1 to 32 of a-z, 0-9, - and _, for example main", clip(a.Workspace))
+	}
+	for i, path := range slices.Concat(a.IncludeDirs, a.LockPaths) {
+		if !IsPath(path) {
+			field := fmt.Sprintf("include_dirs[%d]", i)
+			if n := len(a.IncludeDirs); i >= n {
+				field = fmt.Sprintf("lock_paths[%d]", i-n)
+			}
+			return problem.Invalid(field, fmt.Sprintf("a path of at most %d bytes below the workspace, for example src/", maxPath), clip(path))
 		}
 	}
 	for i, member := range a.Omit {
@@ -199,6 +223,17 @@ func (a *Agent) checkMembers() error {
 		return problem.Invalid("mcp_servers", fmt.Sprintf("at most %d", MaxServers), strconv.Itoa(n))
 	}
 	return nil
+}
+
+// SharedFolder is the folder of a workspace that all agents may read, and that agents in mode read-only may write to.
+const SharedFolder = ".vault/"
+
+var workspaceName = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,31})?$`)
+
+// IsPath reports whether a text is a path of a workspace, which may end with a slash. The path "." is the workspace.
+func IsPath(text string) bool {
+	path := strings.TrimSuffix(text, "/")
+	return fs.ValidPath(path) && len(path) <= maxPath && !strings.Contains(path, `\`) && !strings.ContainsFunc(path, unicode.IsControl)
 }
 
 // oneOf checks a word that may be "".
@@ -618,6 +653,17 @@ func (a *Agent) Settings(tenant string) []Setting {
 	add("tool_log", string(a.ToolLog), string(ToolNames), a.ToolLog != "")
 	add("allowed_tools", strings.Join(a.AllowedTools, ", "), "all", len(a.AllowedTools) > 0)
 	add("disallowed_tools", strings.Join(a.DisallowedTools, ", "), "none", len(a.DisallowedTools) > 0)
+	for _, list := range []struct {
+		name string
+		is   []string
+	}{{"include_dirs", a.IncludeDirs}, {"lock_paths", a.LockPaths}} {
+		if len(list.is) > 0 {
+			add(list.name, strings.Join(list.is, ", "), "", true)
+		}
+	}
+	if a.Workspace != "" {
+		add("workspace", a.Workspace, "", true)
+	}
 	short := slices.Clone(a.Vacants)
 	for i, what := range short {
 		if id, err := identity.ParseID(what); err == nil {

@@ -27,8 +27,7 @@ type refusal struct {
 }
 
 // refuse returns the reason why the agent may not use a tool, or nil if it may. tool is nil
-// if no tool has the name. arguments are nil if they are not an object, or to ask whether
-// the tool is offered.
+// if no tool has the name. arguments are nil if they are not an object. Offered asks with nil, or with anyFile.
 //
 // A tool that is disallowed is refused though it is allowed, too. Mode read-only
 // refuses the shell, tools that write, and writes to files outside the vault.
@@ -57,6 +56,15 @@ func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]j
 		return readOnly("tool %.80q is denied in mode read-only: it may change something", name)
 	}
 	return nil
+}
+
+// anyFile returns arguments with which an agent may call a file tool if it may call the tool at all; nil for other tools.
+func anyFile(tool string) map[string]json.RawMessage {
+	argument, ok := fileArgument[tool]
+	if !ok {
+		return nil
+	}
+	return map[string]json.RawMessage{argument: json.RawMessage(`"` + vault + `"`)}
 }
 
 // disallows reports whether a name on an agent's list of disallowed tools is a tool's, or

@@ -54,6 +54,8 @@ type Tool struct {
 	// Writes is true if the tool changes something outside of the conversation. Spends is true if a
 	// call of the tool may cost money.
 	Writes, Spends bool
+	// Refused is called when the gate has refused a call of the tool, with the reason. It may be nil.
+	Refused func(ctx context.Context, arguments json.RawMessage, reason string)
 	// Run runs it. The arguments are a JSON object. Its error's text is told to the
 	// model (problem.Of).
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
@@ -121,7 +123,7 @@ func (o Offer) Offered(a *definition.Agent) Offer {
 			left.LeftOut.Add(call.LeftOutTool{Name: Name(t.Name), Reason: "another tool has this name", Change: "another name at one of the two"})
 			continue
 		}
-		if no := refuse(a, t.Name, &t, nil); no != nil {
+		if no := refuse(a, t.Name, &t, anyFile(t.Name)); no != nil {
 			left.LeftOut.Add(call.LeftOutTool{Name: Name(t.Name), Reason: no.reason, Change: no.change})
 			continue
 		}
@@ -549,6 +551,9 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	bad := json.Unmarshal(arguments, &object) != nil || object == nil
 	if no := refuse(&r.Agent, c.Name, tool, object); no != nil {
 		refused = true
+		if tool != nil && tool.Refused != nil {
+			tool.Refused(ctx, arguments, no.text)
+		}
 		return "", problem.New(problem.Forbidden, "%s", no.text)
 	}
 	switch {

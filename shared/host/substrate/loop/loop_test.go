@@ -232,9 +232,11 @@ func TestToolsThatAreDeniedAreNotOffered(t *testing.T) {
 	m := &model{turns: [][]any{says("done")}}
 	write := tool("write", never(t))
 	write.Writes = true
-	tools := []loop.Tool{tool("a", never(t)), tool("b", never(t)), write}
+	file := tool("Write", never(t)) // which may write to the vault
+	file.Writes = true
+	tools := []loop.Tool{tool("a", never(t)), tool("b", never(t)), write, file}
 	for members, want := range map[string]string{
-		``: "a b", `,"allowed_tools":["b"]`: "b", `,"disallowed_tools":["b"]`: "a", `,"mode":"read-write"`: "a b write",
+		``: "a b Write", `,"allowed_tools":["b"]`: "b", `,"disallowed_tools":["b"]`: "a Write", `,"mode":"read-write"`: "a b write Write",
 	} {
 		m.asked = nil
 		if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: m, Offer: loop.Offer{Tools: tools}}).Infer(t.Context(), question())); err != nil {

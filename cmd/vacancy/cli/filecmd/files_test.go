@@ -1,0 +1,238 @@
+package filecmd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// fakeHost has files, and refuses busy requests because of a rate limit.
+type fakeHost struct {
+	files  map[string]string
+	busy   int
+	writes []string
+	before func(path string) // runs before each request for a file
+}
+
+func (h *fakeHost) Call(_ context.Context, _, _ string, _ http.Header, _ []byte, into any) error {
+	page := workspaceapi.Files{}
+	for _, path := range slices.Sorted(maps.Keys(h.files)) {
+		page.Files = append(page.Files, workspace.File{Path: path, Hash: hashOf([]byte(h.files[path]))})
+	}
+	b, err := json.Marshal(page)
+	return errors.Join(err, json.Unmarshal(b, into))
+}
+
+func (h *fakeHost) Send(_ context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	if h.busy > 0 {
+		h.busy--
+		return nil, problem.New(problem.TooMany, "too many requests from this address; try again in 1 s")
+	}
+	path = strings.TrimPrefix(path, "/v1/workspaces/main/files/")
+	if h.before != nil {
+		h.before(path)
+	}
+	text, exists := h.files[path]
+	tag := workspaceapi.Tag(workspace.File{Hash: hashOf([]byte(text))})
+	if method == http.MethodPut {
+		if match := header.Get("If-Match"); exists == (match == "") || exists && match != tag && match != "*" {
+			return nil, problem.New(problem.Precondition, "it was changed")
+		}
+		h.files[path] = string(body)
+		h.writes = append(h.writes, path)
+	}
+	return &http.Response{Header: http.Header{"Etag": {tag}}, Body: io.NopCloser(strings.NewReader(text))}, nil
+}
+
+// writeFolder writes files into a folder. A text that begins with "-> " is the target of a link.
+func writeFolder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if to, isLink := strings.CutPrefix(text, "-> "); isLink {
+			err = errors.Join(err, os.Symlink(to, path))
+		} else {
+			err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// run runs push or pull over a folder.
+func run(t *testing.T, h *fakeHost, f copyFlags, dir, stdin string, pull bool) (changed, string, error) {
+	t.Helper()
+	var errs bytes.Buffer
+	a := &kit.App{In: bufio.NewReader(strings.NewReader(stdin)), Out: io.Discard, Err: &errs}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	f.workspace = workspace.Main
+	do := f.push
+	if pull {
+		do = f.pull
+	}
+	r, err := do(t.Context(), a, &client{Client: h, target: &f.target}, root)
+	return r, errs.String(), err
+}
+
+func TestPushSendsWhatDiffers(t *testing.T) {
+	outside := writeFolder(t, map[string]string{"secret": "secret"})
+	dir := writeFolder(t, map[string]string{
+		"same.md": "same", "new.md": "new", "docs/deep.md": "deep", ".git/config": "git", "sub/.GIT/hooks/x": "git", ".gitignore": "kept",
+		"link.md": "-> " + filepath.Join(outside, "secret"), "folder": "-> " + outside, "changed.md": "mine",
+	})
+	h := &fakeHost{files: map[string]string{"same.md": "same", "changed.md": "theirs", "other.md": "other"}}
+	if _, errs, err := run(t, h, copyFlags{}, dir, "no\n", false); !problem.Is(err, problem.Usage) || !strings.Contains(errs, "1 file in workspace main differs, for example changed.md") || len(h.writes) > 0 {
+		t.Errorf("without a yes: %v, %q, wrote %q", err, errs, h.writes)
+	}
+	r, _, err := run(t, h, copyFlags{}, dir, "yes\n", false)
+	if want := []string{".gitignore", "changed.md", "docs/deep.md", "new.md"}; err != nil || !slices.Equal(r.Written, want) || r.Unchanged != 1 {
+		t.Errorf("push = %+v, %v, want %q written", r, err, want)
+	}
+	if len(r.Skipped) != 2 || h.files["changed.md"] != "mine" || h.files["other.md"] != "other" || h.files["link.md"] != "" {
+		t.Errorf("push skipped %q, and the files are %q", r.Skipped, h.files)
+	}
+	if r, _, err := run(t, h, copyFlags{only: "docs/"}, dir, "", false); err != nil || len(r.Written) != 0 || r.Unchanged != 1 {
+		t.Errorf("a second push = %+v, %v", r, err)
+	}
+}
+
+func TestPushRefusesWhatAWorkspaceCannotHave(t *testing.T) {
+	for want, files := range map[string]map[string]string{
+		"expected at most 1048576 bytes": {"large": strings.Repeat("x", workspace.MaxFile+1)},
+		"differ only in their spelling":  {"a.md": "x", "A.md": "y"},
+		"no backslash":                   {`a\b`: "x"},
+		"it was changed":                 {"raced.md": "x"},
+		"run the same command again":     {"raced.md": "x"},
+	} {
+		h := &fakeHost{files: map[string]string{}}
+		h.before = func(path string) {
+			if path == "raced.md" {
+				h.files[path] = "another's"
+			}
+		}
+		dir := writeFolder(t, files)
+		if _, _, err := run(t, h, copyFlags{yes: true}, dir, "", false); err == nil || !strings.Contains(err.Error(), want) && want != "it was changed" {
+			t.Errorf("push = %v, want %q", err, want)
+		}
+		if len(h.writes) > 0 {
+			t.Errorf("push wrote %q", h.writes)
+		}
+	}
+}
+
+func TestPullWritesOnlyIntoItsFolder(t *testing.T) {
+	outside := writeFolder(t, map[string]string{"x": "safe"})
+	for name, tt := range map[string]struct {
+		local, remote map[string]string
+		stdin         string
+		want          map[string]string // after the command
+		fails         string
+	}{
+		"new files":          {nil, map[string]string{"a.md": "a", ".vault/deep/b.md": "b"}, "", map[string]string{"a.md": "a", ".vault/deep/b.md": "b"}, ""},
+		"the same":           {map[string]string{"a.md": "a"}, map[string]string{"a.md": "a"}, "", map[string]string{"a.md": "a"}, ""},
+		"another, no":        {map[string]string{"a.md": "mine"}, map[string]string{"a.md": "a", "b.md": "b"}, "no\n", map[string]string{"a.md": "mine", "b.md": ""}, "not confirmed"},
+		"another, yes":       {map[string]string{"a.md": "mine"}, map[string]string{"a.md": "a"}, "yes\n", map[string]string{"a.md": "a"}, ""},
+		"git":                {map[string]string{".git/config": "mine"}, map[string]string{".git/config": "a", ".GIT/hooks/post-merge": "a", "sub/.g\u200cit/x": "a", "git~1/x": "a", "a": "a"}, "", map[string]string{".git/config": "mine", ".GIT/hooks/post-merge": "", "a": "a"}, ""},
+		"a link":             {map[string]string{"x": "-> " + filepath.Join(outside, "x")}, map[string]string{"x": "a"}, "yes\n", nil, "got a symbolic link"},
+		"a link to a folder": {map[string]string{"dir": "-> " + outside}, map[string]string{"dir/x": "a"}, "yes\n", nil, "dir: expected a folder, got a symbolic link"},
+		"a link within":      {map[string]string{"dir": "-> real", "real/y": "y"}, map[string]string{"dir/x": "a"}, "yes\n", map[string]string{"real/x": ""}, "got a symbolic link"},
+		"a file as a folder": {map[string]string{"a": "x"}, map[string]string{"a/b": "a"}, "yes\n", map[string]string{"a": "x"}, "a: expected a folder, got a file"},
+		"a folder as a file": {map[string]string{"a/b": "x"}, map[string]string{"a": "a"}, "yes\n", map[string]string{"a/b": "x"}, "a: expected a file, got a folder"},
+		"a parent":           {nil, map[string]string{"../x": "a"}, "yes\n", nil, "which no file may have"},
+		"an absolute path":   {nil, map[string]string{filepath.Join(outside, "x"): "a"}, "yes\n", nil, "which no file may have"},
+	} {
+		h := &fakeHost{files: tt.remote}
+		dir := writeFolder(t, tt.local)
+		_, _, err := run(t, h, copyFlags{}, dir, tt.stdin, true)
+		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("%s: pull = %v, want %q", name, err, tt.fails)
+		}
+		for path, want := range tt.want {
+			got, _ := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
+			if string(got) != want {
+				t.Errorf("%s: %s is %q, want %q", name, path, got, want)
+			}
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, ".vacancy-*")); left != nil {
+			t.Errorf("%s: pull left %q", name, left)
+		}
+	}
+	if got, _ := os.ReadFile(filepath.Join(outside, "x")); string(got) != "safe" {
+		t.Errorf("a file outside is %q", got)
+	}
+}
+
+// A link that appears after the question is not followed.
+func TestPullFollowsNoLinkThatAppears(t *testing.T) {
+	outside := writeFolder(t, map[string]string{"x": "safe"})
+	dir := writeFolder(t, map[string]string{"dir/y": "y"})
+	h := &fakeHost{files: map[string]string{"dir/x": "a"}}
+	h.before = func(string) {
+		if err := errors.Join(os.RemoveAll(filepath.Join(dir, "dir")), os.Symlink(outside, filepath.Join(dir, "dir"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := run(t, h, copyFlags{yes: true}, dir, "", true); err == nil || !strings.Contains(err.Error(), "got a symbolic link") {
+		t.Errorf("pull = %v", err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(outside, "x")); string(got) != "safe" {
+		t.Errorf("a file outside is %q", got)
+	}
+}
+
+func TestRequestsWaitForARateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &fakeHost{files: map[string]string{"a": "text"}, busy: patience - 1}
+		c := &client{Client: h, target: &target{workspace: workspace.Main}}
+		if data, err := c.get(t.Context(), "a"); err != nil || string(data) != "text" {
+			t.Errorf("get = %q, %v", data, err)
+		}
+		h.busy = patience
+		if _, err := c.get(t.Context(), "a"); !problem.Is(err, problem.TooMany) {
+			t.Errorf("get = %v", err)
+		}
+	})
+}
+
+// An answer with other bytes than its ETag names is not written.
+func TestAnAnswerIsComparedWithItsHash(t *testing.T) {
+	h := &cutHost{&fakeHost{files: map[string]string{"a": "text"}}}
+	c := &client{Client: h, target: &target{workspace: workspace.Main}}
+	if _, err := c.get(t.Context(), "a"); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("get = %v", err)
+	}
+}
+
+type cutHost struct{ *fakeHost }
+
+func (h *cutHost) Send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	resp, err := h.fakeHost.Send(ctx, method, path, header, body)
+	if err == nil {
+		resp.Body = io.NopCloser(strings.NewReader("te"))
+	}
+	return resp, err
+}

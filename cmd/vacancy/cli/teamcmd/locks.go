@@ -1,0 +1,52 @@
+package teamcmd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/teamapi"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
+)
+
+// LocksCommand returns the command of the locks of files.
+func LocksCommand(a *kit.App) *cobra.Command {
+	cmd := kit.Operation[op.None, teamapi.Locks]{
+		Use: "locks", Short: "List the locks that tasks hold on files of workspaces",
+		Long: `List the locks that tasks hold on files of workspaces, and the policies of the workspaces. A task
+in mode read-only locks .vault/, and another task the lock_paths of its agent's file. "vacancy locks
+policy" sets what happens to a task whose lock overlaps the lock of another task.`,
+		Example: "  vacancy locks\n  vacancy locks policy main queue",
+		Op:      callerOf(teamapi.ListLocks), API: &teamAPI{},
+		Print: func(w io.Writer, all teamapi.Locks) {
+			kit.Table(w, "no locks", all.Locks, func(l locks.Lock) []any {
+				return []any{l.Task, l.Agent, l.Workspace, strings.Join(l.Paths, ", "), time.Unix(l.Acquired, 0).UTC().Format(time.RFC3339)}
+			})
+			for _, name := range slices.Sorted(maps.Keys(all.Policies)) {
+				fmt.Fprintf(w, "policy of %s: %s\n", kit.Printable(name), kit.Printable(string(all.Policies[name])))
+			}
+		},
+	}.Command(a)
+	cmd.AddCommand(kit.Operation[op.Body[teamapi.LockPolicy], teamapi.LockPolicy]{
+		Use: "policy WORKSPACE POLICY", Short: "Set what happens to tasks whose locks overlap",
+		Long: `Set what happens to a task whose lock overlaps the lock of a task that has not ended. With warn both
+tasks run, and the later one has a warning. With queue the later task waits. With reject it is
+refused. With queue and reject, the host also refuses writes of other tasks below a lock.`,
+		Example: "  vacancy locks policy main queue",
+		Op:      callerOf(teamapi.SetPolicy), API: &teamAPI{},
+		Request: func(q kit.Asked) (op.Body[teamapi.LockPolicy], error) {
+			return op.Of(teamapi.LockPolicy{Workspace: q.Args[0], Policy: locks.Policy(q.Args[1])}), nil
+		},
+		Print: func(w io.Writer, p teamapi.LockPolicy) {
+			fmt.Fprintf(w, "the policy of %s is %s\n", kit.Printable(p.Workspace), kit.Printable(string(p.Policy)))
+		},
+	}.Command(a))
+	return cmd
+}

@@ -1,0 +1,68 @@
+package cloudfiles
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// counted counts requests.
+type counted struct{ puts, lists, gets, heads, deletes int }
+
+func (c *counted) Get(context.Context, string) (blob.Object, error) {
+	c.gets++
+	return blob.Object{}, nil
+}
+func (c *counted) Head(context.Context, string) (blob.Info, error) {
+	c.heads++
+	return blob.Info{}, nil
+}
+func (c *counted) Delete(context.Context, string) error { c.deletes++; return nil }
+func (c *counted) Put(context.Context, string, io.ReadSeeker, int64, blob.If) (string, error) {
+	c.puts++
+	return "", nil
+}
+func (c *counted) List(context.Context, string, int, string) ([]blob.Info, string, error) {
+	c.lists++
+	return nil, "", nil
+}
+
+func TestAnInstanceSendsALimitedNumberOfRequests(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	clock := func() time.Time { return now }
+	bucket := &counted{}
+	l := &limited{Blobs: bucket, puts: newBucket(edge.Rate{PerSecond: 0.5, Burst: 3}, "writes", clock), gets: newBucket(edge.Rate{PerSecond: 2, Burst: 2}, "reads", clock)}
+	ctx := t.Context()
+	put := func() error { _, err := l.Put(ctx, "a", strings.NewReader(""), 0, blob.If{}); return err }
+	list := func() error { _, _, err := l.List(ctx, "a", 1, ""); return err }
+	get := func() error { _, err := l.Get(ctx, "a"); return err }
+	head := func() error { _, err := l.Head(ctx, "a"); return err }
+	if err := errors.Join(put(), list(), put(), get(), head()); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []func() error{put, list, get, head} {
+		if err := f(); !problem.Is(err, problem.TooMany) || !strings.Contains(err.Error(), "try again in ") {
+			t.Errorf("beyond the limit: %v", err)
+		}
+	}
+	now = now.Add(2 * time.Second)
+	if err := errors.Join(put(), get(), l.Delete(ctx, "a")); err != nil {
+		t.Errorf("two seconds later: %v", err)
+	}
+	if *bucket != (counted{puts: 3, lists: 1, gets: 2, heads: 1, deletes: 1}) {
+		t.Errorf("requests are %+v", *bucket)
+	}
+	l = &limited{Blobs: bucket}
+	for range 100 {
+		if err := errors.Join(put(), get()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

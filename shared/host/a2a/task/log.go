@@ -1,0 +1,220 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Limits of the log of a task.
+const (
+	MaxLogEvents = 10_000
+	maxLogBytes  = 4 << 20
+	maxLogDoc    = 200 << 10   // bytes of the events of a document
+	logTime      = time.Second // time between two writes
+	// maxWritten and maxWrittenBytes limit the written files that a task lists. Its log has all.
+	maxWritten      = 500
+	maxWrittenBytes = 32 << 10
+)
+
+// LogType is the type of an event of a log.
+type LogType string
+
+// The types of events.
+const (
+	LogRead      LogType = "read_text_file"
+	LogWrite     LogType = "write_text_file"
+	LogBlocked   LogType = "write_blocked"
+	LogUpdate    LogType = "session_update" // a call of a tool has ended
+	LogTruncated LogType = "truncated"      // the log is full; the task goes on
+)
+
+// LogEvent is an event in the log of a dispatched task. It has paths, sizes and hashes, and never the content of a file.
+type LogEvent struct {
+	N    int       `json:"n"` // position in the log, from 1
+	Time time.Time `json:"timestamp"`
+	Type LogType   `json:"type"`
+	Data LogData   `json:"data"`
+}
+
+// LogData describes an event. Members that do not apply are absent.
+type LogData struct {
+	Path    string           `json:"path,omitempty"`
+	Size    *int             `json:"size,omitempty"`
+	Hash    string           `json:"sha256,omitempty"`
+	Reason  string           `json:"reason,omitempty"`
+	Tool    string           `json:"tool,omitempty"`
+	Outcome call.ToolOutcome `json:"outcome,omitempty"`
+}
+
+// sessionLog is the log of a task while a turn of the task runs.
+type sessionLog struct {
+	waiting []LogEvent // events that are not stored
+	count   int        // events of all turns
+	size    int        // bytes of all events
+	full    bool
+	stored  time.Time
+	written []string // files that the turn has written
+}
+
+// ReadLog returns the events of the log of a dispatched task after the event with the number after. The caller checks who
+// may read them.
+func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) (events []LogEvent, err error) {
+	if !isID(r.ID) {
+		return nil, ErrNotFound
+	}
+	docs := LogDocs.All(r.message())
+	docs.First = LogDocs.Key(r.message(), logNumber(after+1)).Sort // a document has the number of its last event
+	for d, err := range store.All(ctx, e.Store, docs) {
+		switch {
+		case err != nil:
+			return nil, store.Problem(err)
+		case d.Expired(e.Now()):
+			continue
+		}
+		plain, err := e.open(ctx, d)
+		switch {
+		case errors.Is(err, textkeys.ErrGone):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		var all []LogEvent
+		if err := json.Unmarshal(plain, &all); err != nil {
+			return nil, problem.Wrap(problem.Damaged, err, "%s does not decode", d.Key)
+		}
+		events = append(events, all...)
+	}
+	return slices.DeleteFunc(events, func(e LogEvent) bool { return e.N <= after }), nil
+}
+
+func logNumber(n int) string { return fmt.Sprintf("%06d", n) }
+
+// continueLog counts the events of earlier turns. If they cannot be read, the turn is not logged, because its events
+// would replace theirs.
+func (r *runner) continueLog(ctx context.Context) {
+	all, err := r.engine.ReadLog(ctx, r.ref, 0)
+	l := &r.log
+	l.full = err != nil
+	for _, e := range all {
+		b, _ := json.Marshal(e) // it was decoded
+		l.size, l.count, l.full = l.size+len(b), e.N, l.full || e.Type == LogTruncated
+	}
+}
+
+// logEvent adds an event, if the owner of the task owns the vacant. r.mu is held.
+func (r *runner) logEvent(t LogType, data LogData) {
+	l := &r.log
+	if r.dispatch == nil || !r.dispatch.IsOwn || l.full {
+		return
+	}
+	e := LogEvent{l.count + 1, r.engine.Now().UTC().Truncate(time.Microsecond), t, data}
+	b, err := json.Marshal(e)
+	if err != nil {
+		return
+	}
+	if e.N >= MaxLogEvents || l.size+len(b) > maxLogBytes {
+		e.Type, e.Data, l.full = LogTruncated, LogData{}, true
+	}
+	l.count, l.size = e.N, l.size+len(b)
+	l.waiting = append(l.waiting, e)
+}
+
+// isLogDue reports whether events should be stored. r.mu is held.
+func (r *runner) isLogDue() bool {
+	return len(r.log.waiting) > 0 && r.engine.Now().Sub(r.log.stored) >= logTime
+}
+
+// storeLog stores the events that are not stored yet. Events that cannot be stored wait for the next time. r.mu is held.
+func (r *runner) storeLog(ctx context.Context) {
+	l := &r.log
+	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	l.stored = r.engine.Now()
+	for len(l.waiting) > 0 {
+		n, size := 0, 0
+		for n < len(l.waiting) && size < maxLogDoc {
+			b, _ := json.Marshal(l.waiting[n]) // logEvent has encoded it
+			n, size = n+1, size+len(b)
+		}
+		plain, err := json.Marshal(l.waiting[:n])
+		if err != nil {
+			return
+		}
+		k := LogDocs.Key(r.ref.message(), logNumber(l.waiting[n-1].N))
+		data, err := r.engine.seal(ctx, k, plain)
+		if err != nil {
+			return
+		}
+		id, err := r.engine.updater().NewWriteID()
+		if err != nil {
+			return
+		}
+		h := head{Began: r.began}
+		err = r.engine.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data, Expires: h.expires()})
+		if err != nil && !store.IsConflict(err) { // after a conflict the events are stored: an earlier attempt was applied
+			return
+		}
+		l.waiting = l.waiting[n:]
+	}
+}
+
+type workKey struct{}
+
+// Work is the turn of a dispatched task that a worker runs.
+type Work struct {
+	Ref Ref
+	*Dispatch
+	runner *runner
+}
+
+// WorkOf returns the dispatched task whose turn a worker runs in ctx, also for the calls that answer the turn. It returns
+// nil outside of such turns, and if the owner of the task does not own the vacant.
+func WorkOf(ctx context.Context) *Work {
+	r, _ := ctx.Value(workKey{}).(*runner)
+	if r == nil || r.dispatch == nil || !r.dispatch.IsOwn {
+		return nil
+	}
+	return &Work{r.ref, r.dispatch, r}
+}
+
+// Log adds an event to the log of the task. A written file becomes an artifact of the task.
+func (w *Work) Log(t LogType, data LogData) {
+	r := w.runner
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logEvent(t, data)
+	if t == LogWrite {
+		r.log.written = mergePaths(r.log.written, []string{data.Path})
+	}
+}
+
+// mergePaths returns two lists of paths as one, sorted and within the limits of a list.
+func mergePaths(all, more []string) []string {
+	all = slices.Clone(all)
+	size := 0
+	for _, path := range all {
+		size += len(path)
+	}
+	for _, path := range more {
+		at, found := slices.BinarySearch(all, path)
+		if size += len(path); !found && len(all) < maxWritten && size <= maxWrittenBytes {
+			all = slices.Insert(all, at, path)
+		}
+	}
+	return all
+}
+
+// IsUnfinished reports whether a dispatched task has not ended, and is not to be failed by its next reader.
+func IsUnfinished(ctx context.Context, from store.Reader, r Ref, now time.Time) (bool, error) {
+	h, d, err := HeadDocs.Get(ctx, from, r.headKey())
+	return err == nil && d.Version > 0 && !d.Expired(now) && !h.State.Terminal() && !h.abandoned(now), store.Problem(err)
+}

@@ -1,0 +1,54 @@
+package task
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A log ends with one event that says so, and the task goes on.
+func TestALogHasALimit(t *testing.T) {
+	newRunner := func() *runner {
+		return &runner{engine: &Engine{Config: Config{Now: time.Now}}, dispatch: &Dispatch{IsOwn: true}}
+	}
+	r := newRunner()
+	for range MaxLogEvents + 10 {
+		r.logEvent(LogRead, LogData{Path: "a"})
+	}
+	if n := len(r.log.waiting); n != MaxLogEvents || r.log.waiting[n-1].Type != LogTruncated || r.log.waiting[n-2].Type != LogRead {
+		t.Errorf("%d events, the last %+v", n, r.log.waiting[n-1])
+	}
+	r = newRunner()
+	for range 3 * maxLogBytes / 1000 {
+		r.logEvent(LogBlocked, LogData{Reason: strings.Repeat("x", 900)})
+	}
+	if n := len(r.log.waiting); n > maxLogBytes/900 || r.log.waiting[n-1].Type != LogTruncated {
+		t.Errorf("%d events, the last %+v", n, r.log.waiting[n-1])
+	}
+	r = newRunner()
+	r.dispatch.IsOwn = false
+	if r.logEvent(LogRead, LogData{}); len(r.log.waiting) != 0 {
+		t.Error("the task of a stranger has a log")
+	}
+}
+
+func TestWrittenFilesAreListedOnce(t *testing.T) {
+	before := []string{"b"}
+	if got := mergePaths(before, []string{"c", "a", "b", "c"}); !slices.Equal(got, []string{"a", "b", "c"}) || len(before) != 1 {
+		t.Errorf("mergePaths() = %q", got)
+	}
+	var many []string
+	for n := range 2 * maxWritten {
+		many = append(many, strings.Repeat("x", 40)+logNumber(n))
+	}
+	if got := mergePaths(nil, many); len(got) != maxWritten {
+		t.Errorf("%d files are listed", len(got))
+	}
+	for i := range many {
+		many[i] = strings.Repeat("x", 390) + logNumber(i)
+	}
+	if got := mergePaths(nil, many); len(got) > maxWrittenBytes/390 {
+		t.Errorf("%d long files are listed", len(got))
+	}
+}

@@ -1,0 +1,125 @@
+package team
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// access returns the access to files of a task of the caller's own agent, or nil if the host has no workspaces. A task
+// in mode read-only locks the shared folder, and another task the paths of its agent.
+func (t *Team) access(c Caller, a *definition.Agent, mode string) (*task.Files, error) {
+	if t.Files == nil {
+		return nil, nil
+	}
+	name := a.Workspace
+	if c.Payer != nil && c.Payer.Test {
+		name = workspace.Test
+	}
+	ref, err := workspace.RefOf(c.Payer, name)
+	if err != nil {
+		return nil, err
+	}
+	f := &task.Files{Owner: ref.Owner, Workspace: ref.Name, Lock: a.LockPaths}
+	if mode == string(definition.ReadOnly) {
+		f.Lock = []string{definition.SharedFolder}
+	}
+	return f, nil
+}
+
+// taskText returns the text of the Markdown file of the task's workspace that a text names. If it names no such file,
+// taskText returns the text.
+func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (string, error) {
+	name := strings.TrimSpace(text)
+	if d.Files == nil || !strings.HasSuffix(name, ".md") {
+		return text, nil
+	}
+	if _, err := workspace.CheckPath(name); err != nil {
+		return text, nil
+	}
+	f, data, err := t.Files.Read(ctx, workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}, name)
+	switch {
+	case problem.Is(err, problem.NotFound) || problem.Is(err, problem.Conflict): // Conflict: it has another spelling
+		return text, nil
+	case err == nil && !utf8.Valid(data):
+		err = problem.Invalid("task", "a text, or the path of a text file in UTF-8", f.Path+", which has other bytes")
+	}
+	return string(data), err
+}
+
+// lockOf returns the lock that a task holds, or nil.
+func (t *Team) lockOf(ctx context.Context, d *task.Dispatched) (*locks.Lock, error) {
+	if d.Files == nil || len(d.Files.Lock) == 0 || d.Task.Status.State.Terminal() {
+		return nil, nil
+	}
+	all, _, err := t.Locks.List(ctx, d.Files.Owner)
+	if err != nil {
+		return nil, err
+	}
+	if at := slices.IndexFunc(all, func(l locks.Lock) bool { return l.Task == d.Ref.ID }); at >= 0 {
+		return &all[at], nil
+	}
+	return nil, nil
+}
+
+// HeldLocks returns the locks that tasks of the caller's account hold, the oldest first, and the policies of its
+// workspaces that have one.
+func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[string]locks.Policy, error) {
+	if t.Locks == nil {
+		return []locks.Lock{}, nil, nil
+	}
+	ref, err := workspace.RefOf(c.Payer, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	all, policies, err := t.Locks.List(ctx, ref.Owner)
+	if ref.Name == workspace.Test {
+		all = slices.DeleteFunc(all, func(l locks.Lock) bool { return l.Workspace != workspace.Test })
+		for name := range policies {
+			if name != workspace.Test {
+				delete(policies, name)
+			}
+		}
+	}
+	return all, policies, err
+}
+
+// SetLockPolicy sets the policy of a workspace of the caller.
+func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks.Policy) error {
+	switch {
+	case t.Locks == nil:
+		return problem.New(problem.NotFound, "this host has no workspaces")
+	case c.Payer != nil && c.Payer.Issuer != "":
+		return problem.New(problem.Forbidden, "a token may not set the policy of a workspace; use a key of the account")
+	}
+	ref, err := workspace.RefOf(c.Payer, name)
+	if err != nil {
+		return err
+	}
+	if ref.Name != workspace.Main && ref.Name != workspace.Test {
+		all, err := t.Files.Workspaces(ctx, ref.Owner)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(i workspace.Info) bool { return i.Name == ref.Name }) {
+			return problem.New(problem.NotFound, "there is no workspace %s; writing a file creates it", ref.Name)
+		}
+	}
+	return t.Locks.SetPolicy(ctx, ref, p)
+}
+
+// Log returns the logged events of a task after an event. The task must be of the caller.
+func (t *Team) Log(ctx context.Context, c Caller, id string, after int) ([]task.LogEvent, error) {
+	d, err := t.task(ctx, c, id, missingOrExpired)
+	if err != nil {
+		return nil, err
+	}
+	return t.Tasks.ReadLog(ctx, d.Ref, after)
+}

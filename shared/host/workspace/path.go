@@ -1,0 +1,103 @@
+package workspace
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Names of workspaces.
+const (
+	// Main is the default workspace.
+	Main = "main"
+	// Test is the only workspace of test keys and test tasks.
+	Test = "test"
+	// Operator is the owner of the operator's workspaces.
+	Operator = "operator"
+
+	maxName = 32 // bytes
+)
+
+// Ref names a workspace. Owner is the id of an account in hex, or Operator.
+type Ref struct{ Owner, Name string }
+
+// RefOf returns the workspace that a payer names. A nil payer is the operator, and an empty name the default.
+func RefOf(p *call.Payer, name string) (Ref, error) {
+	r := Ref{Operator, name}
+	if p != nil {
+		r.Owner = p.Account
+	}
+	isTest := p != nil && p.Test
+	switch {
+	case name == "" && isTest:
+		r.Name = Test
+	case name == "":
+		r.Name = Main
+	case isTest && name != Test:
+		return r, problem.New(problem.TestKey, "workspace: a test key has only the workspace %s, got %.40q", Test, name)
+	case p != nil && !isTest && name == Test:
+		return r, problem.New(problem.NotFound, "workspace: only test keys and test tasks have the workspace %s", Test)
+	}
+	return r, CheckName(r.Name)
+}
+
+// CheckName returns an error unless a workspace may have the name.
+func CheckName(name string) error {
+	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+	bad := strings.ContainsFunc(name, func(c rune) bool { return !isLetter(c) && c != '-' && c != '_' })
+	if bad || name == "" || len(name) > maxName || !isLetter(rune(name[0])) {
+		return problem.Invalid("workspace", fmt.Sprintf("1 to %d of a-z, 0-9, - and _, for example %s", maxName, Main), fmt.Sprintf("%.80q", name))
+	}
+	return nil
+}
+
+// CheckPath returns the normal form of a path (NFC), or an error unless a file may have the path.
+func CheckPath(path string) (string, error) {
+	bad := func(want string) (string, error) {
+		return "", problem.Invalid("path", want, fmt.Sprintf("%.80q", path))
+	}
+	if !utf8.ValidString(path) {
+		return bad("UTF-8")
+	}
+	normal := norm.NFC.String(path)
+	switch {
+	case normal == "" || len(normal) > MaxPath || len(Fold(normal)) > store.MaxKey:
+		return bad(fmt.Sprintf("1 to %d bytes", MaxPath))
+	case strings.Contains(normal, `\`):
+		return bad("slashes between folders, and no backslash")
+	case strings.ContainsFunc(normal, unicode.IsControl):
+		return bad("no control characters")
+	case strings.HasPrefix(normal, "/"):
+		return bad("a path relative to the workspace, for example .vault/report.md")
+	}
+	for name := range strings.SplitSeq(normal, "/") {
+		if name == "" || name == "." || name == ".." {
+			return bad("names between single slashes, without . and ..")
+		}
+	}
+	return normal, nil
+}
+
+// CheckPrefix is CheckPath for the beginning of paths. It may be empty or end with a slash.
+func CheckPrefix(prefix string) (string, error) {
+	folder, isFolder := strings.CutSuffix(prefix, "/")
+	if prefix == "" {
+		return "", nil
+	}
+	normal, err := CheckPath(folder)
+	if isFolder {
+		normal += "/"
+	}
+	return normal, err
+}
+
+// Fold returns the form that all spellings of a path share. Files have the order of their folded paths.
+func Fold(path string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(path))) }

@@ -1,0 +1,771 @@
+package workspace_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+var main = workspace.Ref{Owner: "acme", Name: workspace.Main}
+
+// faults lets calls of the store and of the blobs fail. A call with a number in lost is applied and reported as failed.
+type faults struct {
+	mu       sync.Mutex
+	calls    int
+	fail     int  // the call that fails, from 1
+	applied  bool // it is applied
+	down     bool // all calls of the blobs fail
+	puts     int
+	writes   [][]store.Write
+	beforeOn func() // runs before each commit
+}
+
+func (f *faults) next() (before, after error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.calls++; f.calls != f.fail {
+		return nil, nil
+	}
+	if f.applied {
+		return nil, blob.ErrUnavailable
+	}
+	return blob.ErrUnavailable, nil
+}
+
+type faultyStore struct {
+	store.Store
+	*faults
+}
+
+func (s faultyStore) Commit(ctx context.Context, writes ...store.Write) error {
+	if s.beforeOn != nil {
+		s.beforeOn()
+	}
+	before, after := s.next()
+	if before != nil {
+		return before
+	}
+	s.mu.Lock()
+	s.writes = append(s.writes, writes)
+	s.mu.Unlock()
+	return errors.Join(s.Store.Commit(ctx, writes...), after)
+}
+
+type faultyBlobs struct {
+	blob.Blobs
+	*faults
+}
+
+func (b faultyBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
+	before, after := b.next()
+	if before != nil || b.down {
+		return "", blob.ErrUnavailable
+	}
+	b.mu.Lock()
+	b.puts++
+	b.mu.Unlock()
+	tag, err := b.Blobs.Put(ctx, key, body, size, cond)
+	return tag, errors.Join(err, after)
+}
+
+func (b faultyBlobs) Get(ctx context.Context, key string) (blob.Object, error) {
+	if b.down {
+		return blob.Object{}, blob.ErrUnavailable
+	}
+	return b.Blobs.Get(ctx, key)
+}
+
+// objects are blobs in memory, by the world's clock.
+type objects struct {
+	now func() time.Time
+	mu  sync.Mutex
+	all map[string]object
+}
+
+type object struct {
+	data []byte
+	at   time.Time
+}
+
+func (o *objects) Get(_ context.Context, key string) (blob.Object, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	one, ok := o.all[key]
+	if !ok {
+		return blob.Object{}, blob.ErrAbsent
+	}
+	return blob.Object{Info: blob.Info{Key: key, Size: int64(len(one.data))}, Body: io.NopCloser(bytes.NewReader(one.data))}, nil
+}
+
+func (o *objects) Head(context.Context, string) (blob.Info, error) { panic("nobody asks") }
+
+func (o *objects) Put(_ context.Context, key string, body io.ReadSeeker, size int64, cond blob.If) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.all[key]; ok && cond.Absent {
+		return "", blob.ErrConflict
+	}
+	data, err := io.ReadAll(body)
+	o.all[key] = object{data, o.now()}
+	return "", errors.Join(err, blob.CheckPut(key, bytes.NewReader(data), size, cond))
+}
+
+func (o *objects) Delete(_ context.Context, key string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.all, key)
+	return nil
+}
+
+func (o *objects) List(_ context.Context, prefix string, n int, cursor string) (page []blob.Info, next string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(o.all)) {
+		switch {
+		case !strings.HasPrefix(key, prefix) || key <= cursor:
+			continue
+		case len(page) == n:
+			return page, page[n-1].Key, nil
+		}
+		page = append(page, blob.Info{Key: key, Size: int64(len(o.all[key].data)), Modified: o.all[key].at})
+	}
+	return page, "", nil
+}
+
+// world has the workspaces of a host with a clock.
+type world struct {
+	*testing.T
+	*workspace.Workspaces
+	faults *faults
+	store  *memory.Store
+	blobs  blob.Blobs
+	vault  custody.Vault
+	mu     sync.Mutex
+	clock  time.Time
+	denied error // what owners must not write
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, faults: &faults{}, store: memory.New(), clock: time.Now().UTC().Truncate(time.Second)}
+	var err error
+	w.vault, err = local.FromHex(strings.Repeat("0a", 32), rand.Reader)
+	w.must(err)
+	w.blobs = &objects{now: w.now, all: map[string]object{}}
+	w.Workspaces = w.open()
+	return w
+}
+
+func (w *world) open() *workspace.Workspaces {
+	return workspace.New(workspace.Config{
+		Store: faultyStore{w.store, w.faults}, Blobs: func() (blob.Blobs, error) { return faultyBlobs{w.blobs, w.faults}, nil }, Vault: w.vault,
+		MayWrite: func(context.Context, string) error { return w.denied }, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: rand.Reader,
+		Wait: func(ctx context.Context, d time.Duration) error { return ctx.Err() },
+	})
+}
+
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = w.clock.Add(d)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) write(path, text string) workspace.File {
+	w.Helper()
+	f, err := w.Write(w.Context(), main, workspace.Write{Path: path, Data: []byte(text)})
+	w.must(err)
+	return f
+}
+
+func (w *world) read(path string) string {
+	w.Helper()
+	_, data, err := w.Read(w.Context(), main, path)
+	w.must(err)
+	return string(data)
+}
+
+func (w *world) list(prefix string) (paths []string) {
+	w.Helper()
+	for page, err := range store.Follow(func(cursor string) ([]workspace.File, string, error) {
+		return w.List(w.Context(), main, prefix, 2, cursor)
+	}) {
+		w.must(err)
+		for _, f := range page {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
+func (w *world) keys() (keys []string) {
+	w.Helper()
+	page, _, err := w.blobs.List(w.Context(), workspace.Prefix, blob.MaxPage, "")
+	w.must(err)
+	for _, b := range page {
+		keys = append(keys, b.Key)
+	}
+	return keys
+}
+
+// verify returns the findings.
+func (w *world) verify() (found []workspace.Damage) {
+	w.Helper()
+	w.must(workspace.Verify(w.Context(), workspace.Verification{
+		Documents: w.store, Blobs: func() (blob.Blobs, error) { return w.blobs, nil }, Now: w.now(),
+		Found: func(d workspace.Damage) { found = append(found, d) },
+	}))
+	return found
+}
+
+func (w *world) counts() (files, bytes int64) {
+	w.Helper()
+	all, err := w.Workspaces.Workspaces(w.Context(), main.Owner)
+	w.must(err)
+	for _, info := range all {
+		if info.Name == main.Name {
+			return info.Files, info.Bytes
+		}
+	}
+	return 0, 0
+}
+
+func TestAFileIsWrittenReadListedAndDeleted(t *testing.T) {
+	w := newWorld(t)
+	if got := w.list(""); got != nil {
+		t.Errorf("a workspace without files lists %q", got)
+	}
+	f := w.write("src/main.go", "package main")
+	if f.Size != 12 || f.Path != "src/main.go" || !f.Time.Equal(w.now()) || len(f.Hash) != 64 {
+		t.Errorf("Write() = %+v", f)
+	}
+	w.write(".vault/report.md", "# Report")
+	w.write("README.md", "")
+	if got, want := w.list(""), []string{".vault/report.md", "README.md", "src/main.go"}; !slices.Equal(got, want) {
+		t.Errorf("List() = %q, want %q", got, want)
+	}
+	for prefix, want := range map[string][]string{"src/": {"src/main.go"}, "s": {"src/main.go"}, ".vault": {".vault/report.md"}, "Readme": {"README.md"}, "x": nil} {
+		if got := w.list(prefix); !slices.Equal(got, want) {
+			t.Errorf("List(%q) = %q, want %q", prefix, got, want)
+		}
+	}
+	if got := w.read("src/main.go") + w.read("README.md"); got != "package main" {
+		t.Errorf("Read() = %q", got)
+	}
+	if files, bytes := w.counts(); files != 3 || bytes != 20 {
+		t.Errorf("counts are %d files of %d bytes, want 3 of 20", files, bytes)
+	}
+	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "src/main.go"}))
+	if _, _, err := w.Read(t.Context(), main, "src/main.go"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Read() of a deleted file = %v", err)
+	}
+	if err := w.Delete(t.Context(), main, workspace.Write{Path: "src/main.go"}); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Delete() of a deleted file = %v", err)
+	}
+	w.write("src/main.go", "again")
+	if files, bytes := w.counts(); files != 3 || bytes != 13 {
+		t.Errorf("counts are %d files of %d bytes, want 3 of 13", files, bytes)
+	}
+	if found := w.verify(); found != nil {
+		t.Errorf("verify found %v", found)
+	}
+}
+
+// A blob has neither the path nor the text, and opens only under its own key.
+func TestBytesAreSealedForTheirWorkspaceAndTheirBlob(t *testing.T) {
+	w := newWorld(t)
+	w.write("secret.txt", "canary")
+	w.write("other.txt", "canary")
+	keys := w.keys()
+	var boxes [][]byte
+	for _, k := range keys {
+		o, err := w.blobs.Get(t.Context(), k)
+		w.must(err)
+		b, err := io.ReadAll(o.Body)
+		w.must(errors.Join(err, o.Body.Close()))
+		if bytes.Contains(b, []byte("canary")) || strings.Contains(k, "secret") {
+			t.Errorf("blob %s has %q", k, b)
+		}
+		boxes = append(boxes, b)
+	}
+	for i, k := range keys {
+		_, err := w.blobs.Put(t.Context(), k, bytes.NewReader(boxes[1-i]), int64(len(boxes[1-i])), blob.If{})
+		w.must(err)
+	}
+	if _, _, err := w.Read(t.Context(), main, "secret.txt"); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Read() of another file's bytes = %v, want Damaged", err)
+	}
+}
+
+func TestPathsAreNormal(t *testing.T) {
+	for path, want := range map[string]string{
+		"a": "a", ".vault/x": ".vault/x", "a b/ü.txt": "a b/ü.txt", "u\u0308": "ü", strings.Repeat("a", 400): strings.Repeat("a", 400),
+		"": "", "/etc/passwd": "", "..": "", "../x": "", "a/../b": "", "a/./b": "", "a//b": "", "a/": "", `a\b`: "", `..\x`: "", "a\x00b": "", "a\nb": "", "a\xff": "",
+		strings.Repeat("a", 401): "", strings.Repeat("ŉ", 199): "", // it has 597 bytes once it is folded
+
+	} {
+		got, err := workspace.CheckPath(path)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("CheckPath(%.20q) = %q, %v, want %q", path, got, err, want)
+		}
+		if err != nil && problem.Of(err).Field != "path" {
+			t.Errorf("CheckPath(%.20q) = %v, want an error about the path", path, err)
+		}
+	}
+	for _, name := range []string{"", "Main", "a/b", "..", "-a", "a~1", strings.Repeat("a", 33), "ä"} {
+		if workspace.CheckName(name) == nil {
+			t.Errorf("CheckName(%q) = nil", name)
+		}
+	}
+}
+
+// Two spellings of a path are one document, so a writer of the second is refused, and reads nothing.
+func TestAPathHasOneSpelling(t *testing.T) {
+	w := newWorld(t)
+	w.write("Straße/Ünder.md", "first")
+	for _, other := range []string{"straße/ünder.md", "STRASSE/ÜNDER.MD", "straße/u\u0308nder.md"} {
+		_, err := w.Write(t.Context(), main, workspace.Write{Path: other, Data: []byte("second")})
+		if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "Straße/Ünder.md") {
+			t.Errorf("Write(%q) = %v, want a conflict that names the spelling", other, err)
+		}
+		if _, _, err := w.Read(t.Context(), main, other); !problem.Is(err, problem.Conflict) {
+			t.Errorf("Read(%q) = %v, want a conflict", other, err)
+		}
+	}
+	w.write("Straße/U\u0308nder.md", "same")
+	if got := w.read("Straße/Ünder.md"); got != "same" {
+		t.Errorf("a decomposed path is another file: %q", got)
+	}
+	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "Straße/Ünder.md"}))
+	w.write("straße/ünder.md", "new")
+	if got := w.list(""); !slices.Equal(got, []string{"straße/ünder.md"}) {
+		t.Errorf("List() = %q", got)
+	}
+}
+
+func TestConditionsOfAWrite(t *testing.T) {
+	w := newWorld(t)
+	write := func(cond workspace.If) error {
+		_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("x"), If: cond})
+		return err
+	}
+	for _, cond := range []workspace.If{{Exists: true}, {Hash: "00"}} {
+		if err := write(cond); !problem.Is(err, problem.Precondition) {
+			t.Errorf("Write(%+v) of a file that does not exist = %v", cond, err)
+		}
+	}
+	w.must(write(workspace.If{Absent: true}))
+	f, err := w.Stat(t.Context(), main, "a")
+	w.must(err)
+	for _, cond := range []workspace.If{{Absent: true}, {Hash: "00"}} {
+		if err := write(cond); !problem.Is(err, problem.Precondition) {
+			t.Errorf("Write(%+v) of a file that exists = %v", cond, err)
+		}
+		if err := w.Delete(t.Context(), main, workspace.Write{Path: "a", If: workspace.If{Hash: "00"}}); !problem.Is(err, problem.Precondition) {
+			t.Errorf("Delete(another hash) = %v", err)
+		}
+	}
+	for _, cond := range []workspace.If{{Exists: true}, {Hash: f.Hash}, {}} {
+		if err := write(cond); err != nil {
+			t.Errorf("Write(%+v) = %v", cond, err)
+		}
+	}
+	if n := len(w.keys()); n != 4 {
+		t.Errorf("%d blobs were stored, want 4: refused writes store none", n)
+	}
+	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "a", If: workspace.If{Hash: f.Hash}}))
+}
+
+func TestLimitsOfAWorkspace(t *testing.T) {
+	w := newWorld(t)
+	large := make([]byte, workspace.MaxFile)
+	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: append(large, 0)}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "1048576") {
+		t.Errorf("Write() of a large file = %v", err)
+	}
+	for i := range workspace.MaxBytes / workspace.MaxFile {
+		_, err := w.Write(t.Context(), main, workspace.Write{Path: fmt.Sprint(i), Data: large})
+		w.must(err)
+	}
+	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "one", Data: []byte("x")}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "104857600") {
+		t.Errorf("Write() to a full workspace = %v", err)
+	}
+	w.write("empty", "")
+	w.write("1", "smaller")
+	w.write("one", "x")
+	for i := range workspace.MaxWorkspaces - 1 {
+		_, err := w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: fmt.Sprint("w", i)}, workspace.Write{Path: "a"})
+		w.must(err)
+	}
+	if _, err := w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: "more"}, workspace.Write{Path: "a"}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "10 workspaces") {
+		t.Errorf("Write() to another workspace = %v", err)
+	}
+	_, err := w.Write(t.Context(), workspace.Ref{Owner: "other", Name: "more"}, workspace.Write{Path: "a"})
+	w.must(err)
+}
+
+// The counts of many files are stored, instead of ten thousand files.
+func TestTheNumberOfFilesIsExact(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "x")
+	for d, err := range store.All(t.Context(), w.store, workspace.Docs.All(main.Owner)) {
+		w.must(err)
+		v, err := workspace.Docs.Parse(d)
+		w.must(err)
+		k := workspace.CountDocs.Key(v.ID)
+		count, err := w.store.Doc(t.Context(), k)
+		w.must(err)
+		w.must(w.store.Commit(t.Context(), store.Put{Key: k, If: count.Version, WriteID: store.WriteID{1}, Number: 1<<20 + workspace.MaxFiles - 8}))
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	written := 0
+	for i := range 16 {
+		all.Go(func() {
+			_, err := w.Write(t.Context(), main, workspace.Write{Path: fmt.Sprint(i)})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				written++
+			case !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "10000 files"):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if written != 8 {
+		t.Errorf("%d files were written, want 8", written)
+	}
+	w.write("a", "replaced")
+	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "a"}))
+}
+
+// 64 writers of one path: each write is complete, one is the last, and one file is counted.
+func TestManyWritersOfOnePath(t *testing.T) {
+	w := newWorld(t)
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			if _, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: bytes.Repeat([]byte{byte(i)}, i+1)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	data := w.read("a")
+	if len(data) != int(data[0])+1 {
+		t.Errorf("the file has %d bytes of %d", len(data), data[0])
+	}
+	if files, bytes := w.counts(); files != 1 || bytes != int64(len(data)) {
+		t.Errorf("counts are %d files of %d bytes", files, bytes)
+	}
+	// With the hash of the file as a condition, one of them writes.
+	f, err := w.Stat(t.Context(), main, "a")
+	w.must(err)
+	var mu sync.Mutex
+	written := 0
+	for range 64 {
+		all.Go(func() {
+			_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("new"), If: workspace.If{Hash: f.Hash}})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				written++
+			} else if !problem.Is(err, problem.Precondition) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if written != 1 {
+		t.Errorf("%d writers replaced one version", written)
+	}
+}
+
+// A write is one PUT and one commit of three documents, of which the caller's condition is one.
+func TestTheCallerAddsAConditionToTheCommit(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "x")
+	lock := store.Key{Partition: "lock", Sort: "1"}
+	w.must(w.store.Commit(t.Context(), store.Put{Key: lock, WriteID: store.WriteID{1}, Number: 7}))
+	w.faults.writes, w.faults.puts = nil, 0
+	write := func(number int64) error {
+		_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("y"), Task: "t1", Also: func(_ context.Context, tx *store.Tx) error {
+			tx.Add(store.Add{Key: lock, Min: number, Max: number})
+			return nil
+		}})
+		return err
+	}
+	w.must(write(7))
+	if len(w.faults.writes) != 1 || len(w.faults.writes[0]) != 3 || w.faults.puts != 1 {
+		t.Errorf("a write made %d commits, %v, and %d PUTs", len(w.faults.writes), w.faults.writes, w.faults.puts)
+	}
+	var bounds *store.BoundsError
+	if err := write(8); !errors.As(err, &bounds) || bounds.Key != lock || bounds.Number != 7 {
+		t.Errorf("Write() with the number of another lock = %v", err)
+	}
+	denied := problem.New(problem.Forbidden, "the lock is held")
+	_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Also: func(context.Context, *store.Tx) error { return denied }})
+	if !errors.Is(err, denied) || w.read("a") != "y" {
+		t.Errorf("Write() = %v, and the file is %q", err, w.read("a"))
+	}
+	if f, err := w.Stat(t.Context(), main, "a"); err != nil || f.Task != "t1" {
+		t.Errorf("Stat() = %+v, %v, want the task", f, err)
+	}
+}
+
+// An account that is suspended between the upload and the commit writes nothing.
+func TestASuspendedAccountWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "x")
+	suspended := problem.New(problem.AccountSuspended, "the account is suspended")
+	for _, q := range []workspace.Write{{Path: "a", Data: []byte("y")}, {Path: "b"}} {
+		q.Also = func(context.Context, *store.Tx) error { t.Error("it came to the commit"); return nil }
+		w.denied = suspended
+		if _, err := w.Write(t.Context(), main, q); !problem.Is(err, problem.AccountSuspended) {
+			t.Errorf("Write(%s) = %v", q.Path, err)
+		}
+		if err := w.Delete(t.Context(), main, workspace.Write{Path: "a"}); !problem.Is(err, problem.AccountSuspended) {
+			t.Errorf("Delete() = %v", err)
+		}
+		w.denied = nil
+	}
+	if got := w.read("a"); got != "x" {
+		t.Errorf("the file is %q", got)
+	}
+}
+
+// Each call of a write fails once, applied or not. Then the write has happened or not, never a part of it.
+func TestAFaultAtEachCallOfAWrite(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		for call := 1; ; call++ {
+			w := newWorld(t)
+			w.faults.fail, w.faults.applied = call, applied
+			_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("first")})
+			done := w.faults.calls < call
+			if err != nil && !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("call %d: %v", call, err)
+			}
+			w.faults.fail = 0
+			if found := w.verify(); found != nil {
+				t.Errorf("call %d, applied %t: verify found %v", call, applied, found)
+			}
+			w.write("a", "second")
+			w.must(w.Delete(t.Context(), main, workspace.Write{Path: "a"}))
+			if files, bytes := w.counts(); files != 0 || bytes != 0 {
+				t.Errorf("call %d, applied %t: counts are %d files of %d bytes", call, applied, files, bytes)
+			}
+			if done {
+				break
+			}
+		}
+	}
+}
+
+func TestBlobsThatAreDown(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "x")
+	w.faults.down = true
+	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("y")}); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Write() = %v", err)
+	}
+	if _, _, err := w.Read(t.Context(), main, "a"); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Read() = %v", err)
+	}
+	w.faults.down = false
+	if got := w.read("a"); got != "x" {
+		t.Errorf("the file is %q", got)
+	}
+}
+
+func TestSweepDeletesBlobsWithoutADocument(t *testing.T) {
+	w := newWorld(t)
+	sweep := func(want int) {
+		t.Helper()
+		swept, err := w.Sweep(t.Context())
+		w.must(err)
+		if swept.Blobs != want {
+			t.Errorf("Sweep() = %+v, want %d blobs", swept, want)
+		}
+	}
+	w.write("a", "1")
+	w.write("a", "2")
+	w.write("b", "1")
+	sweep(0)
+	w.pass(23 * time.Hour)
+	sweep(0)
+	w.pass(2 * time.Hour) // now all blobs are 25 hours old
+	w.write("a", "3")
+	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "b"}))
+	sweep(1) // the first, which was replaced a day ago
+	old := w.keys()
+	w.pass(59 * time.Minute)
+	w.write("a", "4") // the blob of 3 is young
+	sweep(0)
+	w.pass(2 * time.Minute)
+	sweep(2) // 2 and the one of b, an hour after their commits
+	if len(old) != 3 || len(w.keys()) != 2 {
+		t.Errorf("blobs are %q, were %q", w.keys(), old)
+	}
+	w.pass(26 * time.Hour)
+	sweep(1)
+	if got := w.read("a"); got != "4" {
+		t.Errorf("the file is %q", got)
+	}
+	if found := w.verify(); found != nil {
+		t.Errorf("verify found %v", found)
+	}
+}
+
+func TestARemovedWorkspaceHasNoKeyAndNoFiles(t *testing.T) {
+	w := newWorld(t)
+	for i := range 60 {
+		w.write(fmt.Sprint("f", i), "x")
+	}
+	other := w.open() // of another process, whose key is in memory
+	if _, _, err := other.Read(t.Context(), main, "f1"); err != nil {
+		t.Fatal(err)
+	}
+	// A writer that has begun before the removal ends after it.
+	w.faults.beforeOn = func() {
+		w.faults.beforeOn = nil
+		w.must(w.open().Remove(t.Context(), main))
+	}
+	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "late", Data: []byte("x")}); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Write() = %v, want NotFound", err)
+	}
+	if _, _, err := other.Read(t.Context(), main, "f1"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Read() = %v, want NotFound", err)
+	}
+	if err := w.Remove(t.Context(), main); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Remove() = %v, want NotFound", err)
+	}
+	if keys := w.keys(); len(keys) > 0 {
+		t.Errorf("blobs are %q, want none", keys)
+	}
+	w.write("f1", "new")
+	w.pass(49 * time.Hour)
+	if swept, err := w.Sweep(t.Context()); err != nil || swept.Blobs != 0 {
+		t.Errorf("Sweep() = %+v, %v", swept, err)
+	}
+	if got := w.list(""); !slices.Equal(got, []string{"f1"}) || w.read("f1") != "new" {
+		t.Errorf("List() = %q", got)
+	}
+	if found := w.verify(); found != nil {
+		t.Errorf("verify found %v", found)
+	}
+}
+
+// A removal that a crash interrupts is completed by Sweep.
+func TestSweepCompletesARemoval(t *testing.T) {
+	for call := 1; ; call++ {
+		w := newWorld(t)
+		w.write("a", "x")
+		w.faults.calls, w.faults.fail = 0, call
+		err := w.Remove(t.Context(), main)
+		done := w.faults.calls < call
+		w.faults.fail = 0
+		if err != nil {
+			w.must(w.Remove(t.Context(), main))
+		}
+		if _, err := w.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if keys := w.keys(); len(keys) > 0 {
+			t.Errorf("call %d: blobs are %q", call, keys)
+		}
+		for d, err := range store.All(t.Context(), w.store, workspace.Docs.All(main.Owner)) {
+			t.Errorf("call %d: %v, %v", call, d.Key, err)
+		}
+		if done {
+			break
+		}
+	}
+}
+
+func TestVerifyReportsDamage(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "x")
+	w.write("b", "y")
+	keys := w.keys()
+	w.must(w.blobs.Delete(t.Context(), keys[0]))
+	if found := w.verify(); len(found) != 1 || found[0].Got != "none" || found[0].Key == (store.Key{}) {
+		t.Errorf("without a blob verify found %v", found)
+	}
+	w.must(func() error {
+		_, err := w.blobs.Put(t.Context(), keys[0]+"00", strings.NewReader("x"), 1, blob.If{})
+		return err
+	}())
+	if found := w.verify(); len(found) != 1 {
+		t.Errorf("verify found %v, want nothing of a young blob", found)
+	}
+	w.pass(49 * time.Hour)
+	if found := w.verify(); len(found) != 2 || found[1].Blob != keys[0]+"00" {
+		t.Errorf("verify found %v, want an old blob without a document", found)
+	}
+	for d, err := range store.All(t.Context(), w.store, workspace.Docs.All(main.Owner)) {
+		w.must(err)
+		v, err := workspace.Docs.Parse(d)
+		w.must(err)
+		f, err := w.store.Doc(t.Context(), workspace.FileDocs.Key(v.ID, "a"))
+		w.must(err)
+		w.must(w.store.Commit(t.Context(), store.Delete{Key: f.Key, If: f.Version}))
+	}
+	if found := w.verify(); !slices.ContainsFunc(found, func(d workspace.Damage) bool { return strings.Contains(d.Want, "as the files say") }) {
+		t.Errorf("verify found %v, want other counts", found)
+	}
+}
+
+func TestTestKeysHaveOneWorkspace(t *testing.T) {
+	live, test := &call.Payer{Account: "a1"}, &call.Payer{Account: "a1", Test: true}
+	for _, tt := range []struct {
+		payer *call.Payer
+		name  string
+		want  workspace.Ref
+		kind  problem.Kind
+	}{
+		{nil, "", workspace.Ref{Owner: workspace.Operator, Name: "main"}, 0},
+		{live, "", workspace.Ref{Owner: "a1", Name: "main"}, 0},
+		{live, "x", workspace.Ref{Owner: "a1", Name: "x"}, 0},
+		{test, "", workspace.Ref{Owner: "a1", Name: "test"}, 0},
+		{test, "test", workspace.Ref{Owner: "a1", Name: "test"}, 0},
+		{test, "main", workspace.Ref{}, problem.TestKey},
+		{live, "test", workspace.Ref{}, problem.NotFound},
+		{live, "../x", workspace.Ref{}, problem.Malformed},
+	} {
+		got, err := workspace.RefOf(tt.payer, tt.name)
+		if tt.kind == 0 && (err != nil || got != tt.want) || tt.kind != 0 && !problem.Is(err, tt.kind) {
+			t.Errorf("RefOf(%+v, %q) = %+v, %v", tt.payer, tt.name, got, err)
+		}
+	}
+}
