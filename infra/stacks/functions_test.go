@@ -93,7 +93,8 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 		}
 	}
 	want := map[string]string{"message": "puts [textkey obs#* task#* due#*] seals textkey:* ",
-		"agent": "puts [textkey obs#* task#* recent#* team#* open#* guest due#* subject#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#* bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
+		"agent":  "puts [textkey obs#* task#* recent#* team#* open#* guest due#* subject#* workspacecount#* locks#* workspace#* workspacefile#*] seals [textkey:* guest:* workspace:*] ",
+		"worker": "puts [textkey obs#* task#* guest due#* bkg#* bookdue#* bookevent#* breaker#* workspacecount#* locks#* workspace#* workspacefile#*] seals [textkey:* guest:* workspace:*] ", "sweeper": "puts [workspacecount#* textkey sweep acct#* key#* link#*] ", "meter": "puts [use#* meter export] ",
 		"gateway": "puts [subject#* acct#* key#* link#* endings pay#* bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues] ", "checkpointer": "puts [tlog signkey] seals signkey:* ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}
@@ -195,7 +196,7 @@ func wantStars(name string) []string {
 }
 
 // Only think opens secrets of agents, and only gateway the keys of payments; agent,
-// worker and admin open the secret of guests. gateway and worker open the keys that sign receipts and
+// worker and admin open the secret of guests and the keys of workspaces. gateway and worker open the keys that sign receipts and
 // bookings, and only admin and checkpointer the host's identity. A role that may decrypt
 // without a condition on the context could open them too.
 func TestWhatFunctionsOpen(t *testing.T) {
@@ -214,8 +215,8 @@ func TestWhatFunctionsOpen(t *testing.T) {
 				got[name] += fmt.Sprint(bound)
 			}
 		}
-		want := map[string]string{"agent": "[vacant:* textkey:* guest:*]", "message": "[vacant:* textkey:*]", "worker": "[vacant:* textkey:* guest:* signkey:*]",
-			"admin": "[vacant:* textkey:* guest:* host:* signkey:*]", "export": "textkey:*", "think": "secret:*", "collusion": "textkey:*", "commit": "vacant:*", "gateway": "[paykey:* signkey:*]"}
+		want := map[string]string{"agent": "[vacant:* textkey:* guest:* workspace:*]", "message": "[vacant:* textkey:*]", "worker": "[vacant:* textkey:* guest:* signkey:* workspace:*]",
+			"admin": "[vacant:* textkey:* guest:* host:* signkey:* workspace:*]", "export": "textkey:*", "think": "secret:*", "collusion": "textkey:*", "commit": "vacant:*", "gateway": "[paykey:* signkey:*]"}
 		if context["hostKey"] != nil {
 			want["checkpointer"] = "host:*"
 		}
@@ -449,8 +450,8 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 		context map[string]any
 		want    string
 	}{
-		{standard, "7.076:28"}, {bare, "3.384:13"}, {map[string]any{"worstDay": 11}, "0.769:3"},
-		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.045:4"},
+		{standard, "6.615:26"}, {bare, "2.923:11"}, {map[string]any{"worstDay": 12}, "1.538:6"},
+		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "0.977:3"},
 		{map[string]any{"limits": "registry:400,docsReads:2,rowsReads:2"}, "0.001:1"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}

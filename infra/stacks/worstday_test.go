@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 // much less, whatever else was chosen.
 func TestTheWorstDayIsWhatTheTemplatesSumUpTo(t *testing.T) {
 	for _, context := range []map[string]any{
-		{"worstDay": 11}, standard, {"worstDay": 200},
+		{"worstDay": 12}, standard, {"worstDay": 200},
 		{"worstDay": 17, "edge": false}, {"worstDay": 50, "waf": true, "hostKey": "software", "arch": "amd64", "dashboard": false},
 		{"worstDay": 40, "domain": "vacants.example.org", "certificate": certificate, "email": "ops@example.org"},
 	} {
@@ -101,6 +102,14 @@ func TestTheShapeOfAStageIsThatOfItsTemplates(t *testing.T) {
 	}
 }
 
+// perSecond returns the rate of a RATE:BURST in a function's environment, or 0.
+func perSecond(function map[string]any, name string) (rate float64) {
+	text, _ := at(function, "Environment", "Variables", name).(string)
+	text, _, _ = strings.Cut(text, ":")
+	rate, _ = strconv.ParseFloat(text, 64)
+	return rate
+}
+
 // receives reports whether an event source mapping is of a queue.
 func (t template) receives(mapping resource) bool {
 	queue, ok := at(mapping.Properties, "EventSourceArn", "Fn::GetAtt", 0).(string)
@@ -119,6 +128,7 @@ func functionsOf(all template) (found []cost.Function) {
 			reserved := int(n)
 			f.Reserved = &reserved
 		}
+		f.Puts, f.Gets = perSecond(p, "VACANCY_PUTS"), perSecond(p, "VACANCY_GETS")
 		starts := func(arn any) bool { return at(arn, "Fn::GetAtt", 0) == id || at(arn, "Ref") == id }
 		retries, streams := 2, false // Lambda's default
 		for _, r := range all.Resources {

@@ -66,7 +66,7 @@ func mostThinking(message int) int { return max(1, message-2) }
 
 // shares divide the worst day.
 func shares() []share {
-	all := []share{{callsASecond, 1, 42}}
+	all := []share{{callsASecond, 1, 41}}
 	for _, f := range functions.All() {
 		if f.Instances > 0 {
 			all = append(all, share{f.Name, f.Instances, f.Share})
@@ -88,7 +88,7 @@ var ceilings = []struct {
 	least   int
 }{
 	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 1, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
-	{ObjectWrites, 0.04, 1}, {ObjectReads, 0.4, 8}, // few calls write or read files
+	{ObjectWrites, 0.02, 1}, {ObjectReads, 0.1, 4}, // few calls write or read files
 }
 
 // ofFiles are the functions that read and write files in workspaces.

@@ -22,7 +22,7 @@ func TestMoreMoneyBuysMore(t *testing.T) {
 			Edge: rapid.Bool().Draw(t, "edge"), WAF: rapid.Bool().Draw(t, "waf"), Dashboard: rapid.Bool().Draw(t, "dashboard"),
 			X86: rapid.Bool().Draw(t, "amd64"), SoftwareKey: rapid.Bool().Draw(t, "software"),
 		}
-		c.WorstDay = rapid.Float64Range(18, 5000).Draw(t, "day")
+		c.WorstDay = rapid.Float64Range(19, 5000).Draw(t, "day")
 		l, err := cost.Derive(c)
 		if err != nil {
 			t.Fatalf("Derive() = %v", err)
@@ -86,7 +86,7 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 		set  string
 		most int // of think; zero if refused
 	}{
-		{11, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
+		{12, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
 	} {
 		set, err := cost.ReadLimits(tt.set)
 		must(t, err)
@@ -152,9 +152,9 @@ func TestTheWorstDayIsThatOfTheRegion(t *testing.T) {
 		t.Errorf("write units of rows that $100 a day buy = %v", calls)
 	}
 	c := chosen("mx-central-1")
-	c.WorstDay = 11
+	c.WorstDay = 12
 	if _, err := cost.Derive(c); err == nil || !strings.Contains(err.Error(), "in mx-central-1 let a day cost $") {
-		t.Errorf("Derive($11 in mx-central-1) = %v, want a refusal that names the Region", err)
+		t.Errorf("Derive($12 in mx-central-1) = %v, want a refusal that names the Region", err)
 	}
 }
 

@@ -35,7 +35,7 @@ var (
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
 		Needs:   sealed + " VACANCY_TASKS",
 		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK",
-		Charges: true, Instances: 1, Share: 20,
+		Charges: true, Instances: 1, Share: 21,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	// Admin also writes a canary for the tamper detector. Of the functions that may write rows, it has the fewest requests.
