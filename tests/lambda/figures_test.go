@@ -57,8 +57,8 @@ func BenchmarkColdStart(b *testing.B) {
 	_, blobs := bucket(b)
 	for _, name := range functions.Names() {
 		program, env := bootstrap(b, name), host.Env(host.Endpoint)
-		if name == "search" || name == "indexer" {
-			env = append(env, blobs...) // which the other functions refuse
+		if slices.Contains([]string{"search", "indexer", "meter", "sweeper"}, name) {
+			env = append(env, blobs...) // which most other functions do not take
 		}
 		env = append(env, "VACANCY_ROWS_STREAM="+stream, "VACANCY_SEARCH="+searchARN)
 		for _, read := range []string{"AGENT", "MESSAGE", "REGISTRY", "SEARCH"} { // a start does not read them

@@ -53,7 +53,7 @@ func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) 
 		"commit":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_URL: "},
 		"record":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
 		"gateway":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: ", "VACANCY_URL: ", "VACANCY_TASKS: ", "VACANCY_SEARCH: "},
-		"sweeper":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_TASKS: "},
+		"sweeper":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: ", "VACANCY_TASKS: "},
 		"meter":        {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: ", "VACANCY_ROWS_STREAM: "},
 		"prober":       {"VACANCY_STAGE: ", "VACANCY_DOCS: "},
 		"tamper":       {"VACANCY_STAGE: "},

@@ -133,7 +133,7 @@ func TestTheMeterExportsADayAndTheSweeperVoidsACall(t *testing.T) {
 	s := newShop(t)
 	kept, blobs := bucket(t)
 	meter := run(t, "meter", s.Host, append(blobs, "VACANCY_ROWS_STREAM="+s.Stream(t))...)
-	sweeper := run(t, "sweeper", s.Host)
+	sweeper := run(t, "sweeper", s.Host, blobs...)
 	past := func() time.Time { return time.Now().Add(-24*time.Hour - 15*time.Minute) }
 	first := s.caller.Call("yesterday", past())
 	if out := s.Open(t, s.Store(s.Endpoint), past, nil).Calls.Send(t.Context(), s.vacant, first); out.Problem != nil {
@@ -224,7 +224,8 @@ func (s *shop) undecided(ago time.Duration) {
 // A booking that nobody has dispatched is sent again by the sweeper.
 func TestTheSweeperSendsWhatNobodyDispatched(t *testing.T) {
 	s := newShop(t)
-	worker, sweeper := run(t, "worker", s.Host), run(t, "sweeper", s.Host)
+	_, blobs := bucket(t)
+	worker, sweeper := run(t, "worker", s.Host), run(t, "sweeper", s.Host, blobs...)
 	then := func() time.Time { return time.Now().Add(-3 * time.Minute) }
 	host := s.Open(t, s.Store(s.Endpoint), then, nil)
 	s.must(s.admin, "POST", "/v1/admin/vacants/seller/publish", sampleOperator, `{"venue":{"slug":"seller"}}`)

@@ -39,7 +39,7 @@ type Done struct {
 }
 
 // JobParts are parts that only some processes have. A process that lacks a job's part
-// (accounts, a feed or the identity of the host) does not have the job.
+// (accounts, a feed, files or the identity of the host) does not have the job.
 type JobParts struct {
 	Log      *translog.Log                                    // to be sealed
 	Bookings func(context.Context) (due.Swept, error)         // follows or sends those that are due
@@ -90,18 +90,16 @@ func (h *Server) Jobs(p JobParts) []Job {
 			return Done{Counts: []slog.Attr{slog.Int("bookings", swept.Waiting)}}, err
 		}})
 	}
-	cleaning := Job{Name: "files", Every: time.Hour, later: true, Run: func(ctx context.Context) (Done, error) {
-		// The schedule of a stage runs the job each minute, and each run pays for listing the bucket.
-		if h.Files == nil || h.config.Stage != "" && h.config.Now().Minute() != 0 {
-			return Done{}, nil
-		}
-		swept, err := h.Files.Sweep(ctx)
-		return Done{Counts: []slog.Attr{slog.Int("workspaces", swept.Removed), slog.Int("blobs", swept.Blobs)}}, err
-	}}
-	if h.Files == nil {
-		cleaning.Every = 0
+	if h.Files != nil {
+		all = append(all, Job{Name: "files", Every: time.Hour, later: true, Run: func(ctx context.Context) (Done, error) {
+			// The schedule of a stage runs the job each minute, and each run pays for listing the bucket.
+			if h.config.Stage != "" && h.config.Now().Minute() != 0 {
+				return Done{}, nil
+			}
+			swept, err := h.Files.Sweep(ctx)
+			return Done{Counts: []slog.Attr{slog.Int("workspaces", swept.Removed), slog.Int("blobs", swept.Blobs)}}, err
+		}})
 	}
-	all = append(all, cleaning)
 	leapt := ""
 	probe := registry.Prober(h.Outbound)
 	all = append(all, Job{Name: "texts", Every: time.Minute, Run: func(ctx context.Context) (Done, error) {

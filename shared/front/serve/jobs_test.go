@@ -52,7 +52,10 @@ func charging(t *testing.T, feed store.Feed) *serve.Server {
 // Every job runs on a local host, or in a function of AWS that names it; and functions name no
 // other.
 func TestEveryJobRunsSomewhereAndFunctionsNameJobs(t *testing.T) {
-	h := charging(t, &noRows{})
+	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) {
+		c.Feed, c.HoldsIdentity, c.Charges = &noRows{}, true, true
+		c.Blobs = func() (blob.Blobs, error) { return files.Open(t.TempDir(), time.Now()) }
+	})
 	l, err := h.OpenLog(nil)
 	must(t, err)
 	local, names := map[string]bool{}, []string{}

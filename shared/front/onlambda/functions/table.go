@@ -123,8 +123,7 @@ var (
 	Sweeper = Function{
 		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute, and deletes bytes without a file, every hour",
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls keys bookings texts files",
-		Needs:   tables + " VACANCY_TASKS",
-		Takes:   "VACANCY_BLOBS",
+		Needs:   tables + " VACANCY_TASKS VACANCY_BLOBS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500, Listings: 24},
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},
