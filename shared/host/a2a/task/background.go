@@ -187,7 +187,9 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		return nil
 	}
 	r := e.newRunner(ref, time.Time{})
-	r.flushed = e.Now() // nobody waits for the first piece: a short answer is one event
+	// Nobody waits for the first piece: a short turn writes its text, its trace and its log once.
+	now := e.Now()
+	r.flushed, r.traced, r.log.stored = now, now, now
 	l, err := e.claim(ctx, r)
 	switch {
 	case errors.Is(err, ErrNotFound):
