@@ -1,7 +1,7 @@
-// Package kills kills hosts with SIGKILL at every store call and every socket
-// write of a request, and checks the remaining data: resending the request
-// returns the stored reply, or `pending` and then `unanswered`, or is accepted
-// again; and verify finds no damage.
+// Package kills kills hosts with SIGKILL at every store call, every blob call and
+// every socket write of a request, and checks the remaining data: resending the
+// request returns the stored reply, or `pending` and then `unanswered`, or is
+// accepted again; and verify finds no damage.
 //
 // The places are one table (table_test.go). A request that makes a call outside
 // the table fails the tests, so no place can be forgotten.

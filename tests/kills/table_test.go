@@ -140,11 +140,11 @@ var table = []scenario{
 	}, {
 		request: "a dispatch of a task, and its turn", in: inDev,
 		prepare: teaming, make: aDispatch, again: dispatchAgain, ends: "Commit queue 2",
-		calls: `Doc key, Doc acct, Doc team, Doc name, Doc v, Docs open, Commit queue, Commit task > waits,
-			Docs queue, Docs task, Doc acct 2, Doc acct 3, Doc guest, Doc guest 2, Commit guest, Tip rsp,
+		calls: `Doc key, Doc acct, Doc team, Doc name, Doc v, Docs open, Commit queue, Doc task,
+			Commit task > waits, Docs queue, Docs task, Doc acct 2, Doc acct 3, Doc guest, Doc guest 2, Commit guest, Tip rsp,
 			Tip req, Tip rsp 2, Doc v 2, Doc host, Doc acct 4, Doc revoked, Tip req 2, Commit req > pending,
-			Rows req, Rows rsp, Doc revoked 2, Commit task 2, Doc task, Docs task 2, Commit rsp > stored, Commit queue 2,
-			Write = either`,
+			Rows req, Rows rsp, Doc revoked 2, Commit task 2, Doc task 2, Docs task 2, Commit rsp > stored,
+			Commit queue 2, Write = either`,
 	}, {
 		// The task is read for the answer and for its notifications while the turn begins.
 		request: "an answer to the question of a task", in: inDev,
@@ -152,8 +152,8 @@ var table = []scenario{
 		calls: `Doc team, Docs task, Docs task 2, Doc task, Doc revoked, Docs task 3, Commit queue,
 			Commit req > waits, Docs queue, Docs task 4 = either, Docs task 5 = either,
 			Docs task 6 = either, Doc task 2, Commit task > pending, Rows req, Rows rsp, Rows rsp 2,
-			Doc revoked 2, Commit task 2, Doc task 3, Docs task 7 = either, Commit rsp > stored, Commit queue 2,
-			Write = either`,
+			Docs task 7 = either, Doc revoked 2, Commit task 2, Doc task 3, Docs task 8 = either,
+			Commit rsp > stored, Commit queue 2, Write = either`,
 	}, {
 		request: "a cancel of a task that waits for an answer", in: inDev,
 		prepare: painting, warm: asks, make: cancelTask, again: cancelTaskAgain("input_required"), until: "Commit task",
@@ -164,6 +164,44 @@ var table = []scenario{
 		prepare: painting, warm: sleeps, make: cancelTask, again: cancelTaskAgain("working"), until: "Commit rsp", ends: "Commit rsp",
 		calls: `Doc team, Docs task, Docs task 2, Rows req, Rows rsp, Doc task, Docs task 3,
 			Commit rsp > done`,
+	}, {
+		// The first file of a workspace, which the write creates.
+		request: "a new file", in: inDev, make: aNewFile, again: writeAgain("", "one"),
+		calls: `Doc workspace, Doc workspace 2, Commit workspace, Doc workspace 3, Doc workspacefile,
+			Doc workspacecount, Put blob, Doc workspacefile 2, Doc workspacecount 2,
+			Commit workspacefile > done, Write`,
+	}, {
+		request: "a replacement of a file", in: inDev,
+		warm: isWritten, make: aReplacement, again: writeAgain("one", "two"),
+		calls: `Doc workspace, Doc workspacefile, Doc workspacecount, Put blob, Doc workspacefile 2,
+			Doc workspacecount 2, Commit workspacefile > done, Write`,
+	}, {
+		request: "a removal of a workspace", in: inDev,
+		warm: isWritten, make: removeWorkspace, again: removeWorkspaceAgain,
+		calls: `Doc workspace, Doc workspacecount, Commit workspace > done, Docs workspacefile,
+			Commit workspacefile, Docs workspacefile 2, List blobs, Delete blob, List blobs 2,
+			Doc workspace 2, Doc workspacecount 2, Commit workspace 2, Write`,
+	}, {
+		// The commit of the write begins with the condition of the lock.
+		request: "a dispatch of a task that writes under a lock, and its turn", in: inDev,
+		prepare: filing, warm: noted, make: aTaskThatWrites, again: fileTaskAgain, ends: "Commit queue 2",
+		calls: `Doc team, Doc name, Doc v, Doc v 2, Docs open, Commit queue, Doc task, Doc locks, Doc locks 2,
+			Commit locks > waits, Docs queue, Docs task, Doc locks 3, Doc guest, Doc guest 2, Commit guest,
+			Tip rsp, Tip req, Tip rsp 2, Doc v 3, Tip req 2, Doc revoked, Commit req > pending, Rows req,
+			Rows rsp, Doc revoked 2, Doc workspace, Doc workspacefile, Get blob, Doc workspace 2,
+			Doc workspacefile 2, Doc workspacecount, Put blob, Doc workspacefile 3, Doc workspacecount 2,
+			Doc task 2, Doc locks 4, Commit locks 2, Tip log, Commit log, Commit task, Commit task 2,
+			Commit task 3, Doc task 3, Docs task 2, Commit rsp > stored, Commit queue 2, Write = either`,
+	}, {
+		request: "a dispatch of a task that waits for a lock", in: inDev,
+		prepare: filing, warm: holds, make: aTaskThatWrites, again: waitAgain, until: "Commit locks",
+		calls: `Doc team, Doc name, Doc v, Doc v 2, Docs open, Commit queue, Doc task, Doc locks, Doc locks 2,
+			Doc task 2, Commit locks > waits`,
+	}, {
+		request: "a cancel of a task that holds a lock", in: inDev,
+		prepare: filing, warm: holds, make: cancelTask, again: cancelHolderAgain, until: "Commit task",
+		calls: `Doc team, Docs task, Docs task 2, Rows req, Rows rsp, Doc task, Docs task 3,
+			Commit task > done`,
 	}, {
 		request: "a call that fails", in: both, prepare: warmed, make: aFailingCall, again: callAgain,
 		calls: `Doc v, Doc revoked, Doc textkey (function), Tip req, Tip rsp, Commit req > pending, Rows rsp,

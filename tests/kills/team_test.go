@@ -149,11 +149,19 @@ func dispatch(s *stage, key string) request {
 
 func aDispatch(s *stage) request { return dispatch(s, "one") }
 
+// leaseEnds lets the lease of a turn end that had begun. The turn of a task that waits begins in the new process, and
+// keeps its lease.
+func leaseEnds(p process, then fate) {
+	if then != waits {
+		p.(*dev).later(2 * time.Minute)
+	}
+}
+
 // dispatchAgain dispatches a task again, when the lease of a turn that had begun is over: it is one task, which is
 // charged once if it was answered.
 func dispatchAgain(s *stage, p process, r request, first *response, then fate) {
 	s.t.Helper()
-	p.(*dev).later(2 * time.Minute)
+	leaseEnds(p, then)
 	charged := 0
 	task := func(r request) (id, state string) {
 		s.t.Helper()

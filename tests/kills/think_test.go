@@ -185,7 +185,7 @@ func (p *parted) send(t *testing.T, e *envelope.Envelope) caller.Answer {
 func places(trace []string) (all []place) {
 	for _, name := range trace {
 		all = append(all, place{Call: name})
-		if changes := []string{"Commit ", "Send ", "Hide ", invoke, write}; slices.ContainsFunc(changes, func(c string) bool { return strings.HasPrefix(name, c) }) {
+		if changes := []string{"Commit ", "Send ", "Hide ", putBlob, deleteBlob, invoke, write}; slices.ContainsFunc(changes, func(c string) bool { return strings.HasPrefix(name, c) }) {
 			all = append(all, place{Call: name, After: true})
 		}
 	}

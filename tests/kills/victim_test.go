@@ -134,7 +134,7 @@ func runVictim(encoded string) int {
 	v.restart(c.Kill)
 	go v.obey(json.NewDecoder(os.Stdin), json.NewEncoder(os.NewFile(3, "confirmations")))
 	return cli.Run(
-		context.Background(), cli.Seams{Store: v.store, Handler: v.interceptEndpoint, Now: v.clock}, c.Args, strings.NewReader(""), os.Stdout, os.Stderr, os.Environ())
+		context.Background(), cli.Seams{Store: v.store, Blobs: v.blobs, Handler: v.interceptEndpoint, Now: v.clock}, c.Args, strings.NewReader(""), os.Stdout, os.Stderr, os.Environ())
 }
 
 // obey takes orders until the test closes them or ends; then the process ends

@@ -93,8 +93,9 @@ type Config struct {
 	// Upgrading, if set, is called at the begin, during and at the end of an upgrade. Calls may be
 	// concurrent.
 	Upgrading func(Upgrading)
-	// WrapStore, if set, wraps the data file.
+	// WrapStore, if set, wraps the data file, and WrapBlobs the files of workspaces.
 	WrapStore func(store.Store) store.Store
+	WrapBlobs func(blob.Blobs) blob.Blobs
 	// Disk returns the free space and the size of a directory's disk. The default is
 	// package Disk.
 	Disk func(dir string) (free, size int64)
@@ -164,7 +165,13 @@ func Open(c Config) (*Host, error) {
 		data = c.WrapStore(file)
 	}
 	// Reports need the file itself, because only it can be walked.
-	blobs := openOnce(func() (*files.Files, error) { return files.Open(filepath.Join(c.Dir, FilesDir), c.Now()) })
+	blobs := openOnce(func() (blob.Blobs, error) {
+		opened, err := files.Open(filepath.Join(c.Dir, FilesDir), c.Now())
+		if err != nil || c.WrapBlobs == nil {
+			return opened, err
+		}
+		return c.WrapBlobs(opened), nil
+	})
 	all := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: func() (blob.Blobs, error) {
 		if !IsThere(filepath.Join(c.Dir, FilesDir)) {
 			return nil, nil // a check creates no directory
@@ -193,9 +200,9 @@ func Open(c Config) (*Host, error) {
 
 // openOnce returns a function that opens blobs once. Their writers wait for each other in one queue, which is faster than
 // the lock that they share with other processes.
-func openOnce(open func() (*files.Files, error)) func() (blob.Blobs, error) {
+func openOnce(open func() (blob.Blobs, error)) func() (blob.Blobs, error) {
 	var mu sync.Mutex
-	var opened *files.Files
+	var opened blob.Blobs
 	return func() (blob.Blobs, error) {
 		mu.Lock()
 		defer mu.Unlock()

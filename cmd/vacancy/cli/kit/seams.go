@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
 // Seams are the parts of the command line that programs and tests choose. With a
@@ -21,6 +22,7 @@ type Seams struct {
 	OpenCloud cloud.Open
 
 	Store   func(store.Store) store.Store       // wraps the data file
+	Blobs   func(blob.Blobs) blob.Blobs         // wraps the files of workspaces
 	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
 	Now     func() time.Time
 	// Disk returns the free space and the size of a data directory's disk.
