@@ -3,11 +3,24 @@
 package lambda
 
 import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 )
 
 // The agent function serves the files of accounts, and admin the operator's. A write is one PUT to the bucket. An instance
@@ -65,4 +78,84 @@ func TestFilesAreObjectsOfTheBucket(t *testing.T) {
 		}
 	}
 	wantSound(t, c.Host)
+}
+
+// A task at the worker writes an object, which agent reads. A file whose object is missing does not end a task that reads
+// the file.
+func TestTasksAtTheWorkerWriteObjects(t *testing.T) {
+	c := newCrew(t)
+	objects, env := bucket(t)
+	with := func(name string) *Function { return run(t, name, c.Host, append(c.cloud.env(), env...)...) }
+	agent, worker := with("agent"), with("worker")
+	key := c.must(c.admin, "POST", "/v1/admin/accounts/acme/keys", sampleOperator, `{"scopes":["agents","read"]}`)["secret"].(string)
+	for name, script := range map[string]string{
+		"writer": `call: Write {"file_path":"docs/report.md","content":"the report"}`, "reader": `call: Read {"file_path":"docs/report.md"}`,
+	} {
+		c.must(c.admin, "POST", "/v1/admin/vacants", sampleOperator, fmt.Sprintf(`{"name":%q,"tenant":"acme","capability":"files","agent":{"provider":"mock","lock_paths":["docs"],"system":%q}}`,
+			name, "```mock\n"+script+"\n---\ntext: {result}\n```"))
+	}
+	c.must(agent, "PUT", "/v1/tasks/locks", key, `{"workspace":"main","policy":"queue"}`)
+	ends := func(name, want string) {
+		t.Helper()
+		id := c.must(agent, "POST", "/v1/tasks", key, fmt.Sprintf(`{"agent":%q,"task":"go"}`, name))["taskId"].(string)
+		left := deliver(t, worker, c.Host, "tasks", 1)
+		got := c.must(agent, "GET", "/v1/tasks/"+id, key, "")
+		if result := fmt.Sprint(got["result"]); left != 0 || got["status"] != "completed" || !strings.Contains(result, want) {
+			t.Errorf("the task of %s is %v, want it completed with %q; %d messages are left\n%s", name, got, want, left, worker.Log())
+		}
+		if locks := c.must(agent, "GET", "/v1/tasks/locks", key, ""); strings.Contains(fmt.Sprint(locks["locks"]), id) {
+			t.Errorf("the finished task of %s holds a lock: %v", name, locks)
+		}
+	}
+	objects.asked()
+	ends("writer", "wrote 10 bytes to docs/report.md")
+	if log := objects.asked(); len(log) != 1 || !strings.HasPrefix(log[0], "PUT "+workspace.Prefix) {
+		t.Errorf("a write of a task made the requests %q", log)
+	}
+	ends("reader", "the report")
+	objects.mu.Lock()
+	clear(objects.kept)
+	objects.mu.Unlock()
+	ends("reader", "the bytes of docs/report.md are missing")
+	if r := c.must(agent, "GET", "/v1/workspaces/main/files", key, ""); !strings.Contains(fmt.Sprint(r), "docs/report.md") {
+		t.Errorf("the files are %v", r)
+	}
+}
+
+// The job of sweeper cleans at the first minute of an hour, so it runs in this process here. Its requests are judged by
+// the role of the function.
+func TestTheSweeperDeletesBytesWithoutAFile(t *testing.T) {
+	host := awshost.New(t)
+	objects, env := bucket(t)
+	open := func(s *dynamo.Store, env []string) workspace.Config {
+		_, endpoint, _ := strings.Cut(env[0], "=")
+		client := s3.NewClient(aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+		return workspace.Config{
+			Store: s, Blobs: func() (blob.Blobs, error) { return s3.New(client, sampleBucket, rand.Reader), nil },
+			Vault: host.Vault, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		}
+	}
+	c := open(host.Store(host.Endpoint), env)
+	files := workspace.New(c)
+	main, gone := workspace.Ref{Owner: "acme", Name: workspace.Main}, workspace.Ref{Owner: "acme", Name: "gone"}
+	write := func(ref workspace.Ref) {
+		t.Helper()
+		_, err := files.Write(t.Context(), ref, workspace.Write{Path: "a.md", Data: []byte("text")})
+		must(t, err)
+	}
+	write(main)
+	want := objects.keys()
+	write(gone)
+	c.Blobs = func() (blob.Blobs, error) { return nil, errors.New("the bucket is away") }
+	must(t, workspace.New(c).Remove(t.Context(), gone))
+	objects.mu.Lock()
+	objects.kept[workspace.Prefix+"0123/4567"] = object3{at: time.Now().Add(-25 * time.Hour)}
+	objects.mu.Unlock()
+	sweeper := workspace.New(open(storeOf(t, "sweeper", host), judge(t, "sweeper", host, env)))
+	if swept, err := sweeper.Sweep(t.Context()); err != nil || swept != (workspace.Swept{Removed: 1, Blobs: 1}) {
+		t.Errorf("Sweep() = %+v, %v; want a workspace and an object", swept, err)
+	}
+	if keys := objects.keys(); !slices.Equal(keys, want) {
+		t.Errorf("the bucket has %q, want %q", keys, want)
+	}
 }
