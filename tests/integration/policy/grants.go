@@ -13,7 +13,10 @@ var InLambda = []string{
 	"meter Exports", "meter Exports s3:GetObject", "meter Exports s3:PutObject",
 	"prober DocsUpdateItem", "prober DocsUpdateItem dynamodb:UpdateItem",
 	"search SnapshotNames", "search SnapshotNames s3:ListBucket",
+	"sweeper FileNames", "sweeper FileNames s3:ListBucket", "sweeper Files", "sweeper Files s3:DeleteObject",
+	"sweeper Index", "sweeper Index dynamodb:Query",
 	"sweeper Rows dynamodb:GetItem", "sweeper Sends", "sweeper Sends sqs:SendMessage",
+	"worker FileNames", "worker FileNames s3:ListBucket",
 	"worker HostGetPublicKey", "worker HostGetPublicKey kms:GetPublicKey",
 	"worker Rows dynamodb:GetItem", "worker Seal", "worker Seal kms:Encrypt", "worker Sends",
 }
