@@ -11,6 +11,7 @@ import (
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -91,7 +92,7 @@ func (c Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) 
 }
 
 // Call sends a request with more headers, and reads the JSON of its answer unless into is
-// nil.
+// nil or a *op.Blob.
 func (c Client) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
 	resp, err := c.send(ctx, method, path, header, body)
 	if err != nil {
@@ -102,16 +103,16 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+	if b, ok := into.(*op.Blob); ok {
+		b.Header = resp.Header
+		b.Data, err = io.ReadAll(io.LimitReader(resp.Body, maxExport))
+	} else {
+		err = json.NewDecoder(resp.Body).Decode(into)
+	}
+	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
 	}
 	return nil
-}
-
-// Send sends a request with a body that need not be JSON, and returns the response if the request succeeded. The caller
-// closes its body.
-func (c Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
-	return c.send(ctx, method, path, header, body)
 }
 
 // send returns the response to a successful request.

@@ -27,13 +27,16 @@ const (
 	inBody   = "body"
 )
 
-// ignored is the name of a body that nobody reads.
-const ignored = "ignored"
+// Names of bodies that are not JSON.
+const (
+	ignored = "ignored" // nobody reads it
+	asText  = "text"
+)
 
 // Field is a field of a request.
 type Field struct {
 	In   string // path, query, header or body
-	Name string // of a body: json or ignored
+	Name string // of a body: json, text or ignored
 	Type reflect.Type
 	at   []int
 }
@@ -112,6 +115,8 @@ func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte,
 		case one.In != inBody:
 		case one.Name == ignored:
 			return nil, nil
+		case one.Name == asText:
+			return httpapi.Bytes(w, r, limits(limit).Bytes)
 		default:
 			return httpapi.Body(w, r, limits(limit).Bytes)
 		}
@@ -139,6 +144,8 @@ func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) 
 		case inBody:
 			switch {
 			case one.Name == ignored:
+			case one.Name == asText:
+				at.SetString(string(body))
 			case at.Kind() == reflect.Slice:
 				at.SetBytes(body)
 			default:
@@ -197,13 +204,16 @@ func parse(to reflect.Value, name string, given []string) error {
 
 // write makes the path with its query, the header and the body of a request, to which in points.
 func (s Spec) write(in any) (path string, header http.Header, body []byte, err error) {
-	path = s.Path
+	path, header = s.Path, http.Header{}
 	from, query := reflect.ValueOf(in).Elem(), url.Values{}
 	for _, one := range s.Fields() {
 		at := from.FieldByIndex(one.at)
 		if one.In == inBody {
 			switch {
 			case one.Name == ignored:
+			case one.Name == asText:
+				body = []byte(at.String())
+				header.Set("Content-Type", "application/octet-stream")
 			case at.Kind() == reflect.Slice:
 				body = append([]byte{}, at.Bytes()...)
 			default:
@@ -234,9 +244,6 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 			case inQuery:
 				query.Add(one.Name, text)
 			case inHeader:
-				if header == nil {
-					header = http.Header{}
-				}
 				header.Set(one.Name, text)
 			}
 		}

@@ -9,7 +9,7 @@
 //	query:"limit"             a parameter of the query; without one the field is zero
 //	header:"Idempotency-Key"  a header
 //	body:"json"               the body: a struct that canon.Unmarshal reads, or Raw
-//	body:"text"               the body of a handler: a text as it came
+//	body:"text"               the body: a string of bytes as they came, of any media type
 //	body:"ignored"            a body may come, and nobody reads it
 //
 // An operation without a field for the body refuses one, because it would be ignored. A field in
@@ -25,6 +25,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"reflect"
 	"strings"
@@ -149,6 +150,19 @@ func (r Raw[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(r).Marsha
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *Raw[T]) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
+
+// Blob is an answer that is not JSON.
+type Blob struct {
+	Data   []byte
+	Header http.Header // with the media type
+	Status int         // another status than the operation's, or 0
+}
+
+// Reply implements Replier.
+func (b *Blob) Reply(h http.Header) int {
+	maps.Copy(h, b.Header)
+	return b.Status
+}
 
 // Replier is an answer that sets headers, or another status than the operation's. Reply returns the
 // status. Zero means the operation's.
@@ -321,18 +335,6 @@ func Handle(s Spec, h httpapi.Handler) Route {
 	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, r, h(w, r), s.Access) }}
 }
 
-// HandleAdmitted is Handle for the callers that the Access of the description admits. The context of the request has the
-// caller.
-func HandleAdmitted(s Server, spec Spec, h httpapi.Handler) Route {
-	return Handle(spec, func(w http.ResponseWriter, r *http.Request) error {
-		by, err := s.admit(r, nil, spec.Access)
-		if err != nil {
-			return err
-		}
-		return h(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, by)))
-	})
-}
-
 // challenge tells the client of a route which credential it lacks, unless it was answered.
 func challenge(w http.ResponseWriter, r *http.Request, err error, a Access) error {
 	if err != nil && !errors.As(err, new(httpapi.Rendered)) {
@@ -391,11 +393,14 @@ func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 			status = other
 		}
 	}
-	if status == http.StatusNoContent {
+	if status == http.StatusNoContent || status == http.StatusNotModified {
 		w.WriteHeader(status)
 		return nil
 	}
 	raw := reflect.ValueOf(out).Elem()
+	if b, ok := out.(*Blob); ok {
+		raw = reflect.ValueOf(b.Data)
+	}
 	if raw.Kind() != reflect.Slice {
 		return httpapi.Answer(w, status, out)
 	}
@@ -409,6 +414,16 @@ func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 
 // Twin is an operation at two paths: one for the operator, and one for keys of accounts.
 type Twin[In, Out any] struct{ Operator, Key Op[In, Out] }
+
+// NewTwin returns the twin of an operation for keys, with the path of OperatorPath for the operator.
+func NewTwin[In, Out any](key Op[In, Out]) Twin[In, Out] {
+	operator := key
+	operator.Path, operator.Access = OperatorPath(key.Path), Access{}
+	return Twin[In, Out]{Operator: operator, Key: key}
+}
+
+// OperatorPath returns the operator's path for a path of keys.
+func OperatorPath(path string) string { return "/v1/admin" + strings.TrimPrefix(path, "/v1") }
 
 // For returns the operation for the operator, or the one for keys.
 func (t Twin[In, Out]) For(operator bool) Op[In, Out] {
@@ -469,7 +484,7 @@ func If(there bool, reason string, routes ...Route) []Route {
 
 // Client sends requests.
 type Client interface {
-	// Call sends a request, and reads the JSON of its answer unless into is nil.
+	// Call sends a request, and reads the JSON of its answer unless into is nil or a *Blob.
 	Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error
 }
 

@@ -41,16 +41,13 @@ func IsPath(path string) bool {
 	return false
 }
 
-// operatorPath returns the operator's path for a path of keys.
-func operatorPath(path string) string { return "/v1/admin" + strings.TrimPrefix(path, "/v1") }
-
 // Locate sets the path of the response of a task, for the operator or for keys of accounts.
 func Locate(s *team.Status, operator bool) {
 	if s.Result == nil {
 		return
 	}
 	if s.Result.Path = TasksPath + "/" + s.TaskID; operator {
-		s.Result.Path = operatorPath(s.Result.Path)
+		s.Result.Path = op.OperatorPath(s.Result.Path)
 	}
 }
 
@@ -62,8 +59,11 @@ const (
 	maxPage     = 100
 )
 
-// Access admits keys with the scope agents.
-var Access = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
+// Access admits keys with the scope agents, and readAccess keys that have the scope read, too.
+var (
+	Access     = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
+	readAccess = billing.Demand{Scope: billing.ScopeAgents, And: billing.ScopeRead, Test: true, Active: true}
+)
 
 // Requests and answers.
 type (
@@ -149,18 +149,6 @@ type Task struct {
 	retry bool // the host did not wait
 }
 
-// Log is the log of a task: a line of JSON for each event (task.LogEvent).
-type Log []byte
-
-// mediaLines is the media type of a Log.
-const mediaLines = "application/x-ndjson"
-
-// Reply implements op.Replier.
-func (*Log) Reply(h http.Header) int {
-	h.Set("Content-Type", mediaLines)
-	return 0
-}
-
 // Reply implements op.Replier.
 func (t *Task) Reply(h http.Header) int {
 	if t.retry {
@@ -179,7 +167,7 @@ var (
 	CancelTask = twin[OneTask, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
 	ListLocks  = twin[op.None, Locks]("GET", TasksPath+"/locks", 0, "lists the locks of files that tasks hold")
 	SetPolicy  = twin[op.Body[LockPolicy], LockPolicy]("PUT", TasksPath+"/locks", 0, "sets what happens to tasks whose locks in a workspace overlap")
-	ReadLog    = readingFiles(twin[Reading, Log]("GET", TasksPath+"/{id}/log", 0, "reads the log of a dispatched task"))
+	ReadLog    = op.NewTwin(op.Op[Reading, op.Blob]{Method: "GET", Path: TasksPath + "/{id}/log", Access: op.Access{Key: readAccess}, Doc: "reads the log of a dispatched task"})
 	AnswerTask = twin[Answering, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
 )
 
@@ -187,21 +175,12 @@ var (
 const maxBody = 512 << 10
 
 func twin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
-	o := op.Op[In, Out]{Method: method, Path: operatorPath(path), Status: status, Limit: maxBody, Doc: doc}
-	k := o
-	k.Path, k.Access.Key = path, Access
-	return op.Twin[In, Out]{Operator: o, Key: k}
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: Access}, Status: status, Limit: maxBody, Doc: doc})
 }
 
 type api struct {
 	*team.Team
 	mayWait bool
-}
-
-// readingFiles demands the scope read, too, of the keys of an operation.
-func readingFiles[In, Out any](t op.Twin[In, Out]) op.Twin[In, Out] {
-	t.Key.Access.Key.And = billing.ScopeRead
-	return t
 }
 
 // Operator returns the routes of the operator. mayWait says that the process may wait for the end of a turn.
@@ -235,16 +214,17 @@ func callerOf(ctx context.Context) team.Caller {
 }
 
 func (d *api) routes(s op.Server) []op.Route {
-	log := op.OnTwin(s, ReadLog, func(ctx context.Context, in Reading) (Log, error) {
+	const lines = "application/x-ndjson"
+	log := op.OnTwin(s, ReadLog, func(ctx context.Context, in Reading) (op.Blob, error) {
 		events, err := d.Log(ctx, callerOf(ctx), in.ID, int(min(in.After, task.MaxLogEvents)))
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		for i := range events {
 			err = errors.Join(err, enc.Encode(&events[i]))
 		}
-		return b.Bytes(), err
+		return op.Blob{Data: b.Bytes(), Header: http.Header{"Content-Type": {lines}}}, err
 	})
-	log.Out, log.Gives, log.Answer = nil, []string{mediaLines}, "JSON lines: each event with its number n, timestamp, type and data."
+	log.Out, log.Gives, log.Answer = nil, []string{lines}, "JSON lines: each event with its number n, timestamp, type and data."
 	return []op.Route{
 		log,
 		op.OnTwin(s, ListLocks, func(ctx context.Context, _ op.None) (l Locks, err error) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"testing/synctest"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -30,34 +30,34 @@ type fakeHost struct {
 	before func(path string) // runs before each request for a file
 }
 
-func (h *fakeHost) Call(_ context.Context, _, _ string, _ http.Header, _ []byte, into any) error {
-	page := workspaceapi.Files{}
-	for _, path := range slices.Sorted(maps.Keys(h.files)) {
-		page.Files = append(page.Files, workspace.File{Path: path, Hash: hashOf([]byte(h.files[path]))})
-	}
-	b, err := json.Marshal(page)
-	return errors.Join(err, json.Unmarshal(b, into))
-}
-
-func (h *fakeHost) Send(_ context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+func (h *fakeHost) Call(_ context.Context, method, path string, header http.Header, body []byte, into any) error {
 	if h.busy > 0 {
 		h.busy--
-		return nil, problem.New(problem.TooMany, "too many requests from this address; try again in 1 s")
+		return problem.New(problem.TooMany, "too many requests from this address; try again in 1 s")
 	}
-	path = strings.TrimPrefix(path, "/v1/workspaces/main/files/")
+	path, isFile := strings.CutPrefix(path, "/v1/workspaces/main/files/")
+	if !isFile {
+		page := into.(*workspaceapi.Files)
+		for _, path := range slices.Sorted(maps.Keys(h.files)) {
+			page.Files = append(page.Files, workspace.File{Path: path, Size: int64(len(h.files[path])), Hash: hashOf([]byte(h.files[path]))})
+		}
+		return nil
+	}
 	if h.before != nil {
 		h.before(path)
 	}
 	text, exists := h.files[path]
-	tag := workspaceapi.Tag(workspace.File{Hash: hashOf([]byte(text))})
 	if method == http.MethodPut {
+		tag := workspaceapi.Tag(hashOf([]byte(text)))
 		if match := header.Get("If-Match"); exists == (match == "") || exists && match != tag && match != "*" {
-			return nil, problem.New(problem.Precondition, "it was changed")
+			return problem.New(problem.Precondition, "it was changed")
 		}
 		h.files[path] = string(body)
 		h.writes = append(h.writes, path)
+		return nil
 	}
-	return &http.Response{Header: http.Header{"Etag": {tag}}, Body: io.NopCloser(strings.NewReader(text))}, nil
+	into.(*op.Blob).Data = []byte(text)
+	return nil
 }
 
 // writeFolder writes files into a folder. A text that begins with "-> " is the target of a link.
@@ -80,7 +80,7 @@ func writeFolder(t *testing.T, files map[string]string) string {
 }
 
 // run runs push or pull over a folder.
-func run(t *testing.T, h *fakeHost, f copyFlags, dir, stdin string, pull bool) (changed, string, error) {
+func run(t *testing.T, h *fakeHost, f copier, dir, stdin string, pull bool) (changed, string, error) {
 	t.Helper()
 	var errs bytes.Buffer
 	a := &kit.App{In: bufio.NewReader(strings.NewReader(stdin)), Out: io.Discard, Err: &errs}
@@ -89,12 +89,12 @@ func run(t *testing.T, h *fakeHost, f copyFlags, dir, stdin string, pull bool) (
 		t.Fatal(err)
 	}
 	defer root.Close()
-	f.workspace = workspace.Main
+	f.App, f.fileAPI = a, &fileAPI{One: workspaceapi.One{Workspace: workspace.Main}}
 	do := f.push
 	if pull {
 		do = f.pull
 	}
-	r, err := do(t.Context(), a, &client{Client: h, target: &f.target}, root)
+	r, err := do(t.Context(), h, root)
 	return r, errs.String(), err
 }
 
@@ -105,17 +105,17 @@ func TestPushSendsWhatDiffers(t *testing.T) {
 		"link.md": "-> " + filepath.Join(outside, "secret"), "folder": "-> " + outside, "changed.md": "mine",
 	})
 	h := &fakeHost{files: map[string]string{"same.md": "same", "changed.md": "theirs", "other.md": "other"}}
-	if _, errs, err := run(t, h, copyFlags{}, dir, "no\n", false); !problem.Is(err, problem.Usage) || !strings.Contains(errs, "1 file in workspace main differs, for example changed.md") || len(h.writes) > 0 {
+	if _, errs, err := run(t, h, copier{}, dir, "no\n", false); !problem.Is(err, problem.Usage) || !strings.Contains(errs, "1 file in workspace main differs, for example changed.md") || len(h.writes) > 0 {
 		t.Errorf("without a yes: %v, %q, wrote %q", err, errs, h.writes)
 	}
-	r, _, err := run(t, h, copyFlags{}, dir, "yes\n", false)
+	r, _, err := run(t, h, copier{}, dir, "yes\n", false)
 	if want := []string{".gitignore", "changed.md", "docs/deep.md", "new.md"}; err != nil || !slices.Equal(r.Written, want) || r.Unchanged != 1 {
 		t.Errorf("push = %+v, %v, want %q written", r, err, want)
 	}
 	if len(r.Skipped) != 2 || h.files["changed.md"] != "mine" || h.files["other.md"] != "other" || h.files["link.md"] != "" {
 		t.Errorf("push skipped %q, and the files are %q", r.Skipped, h.files)
 	}
-	if r, _, err := run(t, h, copyFlags{only: "docs/"}, dir, "", false); err != nil || len(r.Written) != 0 || r.Unchanged != 1 {
+	if r, _, err := run(t, h, copier{only: "docs/"}, dir, "", false); err != nil || len(r.Written) != 0 || r.Unchanged != 1 {
 		t.Errorf("a second push = %+v, %v", r, err)
 	}
 }
@@ -135,7 +135,7 @@ func TestPushRefusesWhatAWorkspaceCannotHave(t *testing.T) {
 			}
 		}
 		dir := writeFolder(t, files)
-		if _, _, err := run(t, h, copyFlags{yes: true}, dir, "", false); err == nil || !strings.Contains(err.Error(), want) && want != "it was changed" {
+		if _, _, err := run(t, h, copier{yes: true}, dir, "", false); err == nil || !strings.Contains(err.Error(), want) && want != "it was changed" {
 			t.Errorf("push = %v, want %q", err, want)
 		}
 		if len(h.writes) > 0 {
@@ -167,7 +167,7 @@ func TestPullWritesOnlyIntoItsFolder(t *testing.T) {
 	} {
 		h := &fakeHost{files: tt.remote}
 		dir := writeFolder(t, tt.local)
-		_, _, err := run(t, h, copyFlags{}, dir, tt.stdin, true)
+		_, _, err := run(t, h, copier{}, dir, tt.stdin, true)
 		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%s: pull = %v, want %q", name, err, tt.fails)
 		}
@@ -196,7 +196,7 @@ func TestPullFollowsNoLinkThatAppears(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := run(t, h, copyFlags{yes: true}, dir, "", true); err == nil || !strings.Contains(err.Error(), "got a symbolic link") {
+	if _, _, err := run(t, h, copier{yes: true}, dir, "", true); err == nil || !strings.Contains(err.Error(), "got a symbolic link") {
 		t.Errorf("pull = %v", err)
 	}
 	if got, _ := os.ReadFile(filepath.Join(outside, "x")); string(got) != "safe" {
@@ -207,32 +207,13 @@ func TestPullFollowsNoLinkThatAppears(t *testing.T) {
 func TestRequestsWaitForARateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHost{files: map[string]string{"a": "text"}, busy: patience - 1}
-		c := &client{Client: h, target: &target{workspace: workspace.Main}}
-		if data, err := c.get(t.Context(), "a"); err != nil || string(data) != "text" {
-			t.Errorf("get = %q, %v", data, err)
+		in := workspaceapi.ReadTarget{One: workspaceapi.One{Workspace: workspace.Main}, Path: "a"}
+		if b, err := patient(workspaceapi.ReadFile)(t.Context(), h, in); err != nil || string(b.Data) != "text" {
+			t.Errorf("ReadFile = %q, %v", b.Data, err)
 		}
 		h.busy = patience
-		if _, err := c.get(t.Context(), "a"); !problem.Is(err, problem.TooMany) {
-			t.Errorf("get = %v", err)
+		if _, err := patient(workspaceapi.ReadFile)(t.Context(), h, in); !problem.Is(err, problem.TooMany) {
+			t.Errorf("ReadFile = %v", err)
 		}
 	})
-}
-
-// An answer with other bytes than its ETag names is not written.
-func TestAnAnswerIsComparedWithItsHash(t *testing.T) {
-	h := &cutHost{&fakeHost{files: map[string]string{"a": "text"}}}
-	c := &client{Client: h, target: &target{workspace: workspace.Main}}
-	if _, err := c.get(t.Context(), "a"); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("get = %v", err)
-	}
-}
-
-type cutHost struct{ *fakeHost }
-
-func (h *cutHost) Send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
-	resp, err := h.fakeHost.Send(ctx, method, path, header, body)
-	if err == nil {
-		resp.Body = io.NopCloser(strings.NewReader("te"))
-	}
-	return resp, err
 }

@@ -24,7 +24,7 @@ func LocksCommand(a *kit.App) *cobra.Command {
 in mode read-only locks .vault/, and another task the lock_paths of its agent's file. "vacancy locks
 policy" sets what happens to a task whose lock overlaps the lock of another task.`,
 		Example: "  vacancy locks\n  vacancy locks policy main queue",
-		Op:      callerOf(teamapi.ListLocks), API: &teamAPI{},
+		Op:      CallerOf(teamapi.ListLocks), API: &API{},
 		Print: func(w io.Writer, all teamapi.Locks) {
 			kit.Table(w, "no locks", all.Locks, func(l locks.Lock) []any {
 				return []any{l.Task, l.Agent, l.Workspace, strings.Join(l.Paths, ", "), time.Unix(l.Acquired, 0).UTC().Format(time.RFC3339)}
@@ -40,7 +40,7 @@ policy" sets what happens to a task whose lock overlaps the lock of another task
 tasks run, and the later one has a warning. With queue the later task waits. With reject it is
 refused. With queue and reject, the host also refuses writes of other tasks below a lock.`,
 		Example: "  vacancy locks policy main queue",
-		Op:      callerOf(teamapi.SetPolicy), API: &teamAPI{},
+		Op:      CallerOf(teamapi.SetPolicy), API: &API{},
 		Request: func(q kit.Asked) (op.Body[teamapi.LockPolicy], error) {
 			return op.Of(teamapi.LockPolicy{Workspace: q.Args[0], Policy: locks.Policy(q.Args[1])}), nil
 		},

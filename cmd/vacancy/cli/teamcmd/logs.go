@@ -1,10 +1,9 @@
 package teamcmd
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -20,65 +19,33 @@ import (
 // IsTask reports whether an argument has the form of the id of a task, which no name of a vacant has.
 func IsTask(arg string) bool { return len(arg) == 32 && strings.Trim(arg, "0123456789abcdef") == "" }
 
-// streamer is a client that returns answers as they are.
-type streamer interface {
-	Stream(ctx context.Context, path string) (io.ReadCloser, error)
-}
-
 // logPause is the time between two requests for new events.
 const logPause = time.Second
 
 // Logs prints the log of a task as lines of JSON. If follow is set, it prints new events until the task has ended.
 func Logs(ctx context.Context, a *kit.App, w kit.Where, id string, follow bool) error {
 	return With(ctx, a, w, func(c op.Client) error {
-		_, operates := c.(*kit.AdminAPI)
-		s, ok := c.(streamer)
-		if !ok {
-			return problem.New(problem.Internal, "the client of the host cannot read a log")
-		}
 		in := teamapi.Reading{OneTask: teamapi.OneTask{ID: id}}
 		for isOver := !follow; ; {
-			path, err := teamapi.ReadLog.For(operates).At(in)
-			if err != nil {
-				return err
+			log, err := CallerOf(teamapi.ReadLog)(ctx, c, in)
+			if err == nil {
+				_, err = io.WriteString(a.Out, kit.EscapeControls(string(log.Data), "\n"))
 			}
-			n, err := printLog(ctx, a.Out, s, path)
-			if err != nil || isOver {
-				return err
+			for line := range bytes.Lines(log.Data) {
+				var e task.LogEvent
+				if err := json.Unmarshal(line, &e); err != nil {
+					return problem.Wrap(problem.Untrusted, err, "the host's answer is not a log")
+				}
+				in.After = max(in.After, uint64(max(e.N, 0)))
 			}
-			if in.After = max(in.After, n); cloud.Wait(ctx, logPause) != nil {
-				return nil // the person has ended it
+			if err != nil || isOver || cloud.Wait(ctx, logPause) != nil {
+				return err // nil also if the person has ended it
 			}
-			t, err := callerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: in.OneTask})
+			t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: in.OneTask})
 			if err != nil {
 				return err
 			}
 			isOver = t.IsOver()
 		}
 	})
-}
-
-// printLog prints the events at a path, and returns the number of the last one.
-func printLog(ctx context.Context, w io.Writer, s streamer, path string) (last uint64, err error) {
-	body, err := s.Stream(ctx, path)
-	if err != nil {
-		return 0, err
-	}
-	defer body.Close()
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e task.LogEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return last, problem.Wrap(problem.Untrusted, err, "the host's answer is not a log")
-		}
-		last = uint64(max(e.N, 0))
-		if _, err := fmt.Fprintln(w, kit.EscapeControls(lines.Text(), "")); err != nil {
-			return last, err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return last, problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
-	}
-	return last, nil
 }

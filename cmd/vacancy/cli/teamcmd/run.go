@@ -114,7 +114,7 @@ const inputRequired = "input_required"
 
 // run dispatches the task, and follows it to the end of a turn that this command does not answer.
 func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
-	started, err := callerOf(teamapi.Dispatch)(ctx, c, teamapi.Dispatching{Key: "run-" + rand.Text(), Body: f.task})
+	started, err := CallerOf(teamapi.Dispatch)(ctx, c, teamapi.Dispatching{Key: "run-" + rand.Text(), Body: f.task})
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 	one, state := teamapi.OneTask{ID: started.TaskID}, ""
 	for {
 		began := time.Now()
-		t, err := callerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: one, Wait: teamapi.MaxWait})
+		t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: one, Wait: teamapi.MaxWait})
 		if err == nil && !t.IsOver() && time.Since(began) < time.Second { // a stage on AWS does not wait
 			err = cloud.Wait(ctx, 2*time.Second)
 		}
@@ -147,7 +147,7 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 		if text == "" {
 			return printEnd(a, t.Status)
 		}
-		if _, err = callerOf(teamapi.AnswerTask)(ctx, c, teamapi.Answering{OneTask: one, Key: "answer-" + rand.Text(), Body: teamapi.Answer{Text: text}}); err != nil {
+		if _, err = CallerOf(teamapi.AnswerTask)(ctx, c, teamapi.Answering{OneTask: one, Key: "answer-" + rand.Text(), Body: teamapi.Answer{Text: text}}); err != nil {
 			return err
 		}
 	}

@@ -30,13 +30,13 @@ type members struct{ op.Client }
 
 // Agents implements mcptool.Team.
 func (m members) Agents(ctx context.Context) ([]team.Agent, error) {
-	all, err := callerOf(teamapi.ListAgents)(ctx, m.Client, op.None{})
+	all, err := CallerOf(teamapi.ListAgents)(ctx, m.Client, op.None{})
 	return all.Agents, err
 }
 
 // Agent implements mcptool.Team.
 func (m members) Agent(ctx context.Context, name string) (team.Details, error) {
-	return callerOf(teamapi.ShowAgent)(ctx, m.Client, teamapi.OneAgent{Agent: name})
+	return CallerOf(teamapi.ShowAgent)(ctx, m.Client, teamapi.OneAgent{Agent: name})
 }
 
 // Dispatch implements mcptool.Team.
@@ -45,7 +45,7 @@ func (m members) Dispatch(ctx context.Context, q team.Request) (team.Started, er
 	if err != nil {
 		return team.Started{}, err
 	}
-	return callerOf(teamapi.Dispatch)(ctx, m.Client, teamapi.Dispatching{Key: q.Key, Body: teamapi.NewTask{
+	return CallerOf(teamapi.Dispatch)(ctx, m.Client, teamapi.Dispatching{Key: q.Key, Body: teamapi.NewTask{
 		Agent: q.Agent, Task: text, Model: q.Model, Mode: q.Mode, MaxTurns: q.MaxTurns, Budget: q.Budget, Effort: q.Effort, OutputFormat: q.OutputFormat,
 	}})
 }
@@ -80,22 +80,22 @@ func taskText(task string) (string, error) {
 
 // Status implements mcptool.Team.
 func (m members) Status(ctx context.Context, id string) (team.Status, error) {
-	t, err := callerOf(teamapi.ShowTask)(ctx, m.Client, teamapi.Waiting{OneTask: teamapi.OneTask{ID: id}})
+	t, err := CallerOf(teamapi.ShowTask)(ctx, m.Client, teamapi.Waiting{OneTask: teamapi.OneTask{ID: id}})
 	return t.Status, err
 }
 
 // Cancel implements mcptool.Team.
 func (m members) Cancel(ctx context.Context, id string) (team.Status, error) {
-	return callerOf(teamapi.CancelTask)(ctx, m.Client, teamapi.OneTask{ID: id})
+	return CallerOf(teamapi.CancelTask)(ctx, m.Client, teamapi.OneTask{ID: id})
 }
 
 // Answer implements mcptool.Team.
 func (m members) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
-	return callerOf(teamapi.AnswerTask)(ctx, m.Client, teamapi.Answering{OneTask: teamapi.OneTask{ID: id}, Key: key, Body: teamapi.Answer{Text: text}})
+	return CallerOf(teamapi.AnswerTask)(ctx, m.Client, teamapi.Answering{OneTask: teamapi.OneTask{ID: id}, Key: key, Body: teamapi.Answer{Text: text}})
 }
 
 // Locks implements mcptool.Team.
 func (m members) Locks(ctx context.Context) ([]locks.Lock, error) {
-	all, err := callerOf(teamapi.ListLocks)(ctx, m.Client, op.None{})
+	all, err := CallerOf(teamapi.ListLocks)(ctx, m.Client, op.None{})
 	return all.Locks, err
 }

@@ -17,33 +17,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/team"
 )
 
-// teamAPI is the API of teams.
-type teamAPI struct{ kit.HostAPI }
-
-// With implements kit.API.
-func (t *teamAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
-	return With(ctx, a, t.Where, f)
+// API is the API of teams and of their files.
+type API struct {
+	kit.HostAPI
+	InProcess bool // a host that does not run is opened
 }
 
-// With runs f with a client of the API of teams: of the account of the key in the environment, or else of the operator.
-func With(ctx context.Context, a *kit.App, w kit.Where, f func(op.Client) error) error {
+// With runs f with a client of the API: of the account of the key in the environment, or else of the operator.
+func (t *API) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
 	if a.Env[kit.AccountKeyEnv] != "" {
-		base, err := a.AgentURL(ctx, w)
+		base, err := a.AgentURL(ctx, t.Where)
 		if err != nil {
 			return err
 		}
 		return a.WithKey(base, f)
 	}
-	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-		if c.InProcess {
-			return a.NoHost(w.Data)
+	return a.WithAdmin(t.Where, false, func(c *kit.AdminAPI) error {
+		if c.InProcess && !t.InProcess {
+			return a.NoHost(t.Where.Data)
 		}
 		return f(c)
 	})
 }
 
-// callerOf returns an operation of the operator or of a key, as its client requires.
-func callerOf[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
+// With is API.With for the host that w chooses.
+func With(ctx context.Context, a *kit.App, w kit.Where, f func(op.Client) error) error {
+	return (&API{HostAPI: kit.HostAPI{Where: w}}).With(ctx, a, kit.Asked{}, f)
+}
+
+// CallerOf returns an operation of the operator or of a key, as its client requires.
+func CallerOf[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (Out, error) {
 		_, operates := c.(*kit.AdminAPI)
 		return t.For(operates).Call(ctx, c, in)
@@ -63,7 +66,7 @@ belong to the operator.`,
 	},
 		kit.Operation[teamapi.TaskList, teamapi.Tasks]{
 			Use: "list", Short: "List tasks, the newest first", Example: "  vacancy task list --state working --agent writer",
-			Op: callerOf(teamapi.ListTasks), API: &teamAPI{},
+			Op: CallerOf(teamapi.ListTasks), API: &API{},
 			Flags: func(f *pflag.FlagSet) {
 				f.StringVar(&list.State, "state", "", "only tasks in this state: pending, working, input_required, completed, failed or cancelled")
 				f.StringVar(&list.Agent, "agent", "", "only tasks of this agent")
@@ -82,7 +85,7 @@ belong to the operator.`,
 		}.Command(a),
 		kit.Operation[teamapi.Waiting, teamapi.Task]{
 			Use: "show TASK", Short: "Show a task, with its result once it has one", Example: "  vacancy task show 0123456789abcdef0123456789abcdef",
-			Op: callerOf(teamapi.ShowTask), API: &teamAPI{},
+			Op: CallerOf(teamapi.ShowTask), API: &API{},
 			Flags: func(f *pflag.FlagSet) {
 				f.BoolVar(&steps, "steps", false, "show the thoughts and the calls of tools, of agents of your own")
 			},
@@ -102,13 +105,13 @@ belong to the operator.`,
 		}.Command(a),
 		kit.Operation[teamapi.OneTask, team.Status]{
 			Use: "cancel TASK", Short: "Cancel a task", Example: "  vacancy task cancel 0123456789abcdef0123456789abcdef",
-			Op: callerOf(teamapi.CancelTask), API: &teamAPI{},
+			Op: CallerOf(teamapi.CancelTask), API: &API{},
 			Request: func(q kit.Asked) (teamapi.OneTask, error) { return teamapi.OneTask{ID: q.Args[0]}, nil },
 			Print:   printStatus,
 		}.Command(a),
 		kit.Operation[teamapi.Answering, team.Status]{
 			Use: "answer TASK TEXT", Short: "Answer the question of a task", Example: "  vacancy task answer 0123456789abcdef0123456789abcdef \"the second one\"",
-			Op: callerOf(teamapi.AnswerTask), API: &teamAPI{},
+			Op: CallerOf(teamapi.AnswerTask), API: &API{},
 			Request: func(q kit.Asked) (teamapi.Answering, error) {
 				return teamapi.Answering{OneTask: teamapi.OneTask{ID: q.Args[0]}, Body: teamapi.Answer{Text: q.Args[1]}}, nil
 			},
