@@ -194,26 +194,24 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 	if g.exports {
 		return []awsiam.PolicyStatement{statement("Exports", awsiam.Effect_ALLOW, "s3", []string{"PutObject", "GetObject"}, d.blobs.ArnForObjects(str(exportsOfUsage+"*")), nil)}
 	}
-	if len(g.snapshots) == 0 {
-		return nil
-	}
-	return []awsiam.PolicyStatement{
-		statement("Snapshots", awsiam.Effect_ALLOW, "s3", g.snapshots, d.blobs.ArnForObjects(str(snapshots+"*")), nil),
-		statement("SnapshotNames", awsiam.Effect_ALLOW, "s3", []string{"ListBucket"}, d.blobs.BucketArn(), map[string]any{
-			"StringLikeIfExists": map[string]any{"s3:prefix": snapshots + "*"}}),
-	}
+	return objectStatements(d, "Snapshot", g.snapshots, snapshots)
 }
 
 // fileStatements allow what the function does with the bytes of files in workspaces. The names are listed to remove a
 // workspace, and to find bytes without a file.
 func fileStatements(d data, g grants) []awsiam.PolicyStatement {
-	if len(g.files) == 0 {
+	return objectStatements(d, "File", g.files, workspace.Prefix)
+}
+
+// objectStatements allow operations on the bucket's objects below a prefix, and listing their names.
+func objectStatements(d data, object string, operations []string, prefix string) []awsiam.PolicyStatement {
+	if len(operations) == 0 {
 		return nil
 	}
 	return []awsiam.PolicyStatement{
-		statement("Files", awsiam.Effect_ALLOW, "s3", g.files, d.blobs.ArnForObjects(str(workspace.Prefix+"*")), nil),
-		statement("FileNames", awsiam.Effect_ALLOW, "s3", []string{"ListBucket"}, d.blobs.BucketArn(), map[string]any{
-			"StringLikeIfExists": map[string]any{"s3:prefix": workspace.Prefix + "*"}}),
+		statement(object+"s", awsiam.Effect_ALLOW, "s3", operations, d.blobs.ArnForObjects(str(prefix+"*")), nil),
+		statement(object+"Names", awsiam.Effect_ALLOW, "s3", []string{"ListBucket"}, d.blobs.BucketArn(), map[string]any{
+			"StringLikeIfExists": map[string]any{"s3:prefix": prefix + "*"}}),
 	}
 }
 

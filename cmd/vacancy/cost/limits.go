@@ -91,16 +91,10 @@ var ceilings = []struct {
 	{ObjectWrites, 0.02, 1}, {ObjectReads, 0.1, 4}, // few calls write or read files
 }
 
-// ofFiles are the functions that read and write files in workspaces.
-var ofFiles = []string{functions.Agent.Name, functions.Worker.Name, functions.Admin.Name}
-
 // ObjectShare returns the objects a second of one instance: the least thousandth, or its part of a limit of objects.
 func (l Limits) ObjectShare(limit string) float64 {
-	instances := 0
-	for _, name := range ofFiles {
-		instances += l[name]
-	}
-	return max(1, math.Floor(1000*float64(l[limit])/float64(max(1, instances)))) / 1000
+	instances := max(1, l[functions.Agent.Name]+l[functions.Worker.Name]+l[functions.Admin.Name])
+	return max(1, math.Floor(1000*float64(l[limit])/float64(instances))) / 1000
 }
 
 // limits are the limits of so many instances and calls a second.
@@ -265,7 +259,7 @@ func (c Choice) planned(l Limits) Shape {
 		} else {
 			s.add(f, !c.X86, nil)
 		}
-		if added := &s.Functions[len(s.Functions)-1]; slices.Contains(ofFiles, f.Name) {
+		if added := &s.Functions[len(s.Functions)-1]; f.Has("VACANCY_PUTS") {
 			added.Puts, added.Gets = l.ObjectShare(ObjectWrites), l.ObjectShare(ObjectReads)
 		}
 	}

@@ -227,16 +227,13 @@ func (h Config) Open() (*Server, error) {
 		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: directory, Registry: reg, Texts: keys, Now: h.Now},
 	})
 	if h.Blobs != nil {
-		c := workspace.Config{Store: h.Store, Blobs: h.Blobs, Vault: h.Vault, Log: h.Log, Now: h.Now, Rand: h.Rand}
-		if accounts != nil {
-			c.MayWrite = func(ctx context.Context, owner string) error {
-				if owner == workspace.Operator {
-					return nil
-				}
-				return accounts.MayWrite(ctx, owner)
+		mayWrite := func(ctx context.Context, owner string) error {
+			if accounts == nil || owner == workspace.Operator {
+				return nil
 			}
+			return accounts.MayWrite(ctx, owner)
 		}
-		server.Files = workspace.New(c)
+		server.Files = workspace.New(workspace.Config{Store: h.Store, Blobs: h.Blobs, Vault: h.Vault, MayWrite: mayWrite, Log: h.Log, Now: h.Now, Rand: h.Rand})
 		server.locks = locks.New(locks.Config{Store: store.Updater{Store: h.Store, Rand: h.Rand}, Now: h.Now})
 		tools := filetools.Config{Files: server.Files, Locks: server.locks}
 		if h.Stage != "" {

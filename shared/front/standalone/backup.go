@@ -122,10 +122,8 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 		}
 	}
 	// The blobs follow the data, so each file of the data has its bytes here.
-	if IsThere(filepath.Join(h.config.Dir, FilesDir)) {
-		if err := h.eachBlob(ctx, add); err != nil {
-			return err
-		}
+	if err := h.eachBlob(ctx, add); err != nil {
+		return err
 	}
 	if err := add(endFile, 0, bytes.NewReader(nil)); err != nil {
 		return err
@@ -135,28 +133,21 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 
 // eachBlob adds the sealed bytes of all files.
 func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, from io.Reader) error) error {
-	blobs, err := files.Open(filepath.Join(h.config.Dir, FilesDir), h.config.Now())
-	if err != nil {
-		return err
-	}
-	for page, err := range store.Follow(func(cursor string) ([]blob.Info, string, error) {
-		return blobs.List(ctx, workspace.Prefix, blob.MaxPage, cursor)
-	}) {
+	for b, err := range store.Items(store.Follow(func(cursor string) ([]blob.Info, string, error) {
+		return h.blobs.List(ctx, workspace.Prefix, blob.MaxPage, cursor)
+	})) {
 		if err != nil {
 			return err
 		}
-		for _, b := range page {
-			o, err := blobs.Get(ctx, b.Key)
-			if errors.Is(err, blob.ErrAbsent) {
-				continue // no file had it for an hour
-			}
-			if err != nil {
-				return err
-			}
-			err = add(blobPrefix+b.Key, o.Size, o.Body)
-			if err = errors.Join(err, o.Body.Close()); err != nil {
-				return err
-			}
+		o, err := h.blobs.Get(ctx, b.Key)
+		if errors.Is(err, blob.ErrAbsent) {
+			continue // no file had it for an hour
+		}
+		if err == nil {
+			err = errors.Join(add(blobPrefix+b.Key, o.Size, o.Body), o.Body.Close())
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -113,6 +113,7 @@ type Host struct {
 	*serve.Server
 	Store *bolt.Store
 
+	blobs   blob.Blobs // of files in workspaces
 	clock   *testClock // nil means the machine's clock
 	config  Config
 	started time.Time
@@ -164,24 +165,21 @@ func Open(c Config) (*Host, error) {
 	if c.WrapStore != nil {
 		data = c.WrapStore(file)
 	}
+	opened, err := files.Open(filepath.Join(c.Dir, FilesDir), c.Now())
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	stored := blob.Blobs(opened)
+	if c.WrapBlobs != nil {
+		stored = c.WrapBlobs(stored)
+	}
+	blobs := func() (blob.Blobs, error) { return stored, nil }
 	// Reports need the file itself, because only it can be walked.
-	blobs := openOnce(func() (blob.Blobs, error) {
-		opened, err := files.Open(filepath.Join(c.Dir, FilesDir), c.Now())
-		if err != nil || c.WrapBlobs == nil {
-			return opened, err
-		}
-		return c.WrapBlobs(opened), nil
-	})
-	all := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: func() (blob.Blobs, error) {
-		if !IsThere(filepath.Join(c.Dir, FilesDir)) {
-			return nil, nil // a check creates no directory
-		}
-		return blobs()
-	}}
+	all := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: blobs}
 	host := &Host{
 		room:   &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
 		writes: &writes{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
-		Store:  file, clock: clock, config: c, started: c.Now().UTC().Truncate(time.Second),
+		Store:  file, blobs: stored, clock: clock, config: c, started: c.Now().UTC().Truncate(time.Second),
 	}
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers,
@@ -196,25 +194,6 @@ func Open(c Config) (*Host, error) {
 	server.OperateFiles()
 	host.Server = server
 	return host, nil
-}
-
-// openOnce returns a function that opens blobs once. Their writers wait for each other in one queue, which is faster than
-// the lock that they share with other processes.
-func openOnce(open func() (blob.Blobs, error)) func() (blob.Blobs, error) {
-	var mu sync.Mutex
-	var opened blob.Blobs
-	return func() (blob.Blobs, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if opened == nil {
-			all, err := open()
-			if err != nil {
-				return nil, err
-			}
-			opened = all
-		}
-		return opened, nil
-	}
 }
 
 // SubstrateKinds returns the kinds of substrates for vacants of a local host, sorted, without

@@ -7,7 +7,6 @@ package cloudfiles
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"math"
 	"sync"
@@ -28,14 +27,14 @@ func Part(env *onlambda.Env, c *serve.Config) {
 		return
 	}
 	bucket := s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)
-	all := &limited{Blobs: bucket, puts: newBucket(env.Puts, "writes", c.Now), gets: newBucket(env.Gets, "reads", c.Now)}
+	all := &limited{Blobs: bucket, puts: limit{rate: env.Puts, what: "writes", now: c.Now}, gets: limit{rate: env.Gets, what: "reads", now: c.Now}}
 	c.Blobs = func() (blob.Blobs, error) { return all, nil }
 }
 
-// limited limits the requests to the bucket. Deletions are free.
+// limited limits the requests to the bucket. Deletions are free, and workspaces send no Head.
 type limited struct {
 	blob.Blobs
-	puts, gets *bucket
+	puts, gets limit
 }
 
 // Put implements blob.Blobs.
@@ -62,16 +61,8 @@ func (l *limited) Get(ctx context.Context, key string) (blob.Object, error) {
 	return l.Blobs.Get(ctx, key)
 }
 
-// Head implements blob.Blobs.
-func (l *limited) Head(ctx context.Context, key string) (blob.Info, error) {
-	if err := l.gets.take(); err != nil {
-		return blob.Info{}, err
-	}
-	return l.Blobs.Head(ctx, key)
-}
-
-// bucket is a token bucket. A nil bucket has no limit.
-type bucket struct {
+// limit is a token bucket. A zero rate is no limit.
+type limit struct {
 	rate edge.Rate
 	what string
 	now  func() time.Time
@@ -80,24 +71,16 @@ type bucket struct {
 	ratelimit.Bucket
 }
 
-func newBucket(rate edge.Rate, what string, now func() time.Time) *bucket {
-	if rate == (edge.Rate{}) {
+func (l *limit) take() error {
+	if l.rate == (edge.Rate{}) {
 		return nil
 	}
-	return &bucket{rate: rate, what: what, now: now}
-}
-
-func (b *bucket) take() error {
-	if b == nil {
-		return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Fill(l.rate.PerSecond, l.now())
+	if lacks := l.Spent + 1 - float64(l.rate.Burst); lacks > 0 {
+		return problem.New(problem.TooMany, "the host has reached its limit of %s of files; try again in %.0f s", l.what, math.Ceil(lacks/l.rate.PerSecond))
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.Fill(b.rate.PerSecond, b.now())
-	if lacks := b.Spent + 1 - float64(b.rate.Burst); lacks > 0 {
-		wait := fmt.Sprintf("%.0f s", math.Ceil(lacks/b.rate.PerSecond))
-		return problem.New(problem.TooMany, "the host has reached its limit of %s of files; try again in %s", b.what, wait)
-	}
-	b.Spent++
+	l.Spent++
 	return nil
 }
