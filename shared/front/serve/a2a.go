@@ -55,7 +55,7 @@ type A2A struct {
 	models *modelList
 }
 
-// TeamHandler returns the public handler of teams, or nil for a host without accounts.
+// TeamHandler returns the public handler of teams and their files, or nil for a host without accounts.
 func (a *A2A) TeamHandler() http.Handler {
 	if a.Server.Billing == nil {
 		return nil

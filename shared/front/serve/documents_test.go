@@ -556,10 +556,9 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
 		Agents: h.agents.Agents, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
-		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(), Files: h.server.FilesHandler(),
+		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(),
 		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
 	}.Public())}
-	h.server.OperateFiles()
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
 	return h
 }

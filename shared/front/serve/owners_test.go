@@ -290,7 +290,7 @@ func openModes(t *testing.T) *modes {
 	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	h.Agents.Receipts = accounts
 	h.web = serve.Handlers{
-		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Files: h.FilesHandler(),
+		Agents: h.Agents.Agents, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(),
 	}.Public()
 	key := func(a billing.Account, tests bool) string {
 		return h.Key(a, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})

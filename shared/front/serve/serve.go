@@ -32,7 +32,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/resource"
 	"github.com/vacancy-host/vacancy/shared/front/teamapi"
 	"github.com/vacancy-host/vacancy/shared/front/web/webpath"
-	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -58,8 +57,7 @@ type Handlers struct {
 	Agents    *plain.Service
 	Gate      http.Handler // of graduations
 	Account   http.Handler // of tenants
-	Team      http.Handler // tasks and agents of accounts
-	Files     http.Handler // workspaces of accounts
+	Team      http.Handler // tasks, agents and files of accounts
 	AGP       http.Handler
 	// Web serves the pages. It redirects a browser at the address of a vacant to the vacant's page, and answers a browser
 	// at an unknown path with a 404 page.
@@ -142,8 +140,6 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.Account
 	case d.Team != nil && teamapi.IsPath(path):
 		return d.Team
-	case d.Files != nil && workspaceapi.IsPath(path):
-		return d.Files
 	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):
 		return d.Gate
 	case registryapi.IsSearchPath(path) && d.Search != nil:

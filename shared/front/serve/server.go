@@ -234,6 +234,7 @@ func (h Config) Open() (*Server, error) {
 			return accounts.MayWrite(ctx, owner)
 		}
 		server.Files = workspace.New(workspace.Config{Store: h.Store, Blobs: h.Blobs, Vault: h.Vault, MayWrite: mayWrite, Log: h.Log, Now: h.Now, Rand: h.Rand})
+		server.more = workspaceapi.Routes(server.Files, op.Server{Operator: true})
 		server.locks = locks.New(locks.Config{Store: store.Updater{Store: h.Store, Rand: h.Rand}, Now: h.Now})
 		tools := filetools.Config{Files: server.Files, Locks: server.locks}
 		if h.Stage != "" {
@@ -246,18 +247,6 @@ func (h Config) Open() (*Server, error) {
 
 // stageGrepBytes limits the bytes that a call of the tool Grep reads on AWS, where each file is a request to S3.
 const stageGrepBytes = 8 << 20
-
-// OperateFiles adds the operator's routes of workspaces to Admin. FilesHandler has the routes of accounts. They are apart,
-// so that a process without one of them does not link it.
-func (h *Server) OperateFiles() { h.more = append(h.more, workspaceapi.Operator(h.Files)...) }
-
-// FilesHandler returns the public handler of workspaces, or nil for a process without workspaces or accounts.
-func (h *Server) FilesHandler() http.Handler {
-	if h.Files == nil || h.Billing == nil {
-		return nil
-	}
-	return workspaceapi.Handler(h.Files, h.Billing, h.config.Log, h.config.Now)
-}
 
 // MessageHandler is the handler of signed calls, for Public.
 func (h *Server) MessageHandler() http.Handler {

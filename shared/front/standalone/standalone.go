@@ -191,7 +191,6 @@ func Open(c Config) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	server.OperateFiles()
 	host.Server = server
 	return host, nil
 }
@@ -342,7 +341,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	parts := serve.Handlers{
 		Agents: agents.Agents, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Files: h.FilesHandler(), Tenants: agents.Vacants,
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Tenants: agents.Vacants,
 		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
 	}
 	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})

@@ -1,5 +1,5 @@
 // Package teamapi is the API of teams of agents: for the operator below /v1/admin, and for keys of accounts with the
-// scope agents at /v1/tasks and /v1/agents.
+// scope agents at /v1/tasks and /v1/agents. Handler serves the files of accounts (package workspaceapi), too.
 package teamapi
 
 import (
@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -33,7 +35,7 @@ const (
 
 // IsPath reports whether a path is Handler's.
 func IsPath(path string) bool {
-	for _, prefix := range []string{TasksPath, AgentsPath} {
+	for _, prefix := range []string{TasksPath, AgentsPath, workspaceapi.Path} {
 		if path == prefix || strings.HasPrefix(path, prefix+"/") {
 			return true
 		}
@@ -188,10 +190,19 @@ func Operator(t *team.Team, mayWait bool) []op.Route {
 	return (&api{t, mayWait}).routes(op.Server{Operator: true})
 }
 
-// Handler returns the handler of keys of accounts.
+// Handler returns the handler of keys of accounts, with the routes of files if t has files.
 func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger, now func() time.Time) http.Handler {
-	next := httpapi.API{Name: "team", Log: log, Now: now}.Mux(op.Routes((&api{t, mayWait}).routes(op.Server{Keys: keys})...))
+	routes := (&api{t, mayWait}).routes(op.Server{Keys: keys})
+	if t.Files != nil {
+		routes = append(routes, workspaceapi.Routes(t.Files, op.Server{Keys: keys})...)
+	}
+	next := httpapi.API{Name: "team", Log: log, Now: now}.Mux(op.Routes(routes...))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.Path; path.Clean(p) != strings.TrimSuffix(p, "/") {
+			// The mux would redirect to another path.
+			httpapi.Fail(w, problem.Invalid("path", "names between single slashes, without . and ..", httpapi.Clip(p)))
+			return
+		}
 		address := caller.Origin(r.RemoteAddr).String()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, address)))
 	})

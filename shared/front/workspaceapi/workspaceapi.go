@@ -8,12 +8,10 @@ package workspaceapi
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/op"
@@ -34,9 +32,6 @@ const (
 	defaultPage = 100
 	maxPage     = 1000
 )
-
-// IsPath reports whether a path is Handler's.
-func IsPath(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
 // Requests and answers.
 type (
@@ -115,25 +110,9 @@ func reads[In, Out any](path, doc string) op.Twin[In, Out] {
 	return t
 }
 
-// Operator returns the routes of the operator.
-func Operator(w *workspace.Workspaces) []op.Route { return routes(w, op.Server{Operator: true}) }
-
-// Handler returns the handler of keys of accounts.
-func Handler(w *workspace.Workspaces, keys *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
-	next := httpapi.API{Name: "workspace", Log: log, Now: now}.Mux(op.Routes(routes(w, op.Server{Keys: keys})...))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := r.URL.Path; path.Clean(p) != strings.TrimSuffix(p, "/") {
-			// The mux would redirect to another path.
-			httpapi.Fail(w, problem.Invalid("path", "names between single slashes, without . and ..", httpapi.Clip(p)))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // Operations lists the operations.
 func Operations() []op.Spec {
-	return append(op.Specs(Operator(nil)), op.Specs(routes(nil, op.Server{}))...)
+	return op.Specs(append(Routes(nil, op.Server{Operator: true}), Routes(nil, op.Server{})...))
 }
 
 func payerOf(ctx context.Context) *call.Payer {
@@ -156,7 +135,8 @@ func on[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out],
 	})
 }
 
-func routes(w *workspace.Workspaces, s op.Server) []op.Route {
+// Routes returns the routes of a server.
+func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 	const bytes = "application/octet-stream"
 	read := on(s, ReadFile, func(ctx context.Context, ref workspace.Ref, in ReadTarget) (op.Blob, error) {
 		f, err := w.Stat(ctx, ref, in.Path)

@@ -63,9 +63,6 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	}
 	h.Server.OperateAGP(h.Server.OpenBookings(nil, nil))
 	h.Server.OperateTeam(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.Tasks, Log: h.Log, Now: time.Now}))
-	if h.Server.Files != nil {
-		h.Server.OperateFiles()
-	}
 	return h.Server.Admin()
 }
 
