@@ -19,7 +19,7 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
 		"VACANCY_READS":    str(reads(in.Settings)), "VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
-		"VACANCY_PUTS": str(objects(in.Settings, cost.ObjectWrites)), "VACANCY_GETS": str(objects(in.Settings, cost.ObjectReads)),
+		"VACANCY_PUTS": str(rate(in.Settings.Limits.ObjectShare(cost.ObjectWrites), savedObjects)), "VACANCY_GETS": str(rate(in.Settings.Limits.ObjectShare(cost.ObjectReads), savedObjects)),
 		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(), "VACANCY_TURNS": str(strconv.Itoa(turns)),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
@@ -108,12 +108,8 @@ func largeBodies(s settings.Settings, function string) string {
 	return rate(float64(ceiling)/2/float64(max(1, s.Limits[function])), saved)
 }
 
-// objects returns the objects that one instance writes or reads, as objects-per-second:burst. All shares together are the
-// limit of that name. The burst is two minutes of the share.
-func objects(s settings.Settings, limit string) string {
-	const saved = 120
-	return rate(s.Limits.ObjectShare(limit), saved)
-}
+// savedObjects are the seconds of an instance's share of objects that it may write or read at once.
+const savedObjects = 120
 
 // rate is a rate for the environment, with a burst of some seconds. Functions
 // accept a thousandth at least.

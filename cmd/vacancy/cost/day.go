@@ -142,15 +142,11 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
-	for _, of := range []struct {
-		what string
-		item Item
-		rate float64
-	}{{"writes", BlobWrites, f.Puts}, {"reads", BlobReads, f.Gets}} {
-		if of.rate > 0 {
-			d.Lines = append(d.Lines, l.line(f.Name+": "+of.what+" of files", of.item, n*of.rate*aDay, "every instance reaches its limit all day",
-				"%d instances x %s a second x 86,400 s", *f.Reserved, number(of.rate)))
-		}
+	if f.Puts > 0 {
+		const assumes, formula = "every instance reaches its limit all day", "%d instances x %s a second x 86,400 s"
+		d.Lines = append(d.Lines,
+			l.line(f.Name+": writes of files", BlobWrites, n*f.Puts*aDay, assumes, formula, *f.Reserved, number(f.Puts)),
+			l.line(f.Name+": reads of files", BlobReads, n*f.Gets*aDay, assumes, formula, *f.Reserved, number(f.Gets)))
 	}
 	switch opening := f.Name + ": opening seeds"; {
 	case f.Seeds && f.Name == functions.Gateway.Name:

@@ -238,15 +238,12 @@ func (h Config) Open() (*Server, error) {
 		server.locks = locks.New(locks.Config{Store: store.Updater{Store: h.Store, Rand: h.Rand}, Now: h.Now})
 		tools := filetools.Config{Files: server.Files, Locks: server.locks}
 		if h.Stage != "" {
-			tools.GrepBytes = stageGrepBytes
+			tools.GrepBytes = 8 << 20 // each file is a request to S3
 		}
 		answers.OfferFiles(tools)
 	}
 	return server, nil
 }
-
-// stageGrepBytes limits the bytes that a call of the tool Grep reads on AWS, where each file is a request to S3.
-const stageGrepBytes = 8 << 20
 
 // MessageHandler is the handler of signed calls, for Public.
 func (h *Server) MessageHandler() http.Handler {

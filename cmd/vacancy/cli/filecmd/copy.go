@@ -3,7 +3,6 @@ package filecmd
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -52,7 +51,7 @@ func pushCommand(a *kit.App, f *fileAPI) *cobra.Command {
 command can be run again. Files that differ in the workspace are replaced after a question. Symbolic
 links and .git are skipped. Files that FOLDER lacks stay in the workspace.`,
 		Example: "  vacancy files push .\n  vacancy files push ~/notes --only research/ --workspace notes",
-	}, os.OpenRoot, c.push)
+	}, c.push)
 }
 
 func pullCommand(a *kit.App, f *fileAPI) *cobra.Command {
@@ -64,16 +63,11 @@ func pullCommand(a *kit.App, f *fileAPI) *cobra.Command {
 differ are replaced after a question. No file is written through a symbolic link, outside of FOLDER or
 into .git. Files that the workspace lacks stay in FOLDER.`,
 		Example: "  vacancy files pull .\n  vacancy files pull out --only .vault/",
-	}, func(folder string) (*os.Root, error) {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return nil, err
-		}
-		return os.OpenRoot(folder)
 	}, c.pull)
 }
 
-func (f *copier) command(o kit.Operation[string, changed], open func(string) (*os.Root, error), run func(context.Context, op.Client, *os.Root) (changed, error)) *cobra.Command {
-	o.API = f
+func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[string, changed]) *cobra.Command {
+	o.API, o.Op = f, run
 	o.Print = func(w io.Writer, r changed) {
 		fmt.Fprintf(w, "%s written, %d unchanged\n", kit.Counted(len(r.Written), "file"), r.Unchanged)
 		for _, s := range r.Skipped {
@@ -85,14 +79,6 @@ func (f *copier) command(o kit.Operation[string, changed], open func(string) (*o
 		fs.BoolVar(&f.yes, "yes", false, "replace files that differ, and do not ask")
 	}
 	o.Request = func(q kit.Asked) (string, error) { return q.Args[0], nil }
-	o.Op = kit.CallerFunc[string, changed](func(ctx context.Context, c op.Client, folder string) (changed, error) {
-		root, err := open(folder)
-		if err != nil {
-			return changed{}, err
-		}
-		defer root.Close()
-		return run(ctx, c, root)
-	})
 	return o.Command(f.App)
 }
 
@@ -112,11 +98,7 @@ func (f *copier) copy(ctx context.Context, from, to map[string]string, where str
 		paths = append(paths, path)
 	}
 	if len(differ) > 0 && !f.yes {
-		verb := "differs"
-		if len(differ) > 1 {
-			verb = "differ"
-		}
-		question := fmt.Sprintf("%s in %s %s, for example %s. Type yes to replace:", kit.Counted(len(differ), "file"), where, verb, kit.Printable(differ[0]))
+		question := fmt.Sprintf("%s in %s would be replaced, for example %s. Type yes to replace:", kit.Counted(len(differ), "file"), where, kit.Printable(differ[0]))
 		if err := f.Ask(ctx, question, "yes"); err != nil {
 			return r, err
 		}
@@ -133,10 +115,15 @@ func (f *copier) copy(ctx context.Context, from, to map[string]string, where str
 	return r, nil
 }
 
-func (f *copier) push(ctx context.Context, c op.Client, root *os.Root) (changed, error) {
+func (f *copier) push(ctx context.Context, c op.Client, folder string) (changed, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return changed{}, err
+	}
+	defer root.Close()
 	local, remote := map[string]string{}, map[string]string{}
 	names := map[string]string{} // of local files, by folded path
-	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
@@ -186,7 +173,16 @@ func (f *copier) push(ctx context.Context, c op.Client, root *os.Root) (changed,
 	})
 }
 
-func (f *copier) pull(ctx context.Context, c op.Client, root *os.Root) (changed, error) {
+func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed, error) {
+	err := os.MkdirAll(folder, 0o755)
+	if err != nil {
+		return changed{}, err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return changed{}, err
+	}
+	defer root.Close()
 	local, remote := map[string]string{}, map[string]string{}
 	listed, err := list(ctx, c, workspaceapi.FileList{One: f.One, Prefix: f.only})
 	if err != nil {
@@ -216,9 +212,6 @@ func (f *copier) pull(ctx context.Context, c op.Client, root *os.Root) (changed,
 	}
 	return f.copy(ctx, remote, local, "the folder", func(path string) error {
 		b, err := patient(workspaceapi.ReadFile)(ctx, c, workspaceapi.ReadTarget{One: f.One, Path: path})
-		if err == nil {
-			_, err = findLocal(root, path)
-		}
 		if err != nil {
 			return err
 		}
@@ -284,20 +277,15 @@ func readLocal(root *os.Root, file string) ([]byte, error) {
 	return root.ReadFile(filepath.FromSlash(file))
 }
 
-// writeLocal replaces a file of a folder. A crash leaves the old file or the new one.
+// writeLocal writes a file of a folder, unless its path has a symbolic link.
 func writeLocal(root *os.Root, file string, data []byte) error {
 	name := filepath.FromSlash(file)
-	aside := filepath.Join(filepath.Dir(name), ".vacancy-"+rand.Text())
-	defer func() { _ = root.Remove(aside) }() // which does not exist after the rename
-	err := root.MkdirAll(filepath.Dir(name), 0o755)
+	_, err := findLocal(root, file)
 	if err == nil {
-		err = root.WriteFile(aside, data, 0o644)
+		err = root.MkdirAll(filepath.Dir(name), 0o755)
 	}
 	if err == nil {
-		err = root.Rename(aside, name)
+		err = root.WriteFile(name, data, 0o644)
 	}
-	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", file, err)
-	}
-	return nil
+	return err
 }
