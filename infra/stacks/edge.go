@@ -29,7 +29,8 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	e := edge{
 		stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
 		sees: map[string]awscloudfront.OriginRequestPolicy{
-			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in), "files": fileRequests(s, in),
+			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in),
+			"files": someHeaders(s, in, "files", "headers of requests for files", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site", "If-Match", "If-None-Match"),
 		},
 		kept: map[string]awscloudfront.ICachePolicy{
 			functions.Keyed: agentCache(s, in), functions.Public: publicCache(s, in), "cards": cardCache(s, in),
@@ -187,11 +188,6 @@ func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolic
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of requests to vacants", append([]string{"Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader}, ofProtocols(func(p *protocol.Protocol) []string { return p.Headers })...)...)
-}
-
-// fileRequests passes agent the conditions of requests for files.
-func fileRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "files", "headers of requests for files", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site", "If-Match", "If-None-Match")
 }
 
 // someHeaders forwards some headers and the whole query.

@@ -65,21 +65,19 @@ const maxExport = 128 << 20
 // Export returns a vacant as a bundle with its key in the clear, which the
 // caller must wipe. An incomplete answer is an error.
 func (c Client) Export(ctx context.Context, vacant string) ([]byte, error) {
+	var b op.Blob
 	path, err := ExportVacant.At(One{vacant})
+	if err == nil {
+		err = c.Call(ctx, ExportVacant.Method, path, nil, nil, &b)
+	}
+	if err == nil && !json.Valid(b.Data) {
+		err = problem.New(problem.Unavailable, "the host's answer was cut off")
+	}
 	if err != nil {
+		clear(b.Data)
 		return nil, err
 	}
-	resp, err := c.send(ctx, ExportVacant.Method, path, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxExport+1))
-	if err != nil || len(b) > maxExport || !json.Valid(b) {
-		clear(b)
-		return nil, problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
-	}
-	return b, nil
+	return b.Data, nil
 }
 
 // Stream opens a streaming route with its query. The caller closes the body.

@@ -91,23 +91,20 @@ func (f *Written) Reply(h http.Header) int {
 
 // The operations. Without If-Match, WriteFile only creates a file.
 var (
-	List       = reads[op.None, Workspaces](Path, "lists the workspaces of an account")
-	Remove     = writes[One, op.None]("DELETE", onePath, "removes a workspace, with all its files")
-	ListFiles  = reads[FileList, Files](filesPath, "lists the files of a workspace, by path")
-	ReadFile   = reads[ReadTarget, op.Blob](filePath, "reads a file of a workspace")
-	WriteFile  = writes[NewFile, Written]("PUT", filePath, "writes a file of a workspace, which must not exist without If-Match")
-	DeleteFile = writes[Target, op.None]("DELETE", filePath, "deletes a file of a workspace")
+	List       = twin[op.None, Workspaces]("GET", Path, "lists the workspaces of an account")
+	Remove     = twin[One, op.None]("DELETE", onePath, "removes a workspace, with all its files")
+	ListFiles  = twin[FileList, Files]("GET", filesPath, "lists the files of a workspace, by path")
+	ReadFile   = twin[ReadTarget, op.Blob]("GET", filePath, "reads a file of a workspace")
+	WriteFile  = twin[NewFile, Written]("PUT", filePath, "writes a file of a workspace, which must not exist without If-Match")
+	DeleteFile = twin[Target, op.None]("DELETE", filePath, "deletes a file of a workspace")
 )
 
-func writes[In, Out any](method, path, doc string) op.Twin[In, Out] {
+func twin[In, Out any](method, path, doc string) op.Twin[In, Out] {
 	demand := billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
+	if method == "GET" {
+		demand.And = billing.ScopeRead
+	}
 	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Limit: workspace.MaxFile, Doc: doc})
-}
-
-func reads[In, Out any](path, doc string) op.Twin[In, Out] {
-	t := writes[In, Out]("GET", path, doc)
-	t.Key.Access.Key.And = billing.ScopeRead
-	return t
 }
 
 // Operations lists the operations.
@@ -171,10 +168,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 		read, write,
 		op.OnTwin(s, List, func(ctx context.Context, _ op.None) (Workspaces, error) {
 			all := Workspaces{[]workspace.Info{}}
-			ref, err := workspace.RefOf(payerOf(ctx), "")
-			if err != nil {
-				return all, err
-			}
+			ref, _ := workspace.RefOf(payerOf(ctx), "") // the default workspace always has a good name
 			infos, err := w.Workspaces(ctx, ref.Owner)
 			for _, info := range infos {
 				if _, denied := workspace.RefOf(payerOf(ctx), info.Name); denied == nil {
@@ -205,13 +199,11 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 
 // condition returns the condition of an If-Match.
 func condition(match string) (workspace.If, error) {
+	if match == "" || match == "*" {
+		return workspace.If{Exists: match == "*"}, nil
+	}
 	hash := strings.Trim(match, `"`)
-	switch {
-	case match == "":
-		return workspace.If{}, nil
-	case match == "*":
-		return workspace.If{Exists: true}, nil
-	case hash == "" || Tag(hash) != match || strings.Contains(hash, `"`):
+	if hash == "" || Tag(hash) != match || strings.Contains(hash, `"`) {
 		return workspace.If{}, problem.Invalid("If-Match", "one ETag in quotes, or *", httpapi.Clip(match))
 	}
 	return workspace.If{Hash: hash}, nil

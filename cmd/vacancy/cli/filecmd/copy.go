@@ -45,8 +45,7 @@ type copier struct {
 func pushCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	c := &copier{App: a, fileAPI: f}
 	return c.command(kit.Operation[string, changed]{
-		Use:   "push FOLDER",
-		Short: "Copy a folder into a workspace",
+		Use: "push FOLDER", Short: "Copy a folder into a workspace",
 		Long: `Copy the files of FOLDER into a workspace. Files with the same bytes are not sent, so an interrupted
 command can be run again. Files that differ in the workspace are replaced after a question. Symbolic
 links and .git are skipped. Files that FOLDER lacks stay in the workspace.`,
@@ -57,8 +56,7 @@ links and .git are skipped. Files that FOLDER lacks stay in the workspace.`,
 func pullCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	c := &copier{App: a, fileAPI: f}
 	return c.command(kit.Operation[string, changed]{
-		Use:   "pull FOLDER",
-		Short: "Copy a workspace into a folder",
+		Use: "pull FOLDER", Short: "Copy a workspace into a folder",
 		Long: `Copy the files of a workspace into FOLDER, which is created if it does not exist. Files of FOLDER that
 differ are replaced after a question. No file is written through a symbolic link, outside of FOLDER or
 into .git. Files that the workspace lacks stay in FOLDER.`,
@@ -121,8 +119,7 @@ func (f *copier) push(ctx context.Context, c op.Client, folder string) (changed,
 		return changed{}, err
 	}
 	defer root.Close()
-	local, remote := map[string]string{}, map[string]string{}
-	names := map[string]string{} // of local files, by folded path
+	local, remote, names := map[string]string{}, map[string]string{}, map[string]string{} // names of local files by folded path
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || ctx.Err() != nil:
@@ -272,7 +269,7 @@ func readLocal(root *os.Root, file string) ([]byte, error) {
 		return nil, err
 	}
 	if info != nil && info.Size() > workspace.MaxFile {
-		return nil, errTooLarge(file)
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes in a file, got %d", file, workspace.MaxFile, info.Size())
 	}
 	return root.ReadFile(filepath.FromSlash(file))
 }

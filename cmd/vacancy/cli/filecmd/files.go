@@ -69,16 +69,14 @@ func Command(a *kit.App) *cobra.Command {
 	f := &fileAPI{API: teamcmd.API{InProcess: true}}
 	var path string
 	return a.Parent(&cobra.Command{
-		Use:   "files",
-		Short: "Manage the files of your agents",
+		Use: "files", Short: "Manage the files of your agents",
 		Long: `Manage the files in a workspace, which agents read and write in tasks. The workspaces belong to the
 account of the key in $VACANCY_KEY, which needs the scopes agents and read. Without a key they belong
 to the operator. Writing the first file creates a workspace.`,
 		Example: "  vacancy files push docs\n  vacancy files ls\n  vacancy files pull out --only .vault",
 	},
 		kit.Operation[workspaceapi.FileList, []workspace.File]{
-			Use:     "ls [PREFIX]",
-			Short:   "List files",
+			Use: "ls [PREFIX]", Short: "List files",
 			Long:    "List the files of a workspace whose paths begin with PREFIX, with their sizes and times.",
 			Example: "  vacancy files ls\n  vacancy files ls .vault/",
 			Op:      kit.CallerFunc[workspaceapi.FileList, []workspace.File](list), API: f,
@@ -93,8 +91,7 @@ to the operator. Writing the first file creates a workspace.`,
 			},
 		}.Command(a),
 		kit.Operation[workspaceapi.ReadTarget, op.Blob]{
-			Use:     "cat PATH",
-			Short:   "Print a file",
+			Use: "cat PATH", Short: "Print a file",
 			Long:    "Print a file of a workspace. With --json it is an object with the bytes in base64.",
 			Example: "  vacancy files cat .vault/report.md",
 			Op:      patient(workspaceapi.ReadFile), API: f,
@@ -111,25 +108,17 @@ to the operator. Writing the first file creates a workspace.`,
 func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	var replace bool
 	return kit.Operation[workspaceapi.NewFile, workspaceapi.Written]{
-		Use:     "put FILE PATH",
-		Short:   "Write a file",
+		Use: "put FILE PATH", Short: "Write a file",
 		Long:    "Write FILE of this machine, or - for standard input, to PATH in a workspace.",
 		Example: "  vacancy files put plan.md docs/plan.md\n  date | vacancy files put - now.txt --replace",
 		API:     f,
 		Flags:   func(fs *pflag.FlagSet) { fs.BoolVar(&replace, "replace", false, "replace a file that exists") },
 		Request: func(q kit.Asked) (in workspaceapi.NewFile, err error) {
-			from := io.Reader(a.In)
-			if q.Args[0] != "-" {
-				file, err := os.Open(q.Args[0])
-				if err != nil {
-					return in, err
-				}
-				defer file.Close()
-				from = file
-			}
-			data, err := io.ReadAll(io.LimitReader(from, workspace.MaxFile+1))
-			if len(data) > workspace.MaxFile {
-				err = errTooLarge(q.Args[0])
+			var data []byte
+			if q.Args[0] == "-" {
+				data, err = io.ReadAll(io.LimitReader(a.In, workspace.MaxFile+1)) // the host refuses more
+			} else {
+				data, err = os.ReadFile(q.Args[0])
 			}
 			return workspaceapi.NewFile{Target: workspaceapi.Target{One: f.One, Path: q.Args[1]}, Body: string(data)}, err
 		},
@@ -154,11 +143,6 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	}.Command(a)
 }
 
-// errTooLarge is the error of a file that does not fit into a workspace.
-func errTooLarge(name string) error {
-	return problem.New(problem.TooLarge, "%s: expected at most %d bytes in a file, got more", name, workspace.MaxFile)
-}
-
 // deleted names the files that were deleted, or the workspace that was removed.
 type deleted struct {
 	Files     []string `json:"deleted,omitempty"`
@@ -168,8 +152,7 @@ type deleted struct {
 func removeCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	var all, yes bool
 	return kit.Operation[[]string, deleted]{
-		Use:   "rm [PATH...]",
-		Short: "Delete files",
+		Use: "rm [PATH...]", Short: "Delete files",
 		Long: `Delete files of a workspace. With --all, the workspace is removed with all its files, and the key that
 seals them is destroyed. Nobody can read them after that.`,
 		Example: "  vacancy files rm .vault/report.md\n  vacancy files rm --all --workspace drafts",
