@@ -75,8 +75,8 @@ func Arguments(least, most int) cobra.PositionalArgs {
 		words := strings.Fields(cmd.Use)[1:]
 		_, limit := argumentsOf(cmd.Use)
 		for i, arg := range args {
-			isNamed := i < len(words) && slices.ContainsFunc(strings.Split(strings.Trim(words[i], "[]"), "|"), func(word string) bool {
-				return slices.Contains(ofOperator, word)
+			isNamed := i < len(words) && !strings.Contains(words[i], "URL") && slices.ContainsFunc(ofOperator, func(name string) bool {
+				return slices.Contains(strings.Split(strings.Trim(words[i], "[]"), "|"), name)
 			})
 			if !IsURL(arg) || !isNamed && (limit != 0 || cmd.HasSubCommands()) {
 				continue
