@@ -231,7 +231,7 @@ func (d *api) read(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	data, err := d.files.Content(r.Context(), ref, f)
+	data, err := d.files.Content(r.Context(), f)
 	if err != nil {
 		h.Del("ETag")
 		return err
