@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"time"
@@ -77,12 +78,7 @@ type stored struct {
 	Until  time.Time `json:"former_until,omitzero"`
 }
 
-func (v *stored) path(k store.Key) string {
-	if v.Path != "" {
-		return v.Path
-	}
-	return k.Sort
-}
+func (v *stored) path(k store.Key) string { return cmp.Or(v.Path, k.Sort) }
 
 func (v *stored) isFile() bool { return v.Blob != "" }
 

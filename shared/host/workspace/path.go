@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,9 +23,9 @@ const (
 	Test = "test"
 	// Operator is the owner of the operator's workspaces.
 	Operator = "operator"
-
-	maxName = 32 // bytes
 )
+
+var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // Ref names a workspace. Owner is the id of an account in hex, or Operator.
 type Ref struct{ Owner, Name string }
@@ -51,10 +52,8 @@ func RefOf(p *call.Payer, name string) (Ref, error) {
 
 // CheckName returns an error unless a workspace may have the name.
 func CheckName(name string) error {
-	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
-	bad := strings.ContainsFunc(name, func(c rune) bool { return !isLetter(c) && c != '-' && c != '_' })
-	if bad || name == "" || len(name) > maxName || !isLetter(rune(name[0])) {
-		return problem.Invalid("workspace", fmt.Sprintf("1 to %d of a-z, 0-9, - and _, for example %s", maxName, Main), fmt.Sprintf("%.80q", name))
+	if !names.MatchString(name) {
+		return problem.Invalid("workspace", "1 to 32 of a-z, 0-9, - and _, for example "+Main, fmt.Sprintf("%.80q", name))
 	}
 	return nil
 }
@@ -84,19 +83,6 @@ func CheckPath(path string) (string, error) {
 		}
 	}
 	return normal, nil
-}
-
-// CheckPrefix is CheckPath for the beginning of paths. It may be empty or end with a slash.
-func CheckPrefix(prefix string) (string, error) {
-	folder, isFolder := strings.CutSuffix(prefix, "/")
-	if prefix == "" {
-		return "", nil
-	}
-	normal, err := CheckPath(folder)
-	if isFolder {
-		normal += "/"
-	}
-	return normal, err
 }
 
 // Fold returns the form that all spellings of a path share. Files have the order of their folded paths.

@@ -16,7 +16,8 @@ import (
 const Prefix = "workspaces/"
 
 const (
-	// orphanAge is the age from which on a blob without a document is deleted. No write takes as long.
+	// orphanAge is the age from which on a blob without a document is deleted, and the time for which the count of a
+	// removed workspace without files stays. No write takes as long.
 	orphanAge = 24 * time.Hour
 	// backupTime is the least time between the replacement of a blob and its deletion: a backup reads the blobs
 	// within that time after the documents.
@@ -55,17 +56,13 @@ func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
 		}
 		tx.Delete(d.Key)
 		if number == 0 {
-			count.Expires = w.removalEnd() // Sweep may find no blob
+			count.Expires = w.now().Add(orphanAge) // Sweep may find no blob
 		}
 		CountDocs.Put(tx, count, removed) // refuses writes that have begun
 		tx.Add(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
 		return nil
 	}))
 }
-
-// removalEnd returns the time until which the count of a removed workspace stays. Each write that began before the removal
-// has ended by then.
-func (w *Workspaces) removalEnd() time.Time { return w.now().Add(orphanAge) }
 
 // deleteFiles deletes the documents of a removed workspace.
 func (w *Workspaces) deleteFiles(ctx context.Context, id string) error {
@@ -83,7 +80,7 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string) error {
 	}
 	return w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, CountDocs.Key(id))
-		CountDocs.Put(tx, store.Doc{Key: d.Key, Expires: w.removalEnd()}, removed)
+		CountDocs.Put(tx, store.Doc{Key: d.Key, Expires: w.now().Add(orphanAge)}, removed)
 		return err
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -35,7 +36,6 @@ const (
 	MaxWorkspaces = 10        // of an owner
 
 	keySize    = 32
-	idSize     = 16
 	overhead   = 12 + 16 // nonce and tag of a sealed blob
 	cachedKeys = 64
 )
@@ -162,14 +162,6 @@ func (w *Workspaces) find(ctx context.Context, ref Ref) (*opened, error) {
 	return ws, nil
 }
 
-func (w *Workspaces) random(n int) ([]byte, error) {
-	b := make([]byte, n)
-	if _, err := io.ReadFull(w.Store.Rand, b); err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	return b, nil
-}
-
 func (w *Workspaces) now() time.Time { return w.Now().UTC().Truncate(time.Second) }
 
 // findOrCreate opens a workspace, and creates it if it does not exist.
@@ -178,13 +170,17 @@ func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*opened, error)
 	if !problem.Is(err, problem.NotFound) {
 		return ws, err
 	}
-	random, err := w.random(keySize + idSize)
+	key := make([]byte, keySize)
+	defer clear(key)
+	if _, err := io.ReadFull(w.Store.Rand, key); err != nil {
+		return nil, store.Problem(err)
+	}
+	id, err := w.Store.NewWriteID()
 	if err != nil {
 		return nil, err
 	}
-	defer clear(random)
-	v := document{Owner: ref.Owner, Name: ref.Name, ID: hex.EncodeToString(random[keySize:]), Created: w.now()}
-	if v.Box, err = w.Vault.Seal(ctx, vaultContext(v.ID), random[:keySize]); err != nil {
+	v := document{Owner: ref.Owner, Name: ref.Name, ID: id.String(), Created: w.now()}
+	if v.Box, err = w.Vault.Seal(ctx, vaultContext(v.ID), key); err != nil {
 		return nil, err
 	}
 	count := CountDocs.Key(ref.Owner)
@@ -294,7 +290,7 @@ func (w *Workspaces) Content(ctx context.Context, f File) ([]byte, error) {
 // List returns up to n files whose paths begin with prefix, in the order of their folded paths, and the cursor of the
 // next page. A page may be short although another follows.
 func (w *Workspaces) List(ctx context.Context, ref Ref, prefix string, n int, cursor string) (files []File, next string, err error) {
-	if prefix, err = CheckPrefix(prefix); err != nil {
+	if _, err := CheckPath(strings.TrimSuffix(prefix, "/")); err != nil && prefix != "" {
 		return nil, "", err
 	}
 	ws, err := w.find(ctx, ref)
@@ -334,12 +330,12 @@ func (w *Workspaces) Write(ctx context.Context, ref Ref, q Write) (f File, err e
 	if err != nil {
 		return f, err
 	}
-	name, err := w.random(idSize)
+	name, err := w.Store.NewWriteID()
 	if err != nil {
 		return f, err
 	}
 	sum := sha256.Sum256(q.Data)
-	next := stored{Size: int64(len(q.Data)), Hash: sum[:], Task: q.Task, Blob: hex.EncodeToString(name)}
+	next := stored{Size: int64(len(q.Data)), Hash: sum[:], Task: q.Task, Blob: name.String()}
 	if Fold(q.Path) != q.Path {
 		next.Path = q.Path
 	}
@@ -413,37 +409,29 @@ func (w *Workspaces) decide(ctx context.Context, from store.Reader, ws *opened, 
 		return before, 0, err
 	}
 	before, f, err := ws.load(ctx, from, q.Path)
+	if err == nil {
+		number, _, err = CountDocs.Get(ctx, from, CountDocs.Key(ws.id))
+	}
 	if err != nil {
 		return before, 0, err
 	}
 	changed := func(want, got string) error {
 		return problem.New(problem.Precondition, "%s: expected %s, got %s", q.Path, want, got)
 	}
+	files, bytes := unpack(number + next.weight() - before.weight())
 	switch is := before.isFile(); {
+	case number == removed:
+		err = errNone(ws.ref.Name)
 	case q.If.Absent && is:
-		return before, 0, changed("no file, or If-Match with the ETag of the file that is to be replaced", "a file")
+		err = changed("no file, or If-Match with the ETag of the file that is to be replaced", "a file")
 	case (q.If.Exists || q.If.Hash != "") && !is:
-		return before, 0, changed("a file", "none")
+		err = changed("a file", "none")
 	case q.If.Hash != "" && q.If.Hash != f.Hash:
-		return before, 0, changed("the version "+q.If.Hash, "the version "+f.Hash+"; it was changed since it was read")
-	}
-	if number, _, err = CountDocs.Get(ctx, from, CountDocs.Key(ws.id)); err == nil {
-		err = ws.checkRoom(number, next.weight()-before.weight())
+		err = changed("the version "+q.If.Hash, "the version "+f.Hash+"; it was changed since it was read")
+	case files > MaxFiles:
+		err = problem.New(problem.TooLarge, "workspace %s: expected at most %d files, which is the limit, got another; delete files first", ws.ref.Name, MaxFiles)
+	case bytes > MaxBytes:
+		err = problem.New(problem.TooLarge, "workspace %s: expected at most %d bytes, which is the limit, got %d; delete files first", ws.ref.Name, MaxBytes, bytes)
 	}
 	return before, number, err
-}
-
-// checkRoom returns an error unless a change of the number of counts fits into a workspace.
-func (ws *opened) checkRoom(number, delta int64) error {
-	if number == removed {
-		return errNone(ws.ref.Name)
-	}
-	files, bytes := unpack(number + delta)
-	switch {
-	case files > MaxFiles:
-		return problem.New(problem.TooLarge, "workspace %s: expected at most %d files, which is the limit, got another; delete files first", ws.ref.Name, MaxFiles)
-	case bytes > MaxBytes:
-		return problem.New(problem.TooLarge, "workspace %s: expected at most %d bytes, which is the limit, got %d; delete files first", ws.ref.Name, MaxBytes, bytes)
-	}
-	return nil
 }

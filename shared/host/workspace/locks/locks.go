@@ -38,13 +38,12 @@ type Locks struct {
 
 // Lock is a lock that a task holds.
 type Lock struct {
-	Task      string    `json:"taskId"`
-	Agent     string    `json:"agent"`
-	Workspace string    `json:"workspace"`
-	Paths     []string  `json:"paths"`
-	Mode      string    `json:"mode"`        // always exclusive
-	Acquired  int64     `json:"acquired_at"` // Unix time
-	since     time.Time // for the order
+	Task      string   `json:"taskId"`
+	Agent     string   `json:"agent"`
+	Workspace string   `json:"workspace"`
+	Paths     []string `json:"paths"`
+	Mode      string   `json:"mode"`        // always exclusive
+	Acquired  int64    `json:"acquired_at"` // Unix time
 }
 
 // Take implements task.Locks.
@@ -57,7 +56,7 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 	if err != nil {
 		return nil, false, err
 	}
-	at := slices.IndexFunc(v.Locks, isOf(r))
+	at := slices.IndexFunc(v.Locks, func(e entry) bool { return e.Task == r.ID })
 	isNew := at < 0
 	if isNew {
 		at = len(v.Locks)
@@ -72,7 +71,7 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 		isFirst := other.isHeld() || v.Policy == Queue && i < at
 		if i != at && isFirst && e.overlaps(other.Paths) {
 			others = append(others, other)
-			warnings = append(warnings, fmt.Sprintf("lock: task %s of agent %s holds %s, too", other.Task, other.Agent, strings.Join(other.Paths, ", ")))
+			warnings = append(warnings, fmt.Sprintf("lock: %s, too", &other))
 		}
 	}
 	switch {
@@ -96,12 +95,12 @@ func changeNumber(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
 	return err
 }
 
-func isOf(r task.Ref) func(entry) bool {
-	return func(e entry) bool { return e.Task == r.ID && e.Owner == r.Owner }
+func (e *entry) String() string {
+	return fmt.Sprintf("task %s of agent %s holds %s", e.Task, e.Agent, strings.Join(e.Paths, ", "))
 }
 
 func (e *entry) refusal(where string) error {
-	return problem.New(problem.Conflict, "task %s of agent %s holds %s in workspace %s; wait until the task ends, or cancel it", e.Task, e.Agent, strings.Join(e.Paths, ", "), where)
+	return problem.New(problem.Conflict, "%s in workspace %s; wait until the task ends, or cancel it", e, where)
 }
 
 // unfinished returns the locks of tasks that have not ended.
@@ -157,7 +156,7 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 	if err != nil || v.Policy != Queue && v.Policy != Reject {
 		return store.Problem(err)
 	}
-	others := slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() || isOf(r)(e) || !e.overlaps([]string{path}) })
+	others := slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() || e.Task == r.ID || !e.overlaps([]string{path}) })
 	if others, err = l.unfinished(ctx, others); err != nil {
 		return err
 	}
@@ -194,10 +193,10 @@ func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies ma
 			return nil, nil, err
 		}
 		for _, e := range v.Locks {
-			all = append(all, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.Since.Unix(), e.Since})
+			all = append(all, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.Since.Unix()})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Lock) int { return a.since.Compare(b.since) })
+	slices.SortStableFunc(all, func(a, b Lock) int { return cmp.Compare(a.Acquired, b.Acquired) })
 	return all, policies, nil
 }
 
