@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Names of workspaces.
 const (
 	// Main is the default workspace.
 	Main = "main"

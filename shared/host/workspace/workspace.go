@@ -60,7 +60,6 @@ type Workspaces struct {
 	keys *lru.Cache[string, cipher.AEAD] // by id
 }
 
-// New returns the workspaces of a host.
 func New(c Config) *Workspaces {
 	keys, err := lru.New[string, cipher.AEAD](cachedKeys)
 	if err != nil {
@@ -72,7 +71,6 @@ func New(c Config) *Workspaces {
 // Format implements fmt.Formatter.
 func (w *Workspaces) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "workspace.Workspaces") }
 
-// File describes a file.
 type File struct {
 	Path string    `json:"path"`
 	Size int64     `json:"size"`
@@ -84,7 +82,6 @@ type File struct {
 	blob string
 }
 
-// Info describes a workspace.
 type Info struct {
 	Name    string    `json:"name"`
 	Files   int64     `json:"files"`
@@ -122,7 +119,6 @@ func (ws *opened) file(k store.Key, v *stored) File {
 	return File{v.path(k), v.Size, hex.EncodeToString(v.Hash), v.Time, v.Task, ws, v.Blob}
 }
 
-// errNone means that a workspace does not exist.
 func errNone(name string) error {
 	return problem.New(problem.NotFound, "there is no workspace %s; writing a file creates it", name)
 }
@@ -231,7 +227,6 @@ func (ws *opened) load(ctx context.Context, from store.Reader, path string) (v s
 	return v, f, err
 }
 
-// Stat describes a file.
 func (w *Workspaces) Stat(ctx context.Context, ref Ref, path string) (f File, err error) {
 	if path, err = CheckPath(path); err != nil {
 		return f, err
@@ -251,7 +246,6 @@ func errNoFile(ref Ref, path string) error {
 	return problem.New(problem.NotFound, "path: there is no file %s in workspace %s", path, ref.Name)
 }
 
-// Read returns a file with its bytes.
 func (w *Workspaces) Read(ctx context.Context, ref Ref, path string) (File, []byte, error) {
 	f, err := w.Stat(ctx, ref, path)
 	if err != nil {
@@ -355,7 +349,6 @@ func (w *Workspaces) Write(ctx context.Context, ref Ref, q Write) (f File, err e
 	return w.change(ctx, ws, &q, next)
 }
 
-// Delete deletes a file.
 func (w *Workspaces) Delete(ctx context.Context, ref Ref, q Write) (err error) {
 	if q.Path, err = CheckPath(q.Path); err != nil {
 		return err

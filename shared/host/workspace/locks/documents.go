@@ -15,7 +15,6 @@ var Docs = store.Kind[list]{
 	Codec: store.JSON[list](1),
 }
 
-// The documents of a workspace.
 const (
 	held   = "held"
 	number = "number"

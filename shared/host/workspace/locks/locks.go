@@ -23,7 +23,6 @@ import (
 // Policy selects what happens to a task whose lock overlaps the lock of another task.
 type Policy string
 
-// The policies.
 const (
 	Warn   Policy = "warn"   // both tasks hold their locks, and the later one has a warning
 	Queue  Policy = "queue"  // the later task waits, in the order of dispatch
