@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -35,9 +34,6 @@ func blobKey(id, name string) string { return Prefix + id + "/" + name }
 
 // Remove removes a workspace. Its key is destroyed, so its files can no longer be read. Sweep deletes the files.
 func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
-	if err := CheckName(ref.Name); err != nil {
-		return err
-	}
 	return store.Problem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 		if err == nil && d.Version == 0 {
@@ -178,23 +174,15 @@ func (c *Verification) Verify(ctx context.Context) error {
 		}
 		v, err := Docs.Parse(d)
 		if err != nil {
-			err = c.damaged(d.Key, "a workspace", err)
-		} else if !verified[v.ID] {
-			err = verify(v.ID, nil)
+			c.Found(d.Key.String(), "a workspace", problem.Of(err).Text())
+			continue
 		}
-		if err != nil {
-			return err
+		if !verified[v.ID] {
+			if err := verify(v.ID, nil); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
-}
-
-// damaged reports an error of a document, and returns another error.
-func (c *Verification) damaged(k store.Key, want string, err error) error {
-	if !problem.Is(err, problem.Damaged) || errors.Is(err, store.ErrUnavailable) {
-		return err
-	}
-	c.Found(k.String(), want, problem.Of(err).Text())
 	return nil
 }
 
@@ -217,9 +205,7 @@ func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info
 		}
 		v, err := FileDocs.Parse(d)
 		if err != nil {
-			if err := c.damaged(d.Key, "a file", err); err != nil {
-				return nil, err
-			}
+			c.Found(d.Key.String(), "a file", problem.Of(err).Text())
 			isComplete = false // the file may need any blob
 			continue
 		}

@@ -128,9 +128,6 @@ func vaultContext(id string) string { return "workspace:" + id }
 
 // find opens a workspace. The document is read each time, so a removed workspace is not read although its key is cached.
 func (w *Workspaces) find(ctx context.Context, ref Ref) (*opened, error) {
-	if err := CheckName(ref.Name); err != nil {
-		return nil, err
-	}
 	v, d, err := Docs.Get(ctx, w.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	switch {
 	case err != nil:

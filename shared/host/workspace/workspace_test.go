@@ -371,9 +371,9 @@ func TestPathsAreNormal(t *testing.T) {
 			t.Errorf("CheckPath(%.20q) = %v, want an error about the path", path, err)
 		}
 	}
-	for _, name := range []string{"", "Main", "a/b", "..", "-a", "a~1", strings.Repeat("a", 33), "ä"} {
-		if workspace.CheckName(name) == nil {
-			t.Errorf("CheckName(%q) = nil", name)
+	for _, name := range []string{"Main", "a/b", "..", "-a", "a~1", "a\n", strings.Repeat("a", 33), "ä"} {
+		if _, err := workspace.RefOf(nil, name); !problem.Is(err, problem.Malformed) {
+			t.Errorf("RefOf(%q) = %v", name, err)
 		}
 	}
 }
@@ -459,6 +459,9 @@ func TestLimitsOfAWorkspace(t *testing.T) {
 		t.Errorf("Write() to another workspace = %v", err)
 	}
 	_, err := w.Write(t.Context(), workspace.Ref{Owner: "other", Name: "more"}, workspace.Write{Path: "a"})
+	w.must(err)
+	w.must(w.Remove(t.Context(), main))
+	_, err = w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: "more"}, workspace.Write{Path: "a"})
 	w.must(err)
 }
 
@@ -832,6 +835,32 @@ func TestARemovedWorkspaceHasNoLocks(t *testing.T) {
 	w.pass(25 * time.Hour)
 	if got := w.documents(); !slices.Equal(got, []string{"workspacecount#acme/count", "locks#acme/other#held", "locks#acme/other#number"}) {
 		t.Errorf("the removal left %q", got)
+	}
+}
+
+// The sweep keeps the blobs of a workspace while one of its documents is damaged, and verify reports the document.
+func TestSweepKeepsBlobsThatADamagedDocumentMayNeed(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "x")
+	w.write("b", "x")
+	w.write("b", "y")
+	for _, k := range w.documents() {
+		if strings.HasSuffix(k, "/a") {
+			key := store.Key{Partition: strings.TrimSuffix(k, "/a"), Sort: "a"}
+			d, err := w.store.Doc(t.Context(), key)
+			w.must(err)
+			w.must(w.store.Commit(t.Context(), store.Put{Key: key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("{")}))
+		}
+	}
+	w.pass(49 * time.Hour)
+	if deleted := w.sweep(); deleted != 0 || len(w.keys()) != 3 {
+		t.Errorf("Sweep() = %d, and blobs are %q", deleted, w.keys())
+	}
+	if found := w.verify(); len(found) != 2 || !strings.Contains(found[0][2], "not readable") || !strings.Contains(found[1][1], "as the files say") {
+		t.Errorf("verify found %v", found)
+	}
+	if w.read("b") != "y" {
+		t.Error("another file is not readable")
 	}
 }
 
