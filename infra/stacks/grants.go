@@ -126,8 +126,8 @@ func charging() access {
 }
 
 // usesFiles adds the grants of a function that reads and writes files in workspaces. It creates a workspace with its key.
-func (g grants) usesFiles(operations ...string) grants {
-	g.files = append([]string{"GetObject", "PutObject"}, operations...)
+func (g grants) usesFiles() grants {
+	g.files = []string{"GetObject", "PutObject"}
 	g.opens = append(g.opens, fileKeys)
 	if g.sealsOnly != nil {
 		g.sealsOnly = append(g.sealsOnly, fileKeys)
@@ -135,11 +135,6 @@ func (g grants) usesFiles(operations ...string) grants {
 	g.docs = append(g.docs, access{[]string{"PutItem", "UpdateItem"}, of{workspace.CountDocs, locks.Docs}}, access{[]string{"PutItem"}, of{workspace.Docs, workspace.FileDocs}},
 		access{[]string{"Query"}, of{workspace.Docs, workspace.FileDocs, locks.Docs}})
 	return g
-}
-
-// removesFiles are the grants on documents for the removal of workspaces.
-func removesFiles() access {
-	return access{[]string{"DeleteItem"}, of{workspace.Docs, workspace.FileDocs}}
 }
 
 // granted lists the grants of the functions' roles.
@@ -168,7 +163,7 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), charging(), access{[]string{"UpdateItem"}, of{task.TurnDocs}}), indexes: []string{vacants.RecordDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexes: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, hostIdentity, signingKeys, fileKeys},
-			files: []string{"GetObject", "PutObject", "DeleteObject"}, host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
+			files: []string{"GetObject", "PutObject"}, host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true, sends: []string{functions.Tasks}},
 		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), indexes: []string{registry.RegistrationDocs.Index}, opens: []string{textKeys}},
 		functions.Registry: {rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
@@ -232,8 +227,8 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent = append(agent, charging(), access{[]string{"Query"}, of{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, access{[]string{"UpdateItem"}, of{task.TurnDocs, task.RunningDocs}},
 		access{[]string{"DeleteItem"}, of{task.UnfinishedDocs}})
 	return map[functions.Function]grants{
-		functions.Agent: grants{rows: appends(), docs: append(agent, removesFiles()), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
-			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}}.usesFiles("DeleteObject"),
+		functions.Agent: grants{rows: appends(), docs: append(agent, access{[]string{"DeleteItem"}, of{workspace.Docs, locks.Docs}}), indexes: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
+			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, finds: true, sends: []string{functions.Tasks, functions.Pushes}}.usesFiles(),
 		functions.Worker: grants{rows: appends(), docs: []access{
 			{[]string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
 			{[]string{"Query"}, of{task.HeadDocs}},
@@ -291,8 +286,8 @@ func jobGrants(s settings.Settings) map[functions.Function]grants {
 		checkpointer.docs = append(checkpointer.docs, access{[]string{"GetItem"}, of{vacants.SelfDocs}})
 	}
 	return map[functions.Function]grants{
-		functions.Sweeper: {rows: appends(), sends: []string{functions.Tasks}, files: []string{"DeleteObject"}, indexes: []string{workspace.Docs.Index}, docs: []access{
-			removesFiles(), {[]string{"PutItem"}, of{workspace.CountDocs}},
+		functions.Sweeper: {rows: appends(), sends: []string{functions.Tasks}, files: []string{"DeleteObject"}, docs: []access{
+			{[]string{"DeleteItem"}, of{workspace.FileDocs}}, {[]string{"PutItem"}, of{workspace.CountDocs}},
 			{[]string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
 			{[]string{"UpdateItem"}, of{billing.BalanceDocs}},
 			{[]string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},

@@ -197,8 +197,8 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 	return objectStatements(d, "Snapshot", g.snapshots, snapshots)
 }
 
-// fileStatements allow what the function does with the bytes of files in workspaces. The names are listed to remove a
-// workspace, and to find bytes without a file.
+// fileStatements allow what the function does with the bytes of files in workspaces. The sweeper lists the names. Without
+// that permission, S3 answers other functions 403 for an absent name.
 func fileStatements(d data, g grants) []awsiam.PolicyStatement {
 	return objectStatements(d, "File", g.files, workspace.Prefix)
 }

@@ -54,7 +54,8 @@ func TestAFileWriteConsumesFewWriteUnits(t *testing.T) {
 	blobs, counter := &countedBlobs{Blobs: dir}, &roundtrips.Counter{}
 	s := h.Store(h.Endpoint, counter.Option)
 	w := workspace.New(workspace.Config{
-		Store: s, Blobs: func() (blob.Blobs, error) { return blobs, nil }, Vault: h.Vault, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Store: store.Updater{Store: s, Rand: rand.Reader}, Blobs: func() (blob.Blobs, error) { return blobs, nil }, Vault: h.Vault, Now: time.Now,
+		MayWrite: func(context.Context, string) error { return nil },
 	})
 	ref := workspace.Ref{Owner: "acme", Name: workspace.Main}
 	lock := store.Key{Partition: "lock", Sort: "1"}

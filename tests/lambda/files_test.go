@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/workspaceapi"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -131,8 +132,8 @@ func TestTheSweeperDeletesBytesWithoutAFile(t *testing.T) {
 		_, endpoint, _ := strings.Cut(env[0], "=")
 		client := s3.NewClient(aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 		return workspace.Config{
-			Store: s, Blobs: func() (blob.Blobs, error) { return s3.New(client, sampleBucket, rand.Reader), nil },
-			Vault: host.Vault, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+			Store: store.Updater{Store: s, Rand: rand.Reader}, Blobs: func() (blob.Blobs, error) { return s3.New(client, sampleBucket, rand.Reader), nil },
+			Vault: host.Vault, AlsoRemove: locks.Remove, Now: time.Now,
 		}
 	}
 	c := open(host.Store(host.Endpoint), env)
@@ -152,8 +153,8 @@ func TestTheSweeperDeletesBytesWithoutAFile(t *testing.T) {
 	objects.kept[workspace.Prefix+"0123/4567"] = object3{at: time.Now().Add(-25 * time.Hour)}
 	objects.mu.Unlock()
 	sweeper := workspace.New(open(storeOf(t, "sweeper", host), judge(t, "sweeper", host, env)))
-	if swept, err := sweeper.Sweep(t.Context()); err != nil || swept != (workspace.Swept{Removed: 1, Blobs: 1}) {
-		t.Errorf("Sweep() = %+v, %v; want a workspace and an object", swept, err)
+	if deleted, err := sweeper.Sweep(t.Context()); err != nil || deleted != 2 {
+		t.Errorf("Sweep() = %d, %v; want the object of the removed workspace and the old one", deleted, err)
 	}
 	if keys := objects.keys(); !slices.Equal(keys, want) {
 		t.Errorf("the bucket has %q, want %q", keys, want)

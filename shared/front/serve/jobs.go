@@ -96,8 +96,8 @@ func (h *Server) Jobs(p JobParts) []Job {
 			if h.config.Stage != "" && h.config.Now().Minute() != 0 {
 				return Done{}, nil
 			}
-			swept, err := h.Files.Sweep(ctx)
-			return Done{Counts: []slog.Attr{slog.Int("workspaces", swept.Removed), slog.Int("blobs", swept.Blobs)}}, err
+			deleted, err := h.Files.Sweep(ctx)
+			return Done{Counts: []slog.Attr{slog.Int("blobs", deleted)}}, err
 		}})
 	}
 	leapt := ""

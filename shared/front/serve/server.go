@@ -227,15 +227,16 @@ func (h Config) Open() (*Server, error) {
 		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: directory, Registry: reg, Texts: keys, Now: h.Now},
 	})
 	if h.Blobs != nil {
+		updater := store.Updater{Store: h.Store, Rand: h.Rand}
 		mayWrite := func(ctx context.Context, owner string) error {
 			if accounts == nil || owner == workspace.Operator {
 				return nil
 			}
 			return accounts.MayWrite(ctx, owner)
 		}
-		server.Files = workspace.New(workspace.Config{Store: h.Store, Blobs: h.Blobs, Vault: h.Vault, MayWrite: mayWrite, Log: h.Log, Now: h.Now, Rand: h.Rand})
+		server.Files = workspace.New(workspace.Config{Store: updater, Blobs: h.Blobs, Vault: h.Vault, MayWrite: mayWrite, AlsoRemove: locks.Remove, Now: h.Now})
 		server.more = workspaceapi.Routes(server.Files, op.Server{Operator: true})
-		server.locks = locks.New(locks.Config{Store: store.Updater{Store: h.Store, Rand: h.Rand}, Now: h.Now})
+		server.locks = &locks.Locks{Store: updater, Now: h.Now}
 		tools := filetools.Config{Files: server.Files, Locks: server.locks}
 		if h.Stage != "" {
 			tools.GrepBytes = 8 << 20 // each file is a request to S3

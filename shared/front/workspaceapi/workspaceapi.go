@@ -150,7 +150,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 			b.Status = http.StatusNotModified
 			return b, nil
 		}
-		b.Data, err = w.Content(ctx, ref, f)
+		b.Data, err = w.Content(ctx, f)
 		return b, err
 	})
 	read.Out, read.Gives, read.Answer = nil, []string{bytes}, "The bytes, as an attachment with an ETag. With If-None-Match, 304 if it is the ETag."

@@ -35,7 +35,7 @@ func (h *teamHost) files() map[string]string {
 	list, _, err := h.Files.List(h.Context(), h.main(), "", 1000, "")
 	h.Must(err)
 	for _, f := range list {
-		b, err := h.Files.Content(h.Context(), h.main(), f)
+		b, err := h.Files.Content(h.Context(), f)
 		h.Must(err)
 		all[f.Path] = string(b)
 	}
@@ -99,7 +99,7 @@ call: Bash {"command":"ls"}`,
 	before[".vault/report.md"], before[".vault/z"] = "CANARY-WRITTEN", "x"
 	before[".vault/sk-ant-api03-CANARYcanaryCANARY0123456789.md"] = "x"
 	h.want(before)
-	for _, says := range []string{"denied in mode read-only but below .vault/", "use Read, Glob or Grep"} {
+	for _, says := range []string{"Write is denied: mode read-only allows it only below .vault/", "use Read, Glob or Grep"} {
 		if !strings.Contains(text, says) {
 			t.Errorf("the model is not told %q: %s", says, text)
 		}
@@ -240,7 +240,7 @@ call: Write {"file_path":".vault/{input}","content":"x"}`, "text: {result}"}
 	h.agent("lead", []string{`call: vacant__both {"message":"{input}1"}
 call: vacant__less {"message":"{input}2"}`, "text: {result}"}, both, less)
 	h.Work()
-	if _, text := h.run(`{"agent":"lead","task":"a"}`); !strings.Contains(text, "denied") {
+	if _, text := h.run(`{"agent":"lead","task":"a"}`); !strings.Contains(text, "allows it only below .vault/") {
 		t.Errorf("the answer is %s", text)
 	}
 	h.want(map[string]string{"src/a1": "x", ".vault/a1": "x", ".vault/a2": "x"})

@@ -1,21 +1,22 @@
 package workspace
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"errors"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Docs contains the workspaces of an owner by name. A removed workspace is stored under another name until its files
-// are deleted.
+// Docs contains the workspaces of an owner by name.
 var Docs = store.Kind[document]{
 	Shape: store.Shape{Name: "workspace", Partition: "workspace#*", Sort: "*", Index: "workspaces", Verify: store.Joined},
 	Codec: store.JSON[document](1),
-	Own:   func(v document) []string { return []string{v.Owner, v.sort()} },
+	Own:   func(v document) []string { return []string{v.Owner, v.Name} },
 	Valid: func(_ store.Doc, v document) error {
-		if v.ID == "" || v.isRemoved() != (len(v.Box) == 0) {
-			return errors.New("it has no id, or a key although it is removed, or none although it is not")
+		if v.ID == "" || len(v.Box) == 0 {
+			return errors.New("it has no id or no key")
 		}
 		return nil
 	},
@@ -26,22 +27,11 @@ type document struct {
 	Name    string    `json:"name"`
 	ID      string    `json:"id"` // random; names the partition of the files and the prefix of their blobs
 	Created time.Time `json:"created"`
-	Box     []byte    `json:"box,omitempty"` // the sealed key
-	Removed time.Time `json:"removed,omitzero"`
-}
-
-func (v *document) isRemoved() bool { return !v.Removed.IsZero() }
-
-// sort returns the sort key. No name contains a tilde.
-func (v *document) sort() string {
-	if v.isRemoved() {
-		return v.Name + "~" + v.ID
-	}
-	return v.Name
+	Box     []byte    `json:"box"` // the sealed key
 }
 
 // CountDocs contains the number of workspaces of an owner, and the counts of files and bytes of a workspace, which are
-// one number (pack). The number of a removed workspace is so low that no write fits its bounds.
+// one number (pack). A removed workspace has the number removed until its files are deleted.
 var CountDocs = store.Kind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.Joined},
 	Codec: store.Count(),
@@ -66,7 +56,7 @@ var FileDocs = store.Kind[stored]{
 		if normal, err := CheckPath(path); err != nil || normal != path || Fold(path) != d.Key.Sort {
 			return errors.New("its path does not belong under its key")
 		}
-		if v.Size < 0 || v.Size > MaxFile || len(v.Hash) != hashSize && v.Blob != "" {
+		if v.Size < 0 || v.Size > MaxFile || len(v.Hash) != sha256.Size && v.Blob != "" {
 			return errors.New("it has no size or no hash")
 		}
 		return nil
@@ -88,11 +78,14 @@ type stored struct {
 	Until  time.Time `json:"former_until,omitzero"`
 }
 
-func (v *stored) path(k store.Key) string {
-	if v.Path != "" {
-		return v.Path
-	}
-	return k.Sort
-}
+func (v *stored) path(k store.Key) string { return cmp.Or(v.Path, k.Sort) }
 
 func (v *stored) isFile() bool { return v.Blob != "" }
+
+// weight returns what a file adds to the number of counts.
+func (v *stored) weight() int64 {
+	if !v.isFile() {
+		return 0
+	}
+	return pack(1, v.Size)
+}

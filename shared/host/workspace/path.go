@@ -1,7 +1,9 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Names of workspaces.
 const (
 	// Main is the default workspace.
 	Main = "main"
@@ -22,41 +23,32 @@ const (
 	Test = "test"
 	// Operator is the owner of the operator's workspaces.
 	Operator = "operator"
-
-	maxName = 32 // bytes
 )
 
-// Ref names a workspace. Owner is the id of an account in hex, or Operator.
+var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// Ref names a workspace. Owner is the id of an account in hex, or Operator. RefOf checks names.
 type Ref struct{ Owner, Name string }
 
-// RefOf returns the workspace that a payer names. A nil payer is the operator, and an empty name the default.
+// RefOf returns the workspace that a payer names, if a workspace may have the name. A nil payer is the operator, and an
+// empty name the default.
 func RefOf(p *call.Payer, name string) (Ref, error) {
-	r := Ref{Operator, name}
+	r := Ref{Operator, cmp.Or(name, Main)}
 	if p != nil {
 		r.Owner = p.Account
 	}
-	isTest := p != nil && p.Test
-	switch {
-	case name == "" && isTest:
+	switch isTest := p != nil && p.Test; {
+	case isTest && name == "":
 		r.Name = Test
-	case name == "":
-		r.Name = Main
 	case isTest && name != Test:
 		return r, problem.New(problem.TestKey, "workspace: a test key has only the workspace %s, got %.40q", Test, name)
 	case p != nil && !isTest && name == Test:
 		return r, problem.New(problem.NotFound, "workspace: only test keys and test tasks have the workspace %s", Test)
 	}
-	return r, CheckName(r.Name)
-}
-
-// CheckName returns an error unless a workspace may have the name.
-func CheckName(name string) error {
-	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
-	bad := strings.ContainsFunc(name, func(c rune) bool { return !isLetter(c) && c != '-' && c != '_' })
-	if bad || name == "" || len(name) > maxName || !isLetter(rune(name[0])) {
-		return problem.Invalid("workspace", fmt.Sprintf("1 to %d of a-z, 0-9, - and _, for example %s", maxName, Main), fmt.Sprintf("%.80q", name))
+	if !names.MatchString(r.Name) {
+		return r, problem.Invalid("workspace", "1 to 32 of a-z, 0-9, - and _, for example "+Main, fmt.Sprintf("%.80q", name))
 	}
-	return nil
+	return r, nil
 }
 
 // CheckPath returns the normal form of a path (NFC), or an error unless a file may have the path.
@@ -84,19 +76,6 @@ func CheckPath(path string) (string, error) {
 		}
 	}
 	return normal, nil
-}
-
-// CheckPrefix is CheckPath for the beginning of paths. It may be empty or end with a slash.
-func CheckPrefix(prefix string) (string, error) {
-	folder, isFolder := strings.CutSuffix(prefix, "/")
-	if prefix == "" {
-		return "", nil
-	}
-	normal, err := CheckPath(folder)
-	if isFolder {
-		normal += "/"
-	}
-	return normal, err
 }
 
 // Fold returns the form that all spellings of a path share. Files have the order of their folded paths.

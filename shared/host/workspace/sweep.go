@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +15,8 @@ import (
 const Prefix = "workspaces/"
 
 const (
-	// orphanAge is the age from which on a blob without a document is deleted. No write takes as long.
+	// orphanAge is the age from which on a blob without a document is deleted, and the time for which the count of a
+	// removed workspace without files stays. No write takes as long.
 	orphanAge = 24 * time.Hour
 	// backupTime is the least time between the replacement of a blob and its deletion: a backup reads the blobs
 	// within that time after the documents.
@@ -26,191 +26,113 @@ const (
 	// tombstoneTime is the time for which a deleted file keeps its document, which is more than backupTime and more
 	// than the time for which a writer may retry.
 	tombstoneTime = 2 * backupTime
-	// removalTime limits the deletion of files in a request that removes a workspace. Sweep deletes the rest.
-	removalTime = 5 * time.Second
 	// verifyAge is the age from which on verify reports a blob without a document.
 	verifyAge = 2 * orphanAge
 )
 
-func prefixOf(id string) string { return Prefix + id + "/" }
+func blobKey(id, name string) string { return Prefix + id + "/" + name }
 
-func blobKey(id, name string) string { return prefixOf(id) + name }
-
-// Remove removes a workspace with all files. Its key is destroyed at once, so its files can no longer be read.
+// Remove removes a workspace. Its key is destroyed, so its files can no longer be read. Sweep deletes the files.
 func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
-	if err := CheckName(ref.Name); err != nil {
-		return err
-	}
-	var v document
-	err := w.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		var d store.Doc
-		v, d, err = Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
+	return store.Problem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 		if err == nil && d.Version == 0 {
 			err = errNone(ref.Name)
 		}
+		var number int64
+		count := store.Doc{Key: CountDocs.Key(v.ID)}
 		if err == nil {
-			_, _, err = CountDocs.Get(ctx, tx, CountDocs.Key(v.ID))
+			number, _, err = CountDocs.Get(ctx, tx, count.Key)
+		}
+		if err == nil {
+			err = w.AlsoRemove(ctx, tx, ref)
 		}
 		if err != nil {
 			return err
 		}
 		tx.Delete(d.Key)
-		v.Box, v.Removed = nil, w.now()
-		Docs.Put(tx, store.Doc{Key: Docs.Key(ref.Owner, v.sort()), Index: Docs.Listed(ref.Owner + "/" + v.sort())}, v)
-		CountDocs.Put(tx, store.Doc{Key: CountDocs.Key(v.ID)}, removed) // refuses writes that have begun
+		if number == 0 {
+			count.Expires = w.now().Add(orphanAge) // Sweep may find no blob
+		}
+		CountDocs.Put(tx, count, removed) // refuses writes that have begun
 		tx.Add(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
 		return nil
-	})
-	if err != nil {
-		return store.Problem(err)
-	}
-	w.keys.Remove(v.ID)
-	ctx, cancel := context.WithTimeout(ctx, removalTime)
-	defer cancel()
-	if err := w.clean(ctx, &v); err != nil {
-		w.c.Log.InfoContext(ctx, "the files of a removed workspace are deleted later", "cause", err.Error())
-	}
-	return nil
-}
-
-// clean deletes what a removed workspace has left.
-func (w *Workspaces) clean(ctx context.Context, v *document) error {
-	for {
-		docs, _, err := w.c.Store.Docs(ctx, FileDocs.All(v.ID), store.MaxWrites, "")
-		if err != nil {
-			return err
-		}
-		if len(docs) == 0 {
-			break
-		}
-		deletes := make([]store.Write, len(docs))
-		for i, d := range docs {
-			deletes[i] = store.Delete{Key: d.Key, If: d.Version}
-		}
-		if err := w.updater().Commit(ctx, deletes...); err != nil && !store.IsConflict(err) {
-			return err
-		}
-	}
-	blobs, err := w.c.Blobs()
-	if err != nil {
-		return err
-	}
-	for {
-		page, _, err := blobs.List(ctx, prefixOf(v.ID), blob.MaxPage, "")
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			break
-		}
-		for _, b := range page {
-			if err := blobs.Delete(ctx, b.Key); err != nil {
-				return err
-			}
-		}
-	}
-	return w.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		_, d, err := Docs.Get(ctx, tx, Docs.Key(v.Owner, v.sort()))
-		if err == nil {
-			_, _, err = CountDocs.Get(ctx, tx, CountDocs.Key(v.ID))
-		}
-		if err != nil || d.Version == 0 {
-			return err
-		}
-		tx.Delete(d.Key)
-		CountDocs.Put(tx, store.Doc{Key: CountDocs.Key(v.ID), Expires: w.now().Add(orphanAge)}, removed)
-		return nil
-	})
-}
-
-// Swept is the result of Sweep.
-type Swept struct {
-	Removed int // workspaces
-	Blobs   int
-}
-
-// Sweep deletes the files of removed workspaces, and blobs without a document that are old enough.
-func (w *Workspaces) Sweep(ctx context.Context) (s Swept, err error) {
-	for v, err := range Docs.Each(ctx, w.c.Store, Docs.Indexed()) {
-		if err == nil && v.isRemoved() {
-			err = w.clean(ctx, &v)
-			s.Removed++
-		}
-		if err != nil {
-			return s, store.Problem(err)
-		}
-	}
-	blobs, err := w.c.Blobs()
-	if err != nil {
-		return s, store.Problem(err)
-	}
-	now := w.now()
-	err = orphans(ctx, w.c.Store, blobs, now, orphanAge, func(b blob.Info) error {
-		s.Blobs++
-		return blobs.Delete(ctx, b.Key)
-	})
-	return s, store.Problem(err)
-}
-
-// orphans calls found for each blob of an age that no document has. The blobs are listed before the documents are
-// read, because a blob that was listed never gets a document later.
-func orphans(ctx context.Context, from store.Lister, blobs blob.Blobs, now time.Time, age time.Duration, found func(blob.Info) error) error {
-	var id string
-	var old []blob.Info // blobs of the workspace id
-	flush := func() error {
-		if len(old) == 0 {
-			return nil
-		}
-		used := map[string]bool{}
-		for d, err := range store.All(ctx, from, FileDocs.All(id)) {
-			if err != nil {
-				return err
-			}
-			v, err := FileDocs.Parse(d)
-			if err != nil {
-				return err // a damaged document may need any blob
-			}
-			used[v.Blob] = true
-			used[v.Former] = used[v.Former] || now.Before(v.Until)
-		}
-		for _, b := range old {
-			if !used[strings.TrimPrefix(b.Key, prefixOf(id))] {
-				if err := found(b); err != nil {
-					return err
-				}
-			}
-		}
-		old = nil
-		return nil
-	}
-	pages := store.Items(store.Follow(func(cursor string) ([]blob.Info, string, error) {
-		return blobs.List(ctx, Prefix, blob.MaxPage, cursor)
 	}))
-	for b, err := range pages {
+}
+
+// deleteFiles deletes the documents of a removed workspace.
+func (w *Workspaces) deleteFiles(ctx context.Context, id string) error {
+	for docs, err := range store.Pages(ctx, w.Store.Store, FileDocs.All(id), store.MaxWrites) {
+		var deletes []store.Write
+		for _, d := range docs {
+			deletes = append(deletes, store.Delete{Key: d.Key, If: d.Version})
+		}
+		if err == nil && len(deletes) > 0 {
+			err = w.Store.Commit(ctx, deletes...)
+		}
 		if err != nil {
 			return err
 		}
-		of, _, _ := strings.Cut(strings.TrimPrefix(b.Key, Prefix), "/")
-		if of != id {
-			if err := flush(); err != nil {
-				return err
-			}
-			id = of
-		}
-		if now.Sub(b.Modified) > age {
-			old = append(old, b)
-		}
 	}
-	return flush()
+	return w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, CountDocs.Key(id))
+		CountDocs.Put(tx, store.Doc{Key: d.Key, Expires: w.now().Add(orphanAge)}, removed)
+		return err
+	})
 }
 
-func sizes(files, bytes int64) string { return fmt.Sprintf("%d files of %d bytes", files, bytes) }
+// Sweep deletes the files of removed workspaces, and blobs without a document that are old enough. It returns the number
+// of deleted blobs.
+func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
+	blobs, err := w.Blobs()
+	if err != nil {
+		return 0, store.Problem(err)
+	}
+	c := Verification{Documents: w.Store.Store, Now: w.now(), Found: func(_, _, _ string) {}}
+	err = eachWorkspace(ctx, blobs, func(id string, listed []blob.Info) error {
+		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(id))
+		switch {
+		case err != nil:
+		case number == removed:
+			err = w.deleteFiles(ctx, id)
+		default:
+			listed, err = c.verify(ctx, id, listed, orphanAge)
+		}
+		for _, b := range listed {
+			if err == nil {
+				err = blobs.Delete(ctx, b.Key)
+				deleted++
+			}
+		}
+		return err
+	})
+	return deleted, store.Problem(err)
+}
 
-// Damage is a finding of Verify.
-type Damage struct {
-	Key       store.Key // of a document; zero for a blob
-	Blob      string    // key of a blob, or ""
-	Want, Got string
+// eachWorkspace calls fn for each workspace that has blobs. The blobs are listed before fn reads documents, because a blob
+// that was listed and is old never gets a document later.
+func eachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, listed []blob.Info) error) error {
+	var listed []blob.Info
+	last := ""
+	for b, err := range store.Items(store.Follow(func(cursor string) ([]blob.Info, string, error) {
+		return blobs.List(ctx, Prefix, blob.MaxPage, cursor)
+	})) {
+		if err != nil {
+			return err
+		}
+		id, _, _ := strings.Cut(strings.TrimPrefix(b.Key, Prefix), "/")
+		if id != last && len(listed) > 0 {
+			if err := fn(last, listed); err != nil {
+				return err
+			}
+			listed = nil
+		}
+		last, listed = id, append(listed, b)
+	}
+	if len(listed) == 0 {
+		return nil
+	}
+	return fn(last, listed)
 }
 
 // Verification compares the documents of all workspaces with each other and with the blobs.
@@ -222,110 +144,98 @@ type Verification struct {
 	// Blobs opens the storage of blobs, or returns nil if there is none. If Blobs is nil, only documents are compared.
 	Blobs func() (blob.Blobs, error)
 	Now   time.Time
-	Found func(Damage)
+	// Found is called for each damage, with the key of a document or a blob.
+	Found func(where, want, got string)
 }
 
 // Verify reports damage. It returns an error if it could not read everything.
-func Verify(ctx context.Context, c Verification) (err error) {
-	from, found := c.Documents, c.Found
-	var blobs blob.Blobs
+func (c *Verification) Verify(ctx context.Context) error {
+	verified := map[string]bool{}
+	verify := func(id string, listed []blob.Info) error {
+		verified[id] = true
+		orphans, err := c.verify(ctx, id, listed, verifyAge)
+		for _, b := range orphans {
+			c.Found(b.Key, "the document of a file that has it", "none")
+		}
+		return err
+	}
 	if c.Blobs != nil {
-		if blobs, err = c.Blobs(); err != nil {
+		blobs, err := c.Blobs()
+		if err == nil && blobs != nil {
+			err = eachWorkspace(ctx, blobs, verify)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	// damaged reports errors of documents, and returns others.
-	damaged := func(k store.Key, want string, err error) error {
-		if !problem.Is(err, problem.Damaged) || errors.Is(err, store.ErrUnavailable) {
-			return err
-		}
-		found(Damage{Key: k, Want: want, Got: problem.Of(err).Text()})
-		return nil
-	}
-	for d, err := range store.All(ctx, from, Docs.Indexed()) {
+	for d, err := range store.All(ctx, c.Documents, Docs.Indexed()) {
 		if err != nil {
 			return err
 		}
 		v, err := Docs.Parse(d)
 		if err != nil {
-			if err := damaged(d.Key, "a workspace", err); err != nil {
+			c.Found(d.Key.String(), "a workspace", problem.Of(err).Text())
+			continue
+		}
+		if !verified[v.ID] {
+			if err := verify(v.ID, nil); err != nil {
 				return err
 			}
-			continue
 		}
-		if v.isRemoved() {
-			continue
-		}
-		if err := c.verifyFiles(ctx, blobs, &v, damaged); err != nil {
-			return err
-		}
-	}
-	if blobs == nil {
-		return nil
-	}
-	err = orphans(ctx, from, blobs, c.Now, verifyAge, func(b blob.Info) error {
-		found(Damage{Blob: b.Key, Want: "the document of a file that has it", Got: "none"})
-		return nil
-	})
-	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
-		return nil // verifyFiles reported the document
-	}
-	return err
-}
-
-func (c *Verification) verifyFiles(ctx context.Context, blobs blob.Blobs, v *document, damaged func(store.Key, string, error) error) error {
-	from, found := c.Documents, c.Found
-	var counted int64
-	files := map[string]stored{} // by blob
-	keys := map[string]store.Key{}
-	for d, err := range store.All(ctx, from, FileDocs.All(v.ID)) {
-		if err != nil {
-			return err
-		}
-		f, err := FileDocs.Parse(d)
-		if err != nil {
-			if err := damaged(d.Key, "a file", err); err != nil {
-				return err
-			}
-			continue
-		}
-		if counted += f.weight(); f.isFile() {
-			files[f.Blob], keys[f.Blob] = f, d.Key
-		}
-	}
-	number, d, err := CountDocs.Get(ctx, from, CountDocs.Key(v.ID))
-	if err != nil {
-		return err
-	}
-	if number != counted {
-		n, bytes := unpack(counted)
-		m, others := unpack(number)
-		found(Damage{Key: d.Key, Want: sizes(n, bytes) + ", as the files say", Got: sizes(m, others)})
-	}
-	if c.Blobs == nil {
-		return nil
-	}
-	// The blobs are listed after the documents were read: a replaced blob stays for an hour.
-	for page, err := range store.Follow(func(cursor string) ([]blob.Info, string, error) {
-		if blobs == nil {
-			return nil, "", nil
-		}
-		return blobs.List(ctx, prefixOf(v.ID), blob.MaxPage, cursor)
-	}) {
-		if err != nil {
-			return err
-		}
-		for _, b := range page {
-			name := strings.TrimPrefix(b.Key, prefixOf(v.ID))
-			f, ok := files[name]
-			if ok && b.Size != f.Size+overhead {
-				found(Damage{Key: keys[name], Want: "a blob of " + sizes(1, f.Size+overhead), Got: sizes(1, b.Size)})
-			}
-			delete(files, name)
-		}
-	}
-	for name := range files {
-		found(Damage{Key: keys[name], Want: "its bytes, in blob " + blobKey(v.ID, name), Got: "none"})
 	}
 	return nil
+}
+
+// verify compares the documents of a workspace with its blobs. It returns the blobs of an age that no document needs. A
+// file that was written since the blobs were listed may seem to be damaged.
+func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
+	number, count, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
+	if err != nil || number == removed {
+		return nil, err
+	}
+	sizes := map[string]int64{}
+	for _, b := range listed {
+		sizes[b.Key] = b.Size
+	}
+	var counted int64
+	needed, isComplete := map[string]bool{}, true
+	for d, err := range store.All(ctx, c.Documents, FileDocs.All(id)) {
+		if err != nil {
+			return nil, err
+		}
+		v, err := FileDocs.Parse(d)
+		if err != nil {
+			c.Found(d.Key.String(), "a file", problem.Of(err).Text())
+			isComplete = false // the file may need any blob
+			continue
+		}
+		counted += v.weight()
+		key := blobKey(id, v.Blob)
+		needed[key] = true
+		if c.Now.Before(v.Until) {
+			needed[blobKey(id, v.Former)] = true
+		}
+		switch size, ok := sizes[key]; {
+		case c.Blobs == nil || !v.isFile():
+		case !ok:
+			c.Found(d.Key.String(), "its bytes, in blob "+key, "none")
+		case size != v.Size+overhead:
+			c.Found(d.Key.String(), fmt.Sprintf("a blob of %d bytes", v.Size+overhead), fmt.Sprintf("%d bytes", size))
+		}
+	}
+	if number != counted {
+		c.Found(count.Key.String(), describe(counted)+", as the files say", describe(number))
+	}
+	for _, b := range listed {
+		if isComplete && !needed[b.Key] && c.Now.Sub(b.Modified) > age {
+			orphans = append(orphans, b)
+		}
+	}
+	return orphans, nil
+}
+
+// describe formats a number of counts.
+func describe(number int64) string {
+	files, bytes := unpack(number)
+	return fmt.Sprintf("%d files of %d bytes", files, bytes)
 }

@@ -2,9 +2,9 @@ package filetools
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -26,7 +27,8 @@ func BenchmarkGrep(b *testing.B) {
 	dir := b.TempDir()
 	s := &session{Config: &Config{}, ref: workspace.Ref{Owner: workspace.Operator, Name: workspace.Main}, known: map[string]string{}}
 	s.Files = workspace.New(workspace.Config{
-		Store: memory.New(), Vault: vault, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Store: store.Updater{Store: memory.New(), Rand: rand.Reader}, Vault: vault, Now: time.Now,
+		MayWrite: func(context.Context, string) error { return nil },
 		Blobs: func() (blob.Blobs, error) { return files.Open(dir, time.Now()) },
 	})
 	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")

@@ -277,7 +277,7 @@ func (g *grep) search(ctx context.Context) error {
 	var group errgroup.Group
 	for i, f := range g.batch {
 		group.Go(func() error {
-			data, err := g.Files.Content(ctx, g.ref, f)
+			data, err := g.Files.Content(ctx, f)
 			if problem.Is(err, problem.Damaged) {
 				return nil // it was replaced long ago, or verify reports it
 			}

@@ -48,7 +48,7 @@ func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]j
 	if argument, ok := fileArgument[name]; ok {
 		var file string
 		if err := json.Unmarshal(arguments[argument], &file); err != nil || !inVault(file) {
-			return readOnly("%s is denied in mode read-only but below %s/: %.200q", name, vault, file)
+			return readOnly("%s is denied: mode read-only allows it only below %s/, got %.200q", name, vault, file)
 		}
 		return nil
 	}

@@ -3,38 +3,36 @@ package locks
 import (
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Docs contains two documents for each workspace with a lock or a policy: the locks that tasks hold, and the locks that
-// tasks wait for. The number of the first changes with its locks and its policy.
+// Docs contains two documents for each workspace with a lock or a policy: its locks, and the number of their last change.
+// A write refers to the second, which is small, because the first has an entry for each task that waits.
 var Docs = store.Kind[list]{
 	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*#*", Verify: store.Unread},
 	Codec: store.JSON[list](1),
 }
 
-// The documents of a workspace.
 const (
-	held    = "held"
-	waiting = "waiting"
+	held   = "held"
+	number = "number"
 )
 
 type list struct {
-	Policy Policy  `json:"policy,omitempty"` // in the document of held locks; "" means Warn
-	Locks  []entry `json:"locks,omitempty"`  // the oldest first
+	Policy Policy  `json:"policy,omitempty"` // "" means Warn
+	Locks  []entry `json:"locks,omitempty"`  // in the order of dispatch
 }
 
-// entry is the lock of a task.
+// entry is the lock of a task that holds it or waits for it.
 type entry struct {
 	Task   string      `json:"task"`
 	Vacant identity.ID `json:"vacant"`
 	Owner  call.Owner  `json:"owner"`
 	Agent  string      `json:"agent"`
 	Paths  []string    `json:"paths"`
-	Since  time.Time   `json:"since"`
+	Since  time.Time   `json:"since,omitzero"` // zero for a task that waits
 }
 
-func (e *entry) ref() task.Ref { return task.Ref{Vacant: e.Vacant, Owner: e.Owner, ID: e.Task} }
+func (e *entry) isHeld() bool { return !e.Since.IsZero() }

@@ -6,6 +6,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,107 +23,89 @@ import (
 // Policy selects what happens to a task whose lock overlaps the lock of another task.
 type Policy string
 
-// The policies.
 const (
 	Warn   Policy = "warn"   // both tasks hold their locks, and the later one has a warning
 	Queue  Policy = "queue"  // the later task waits, in the order of dispatch
 	Reject Policy = "reject" // the later task is refused
 )
 
-// Config configures Locks.
-type Config struct {
+// Locks implements task.Locks. It is safe for concurrent use.
+type Locks struct {
 	Store store.Updater
 	Now   func() time.Time
 }
 
-// Locks implements task.Locks. It is safe for concurrent use.
-type Locks struct{ Config }
-
-// New returns Locks.
-func New(c Config) *Locks { return &Locks{c} }
-
 // Lock is a lock that a task holds.
 type Lock struct {
-	Task      string    `json:"taskId"`
-	Agent     string    `json:"agent"`
-	Workspace string    `json:"workspace"`
-	Paths     []string  `json:"paths"`
-	Mode      string    `json:"mode"`        // always exclusive
-	Acquired  int64     `json:"acquired_at"` // Unix time
-	since     time.Time // for the order
+	Task      string   `json:"taskId"`
+	Agent     string   `json:"agent"`
+	Workspace string   `json:"workspace"`
+	Paths     []string `json:"paths"`
+	Mode      string   `json:"mode"`        // always exclusive
+	Acquired  int64    `json:"acquired_at"` // Unix time
 }
 
 // Take implements task.Locks.
 func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Dispatch) (warnings []string, waits bool, err error) {
-	hold, heldDoc, err := Docs.Get(ctx, tx, Docs.Key(d.Files.Owner, d.Files.Workspace, held))
-	if err != nil || slices.ContainsFunc(hold.Locks, isOf(r)) {
-		return nil, false, err
+	ref := workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}
+	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, held))
+	if err == nil {
+		v.Locks, err = l.unfinished(ctx, v.Locks)
 	}
-	wait, waitDoc, err := Docs.Get(ctx, tx, Docs.Key(d.Files.Owner, d.Files.Workspace, waiting))
 	if err != nil {
 		return nil, false, err
 	}
-	e := entry{r.ID, r.Vacant, r.Owner, d.Agent, d.Files.Lock, l.Now().UTC().Truncate(time.Microsecond)}
-	isNew := true
-	if at := slices.IndexFunc(wait.Locks, isOf(r)); at >= 0 {
-		e, isNew = wait.Locks[at], false
+	at := slices.IndexFunc(v.Locks, func(e entry) bool { return e.Task == r.ID })
+	isNew := at < 0
+	if isNew {
+		at = len(v.Locks)
+		v.Locks = append(v.Locks, entry{Task: r.ID, Vacant: r.Vacant, Owner: r.Owner, Agent: d.Agent, Paths: d.Files.Lock})
 	}
-	if hold.Locks, err = l.unfinished(ctx, hold.Locks); err != nil {
-		return nil, false, err
+	e := &v.Locks[at]
+	if e.isHeld() {
+		return nil, false, nil
 	}
-	before := slices.Clone(hold.Locks)
-	if hold.Policy == Queue { // tasks that wait longer come first
-		older := wait.Locks
-		if !isNew {
-			older = older[:slices.IndexFunc(older, isOf(r))]
+	var others []entry
+	for i, other := range v.Locks {
+		isFirst := other.isHeld() || v.Policy == Queue && i < at
+		if i != at && isFirst && e.overlaps(other.Paths) {
+			others = append(others, other)
+			warnings = append(warnings, fmt.Sprintf("lock: %s, too", &other))
 		}
-		if older, err = l.unfinished(ctx, older); err != nil {
-			return nil, false, err
-		}
-		before = append(before, older...)
 	}
-	before = slices.DeleteFunc(before, func(other entry) bool { return !e.overlaps(other.Paths) })
 	switch {
-	case len(before) == 0:
-	case hold.Policy == Queue || hold.Policy == Reject && !isNew:
-		if isNew {
-			if wait.Locks, err = l.unfinished(ctx, wait.Locks); err != nil {
-				return nil, false, err
-			}
-			wait.Locks = append(wait.Locks, e)
-			Docs.Put(tx, waitDoc, wait)
-		}
-		return nil, true, nil
-	case hold.Policy == Reject:
-		return nil, false, before[0].refusal(d.Files.Workspace)
-	default:
-		for _, other := range before {
-			warnings = append(warnings, fmt.Sprintf("lock: task %s of agent %s holds %s, too", other.Task, other.Agent, strings.Join(other.Paths, ", ")))
-		}
+	case len(others) == 0 || v.Policy != Queue && v.Policy != Reject:
+		e.Since = l.Now().UTC().Truncate(time.Microsecond)
+		Docs.Put(tx, doc, v)
+		return warnings, false, changeNumber(ctx, tx, ref)
+	case v.Policy == Reject && isNew:
+		return nil, false, others[0].refusal(ref.Name)
+	case isNew:
+		Docs.Put(tx, doc, v)
 	}
-	e.Since = l.Now().UTC().Truncate(time.Microsecond)
-	hold.Locks = append(hold.Locks, e)
-	heldDoc.Number++
-	Docs.Put(tx, heldDoc, hold)
-	if !isNew {
-		wait.Locks = slices.DeleteFunc(wait.Locks, isOf(r))
-		Docs.Put(tx, waitDoc, wait)
-	}
-	return warnings, false, nil
+	return nil, true, nil
 }
 
-func isOf(r task.Ref) func(entry) bool {
-	return func(e entry) bool { return e.Task == r.ID && e.Owner == r.Owner }
+// changeNumber changes the number of the locks of a workspace. Writes that have passed Guard before do not commit.
+func changeNumber(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
+	_, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, number))
+	d.Number++
+	Docs.Put(tx, d, list{})
+	return err
+}
+
+func (e *entry) String() string {
+	return fmt.Sprintf("task %s of agent %s holds %s", e.Task, e.Agent, strings.Join(e.Paths, ", "))
 }
 
 func (e *entry) refusal(where string) error {
-	return problem.New(problem.Conflict, "task %s of agent %s holds %s in workspace %s; wait until the task ends, or cancel it", e.Task, e.Agent, strings.Join(e.Paths, ", "), where)
+	return problem.New(problem.Conflict, "%s in workspace %s; wait until the task ends, or cancel it", e, where)
 }
 
 // unfinished returns the locks of tasks that have not ended.
 func (l *Locks) unfinished(ctx context.Context, all []entry) (left []entry, err error) {
 	for _, e := range all {
-		ok, err := task.IsUnfinished(ctx, l.Store.Store, e.ref(), l.Now())
+		ok, err := task.IsUnfinished(ctx, l.Store.Store, task.Ref{Vacant: e.Vacant, Owner: e.Owner, ID: e.Task}, l.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -136,18 +119,12 @@ func (l *Locks) unfinished(ctx context.Context, all []entry) (left []entry, err 
 // overlaps reports whether a path of the lock equals one of others, or one of the two is a folder of the other.
 func (e *entry) overlaps(others []string) bool {
 	return slices.ContainsFunc(e.Paths, func(a string) bool {
-		return slices.ContainsFunc(others, func(b string) bool { return Overlap(a, b) })
+		return slices.ContainsFunc(others, func(b string) bool { return Below(a, b) || Below(b, a) })
 	})
 }
 
-// Overlap reports whether two paths are equal or one is a folder of the other, in whatever spelling. The path "." is the
-// complete workspace.
-func Overlap(a, b string) bool {
-	a, b = folder(a), folder(b)
-	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
-}
-
-// Below reports whether a path is a folder, or below the folder.
+// Below reports whether a path is a folder, or below the folder, in whatever spelling. The folder "." is the complete
+// workspace.
 func Below(path, dir string) bool { return strings.HasPrefix(folder(path), folder(dir)) }
 
 // folder returns the folded form of a path with a slash at its end; "" for the complete workspace.
@@ -169,19 +146,23 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 	case !ok:
 		return problem.New(problem.Canceled, "%s: the task has ended", path)
 	}
-	key := Docs.Key(ref.Owner, ref.Name, held)
-	hold, doc, err := Docs.Get(ctx, l.Store.Store, key)
-	if err != nil || doc.Version == 0 || hold.Policy != Queue && hold.Policy != Reject {
+	// The number is read before the locks to which it belongs, so a change of both lets the commit fail.
+	_, before, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name, number))
+	if err != nil {
 		return store.Problem(err)
 	}
-	other := slices.DeleteFunc(hold.Locks, func(e entry) bool { return isOf(r)(e) || !e.overlaps([]string{path}) })
-	if other, err = l.unfinished(ctx, other); err != nil {
+	v, _, err := Docs.Get(ctx, l.Store.Store, Docs.Key(ref.Owner, ref.Name, held))
+	if err != nil || v.Policy != Queue && v.Policy != Reject {
+		return store.Problem(err)
+	}
+	others := slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() || e.Task == r.ID || !e.overlaps([]string{path}) })
+	if others, err = l.unfinished(ctx, others); err != nil {
 		return err
 	}
-	if len(other) > 0 {
-		return problem.Within(problem.Conflict, path, other[0].refusal(ref.Name))
+	if len(others) > 0 {
+		return problem.Within(problem.Conflict, path, others[0].refusal(ref.Name))
 	}
-	tx.Add(store.Add{Key: key, Min: doc.Number, Max: doc.Number})
+	tx.Add(store.Add{Key: before.Key, Min: before.Number, Max: before.Number})
 	return nil
 }
 
@@ -204,25 +185,18 @@ func (l *Locks) List(ctx context.Context, owner string) (all []Lock, policies ma
 		}
 		v, err := Docs.Parse(d)
 		if err == nil {
-			policies[parts[1]] = v.policy()
-			v.Locks, err = l.unfinished(ctx, v.Locks)
+			policies[parts[1]] = cmp.Or(v.Policy, Warn)
+			v.Locks, err = l.unfinished(ctx, slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() }))
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, e := range v.Locks {
-			all = append(all, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.Since.Unix(), e.Since})
+			all = append(all, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.Since.Unix()})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Lock) int { return a.since.Compare(b.since) })
+	slices.SortStableFunc(all, func(a, b Lock) int { return cmp.Compare(a.Acquired, b.Acquired) })
 	return all, policies, nil
-}
-
-func (v *list) policy() Policy {
-	if v.Policy == "" {
-		return Warn
-	}
-	return v.Policy
 }
 
 // SetPolicy sets the policy of a workspace. Tasks that hold their locks or wait for them go on.
@@ -232,11 +206,23 @@ func (l *Locks) SetPolicy(ctx context.Context, ref workspace.Ref, p Policy) erro
 	}
 	return store.Problem(l.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name, held))
-		if err == nil {
-			v.Policy = p
-			d.Number++
-			Docs.Put(tx, d, v)
+		if err != nil {
+			return err
 		}
-		return err
+		v.Policy = p
+		Docs.Put(tx, d, v)
+		return changeNumber(ctx, tx, ref)
 	}))
+}
+
+// Remove deletes the locks and the policy of a workspace in tx.
+func Remove(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
+	for _, part := range []string{held, number} {
+		d, err := tx.Doc(ctx, Docs.Key(ref.Owner, ref.Name, part))
+		if err != nil {
+			return err
+		}
+		tx.Delete(d.Key)
+	}
+	return nil
 }
