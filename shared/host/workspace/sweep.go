@@ -63,12 +63,13 @@ func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
 // deleteFiles deletes the documents of a removed workspace.
 func (w *Workspaces) deleteFiles(ctx context.Context, id string) error {
 	for docs, err := range store.Pages(ctx, w.Store.Store, FileDocs.All(id), store.MaxWrites) {
-		var deletes []store.Write
-		for _, d := range docs {
-			deletes = append(deletes, store.Delete{Key: d.Key, If: d.Version})
-		}
-		if err == nil && len(deletes) > 0 {
-			err = w.Store.Commit(ctx, deletes...)
+		if err == nil {
+			err = w.Store.Update(ctx, func(_ context.Context, tx *store.Tx) error {
+				for _, d := range docs {
+					tx.Add(store.Delete{Key: d.Key, If: d.Version})
+				}
+				return nil
+			})
 		}
 		if err != nil {
 			return err

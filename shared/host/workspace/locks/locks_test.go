@@ -172,8 +172,8 @@ func (w *world) held() (tasks []int) {
 	return tasks
 }
 
-// 64 tasks of 8 agents queue for two folders. Each task holds its folder alone, in the order of dispatch, so that no write
-// is refused or lost, and no lock remains.
+// 64 tasks of 8 agents queue for two folders. The tasks of a folder hold it one after the other, in the order of dispatch.
+// No write is refused or lost, and no lock remains.
 func TestManyTasksWriteInTheOrderOfDispatch(t *testing.T) {
 	const tasks = 64
 	w := newWorld(t, locks.Queue)
