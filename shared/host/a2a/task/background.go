@@ -212,8 +212,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	if d != nil && len(l.task.History) > 1 {
 		r.continueLog(ctx)
 	}
-	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref, d)
-	turnCtx = context.WithValue(turnCtx, workKey{}, r)
+	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref, d, r)
 	ended := make(chan struct{})
 	var out call.Outcome
 	e.run(r, func() {
@@ -221,9 +220,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		out = e.Calls.Resume(turnCtx, l.pair(), l.head.Position, o)
 	})
 	<-ended
-	r.mu.Lock()
 	r.storeLog(ctx)
-	r.mu.Unlock()
 	switch {
 	case out.State == call.Pending:
 		return ErrUndecided
