@@ -566,7 +566,7 @@ func TestOthersChangesAreNotOverwritten(t *testing.T) {
 		`call: Write {"file_path":"a.md","content":"x"}`, "text: {result}",
 	}, gate)
 	h.Work()
-	if _, text := h.run(`{"agent":"lead","task":"go"}`); !strings.Contains(text, "a.md was changed by others since you read it") {
+	if _, text := h.run(`{"agent":"lead","task":"go"}`); !strings.Contains(text, "a.md exists, or was changed by others since you read it") {
 		t.Errorf("the answer is %s", text)
 	}
 	h.want(map[string]string{"a.md": "theirs"})

@@ -133,6 +133,9 @@ func (s *session) record(t task.LogType, f *workspace.File) {
 }
 
 func (s *session) blocked(path, reason string) {
+	if normal, err := filePath(path); err == nil {
+		path = normal
+	}
 	s.work.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
 }
 
