@@ -88,7 +88,9 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		}
 		told := r
 		if d := task.DispatchOf(ctx, r.Vacant); d != nil && d.Mode == string(definition.ReadOnly) {
-			told.Turns = withBanner(r.Turns)
+			told.Turns = slices.Clone(r.Turns)
+			last := &told.Turns[len(told.Turns)-1] // the caller's message
+			last.Text = banner + last.Text
 		}
 		t.signed(ctx, &r, loop.New(c).Infer(ctx, told))(yield)
 	}
@@ -96,18 +98,6 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 
 // banner begins the text of a task in mode read-only.
 const banner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
-
-// withBanner returns a copy of turns in which the last turn of the caller begins with the banner.
-func withBanner(turns []substrate.Turn) []substrate.Turn {
-	turns = slices.Clone(turns)
-	for i := len(turns) - 1; i >= 0; i-- {
-		if turns[i].Role == substrate.Caller {
-			turns[i].Text = banner + turns[i].Text
-			break
-		}
-	}
-	return turns
-}
 
 // prepare sets the secret and the budgets for a call that has cost spent until now. A check of
 // a paid model gets a short answer.
@@ -129,13 +119,6 @@ func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID,
 // call. done closes the connections that were opened for the tools.
 func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
 	done = func() {}
-	var files []loop.Tool
-	if call.IsOwnWork(ctx) {
-		ctx = context.WithValue(ctx, readOnlyKey{}, t.config.Agent.Mode != definition.ReadWrite)
-		if w := task.WorkOf(ctx); w != nil && w.Files != nil && t.files.Files != nil && t.spec.IsModel() {
-			files = t.files.Tools(w, &t.config.Agent)
-		}
-	}
 	if len(t.asked) > 0 {
 		if ctx, offer, err = t.composites.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
 			return ctx, offer, nil, err
@@ -164,7 +147,12 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 		}
 		offer.Join(more)
 	}
-	offer.Tools = append(files, offer.Tools...)
+	if call.IsOwnWork(ctx) {
+		ctx = context.WithValue(ctx, readOnlyKey{}, t.config.Agent.Mode != definition.ReadWrite)
+		if w := task.WorkOf(ctx); w != nil && w.Files != nil && t.files.Files != nil && t.spec.IsModel() {
+			offer.Tools = append(t.files.Tools(w, &t.config.Agent), offer.Tools...)
+		}
+	}
 	return ctx, offer, done, nil
 }
 

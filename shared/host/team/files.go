@@ -2,6 +2,7 @@ package team
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -41,12 +42,9 @@ func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (str
 	if d.Files == nil || !strings.HasSuffix(name, ".md") {
 		return text, nil
 	}
-	if _, err := workspace.CheckPath(name); err != nil {
-		return text, nil
-	}
 	f, data, err := t.Files.Read(ctx, workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}, name)
 	switch {
-	case problem.Is(err, problem.NotFound) || problem.Is(err, problem.Conflict): // Conflict: it has another spelling
+	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed), problem.Is(err, problem.Conflict): // another spelling
 		return text, nil
 	case err == nil && !utf8.Valid(data):
 		err = problem.Invalid("task", "a text, or the path of a text file in UTF-8", f.Path+", which has other bytes")
@@ -56,17 +54,16 @@ func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (str
 
 // lockOf returns the lock that a task holds, or nil.
 func (t *Team) lockOf(ctx context.Context, d *task.Dispatched) (*locks.Lock, error) {
-	if d.Files == nil || len(d.Files.Lock) == 0 || d.Task.Status.State.Terminal() {
+	if d.Files == nil {
 		return nil, nil
 	}
 	all, _, err := t.Locks.List(ctx, d.Files.Owner)
-	if err != nil {
-		return nil, err
+	for _, l := range all {
+		if l.Task == d.Ref.ID {
+			return &l, err
+		}
 	}
-	if at := slices.IndexFunc(all, func(l locks.Lock) bool { return l.Task == d.Ref.ID }); at >= 0 {
-		return &all[at], nil
-	}
-	return nil, nil
+	return nil, err
 }
 
 // HeldLocks returns the locks that tasks of the caller's account hold, the oldest first, and the policies of its
@@ -82,11 +79,7 @@ func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[strin
 	all, policies, err := t.Locks.List(ctx, ref.Owner)
 	if ref.Name == workspace.Test {
 		all = slices.DeleteFunc(all, func(l locks.Lock) bool { return l.Workspace != workspace.Test })
-		for name := range policies {
-			if name != workspace.Test {
-				delete(policies, name)
-			}
-		}
+		maps.DeleteFunc(policies, func(name string, _ locks.Policy) bool { return name != workspace.Test })
 	}
 	return all, policies, err
 }
@@ -100,17 +93,11 @@ func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks
 		return problem.New(problem.Forbidden, "a token may not set the policy of a workspace; use a key of the account")
 	}
 	ref, err := workspace.RefOf(c.Payer, name)
+	if err == nil {
+		_, _, err = t.Files.List(ctx, ref, "", 1, "") // the workspace exists, or the first write creates it
+	}
 	if err != nil {
 		return err
-	}
-	if ref.Name != workspace.Main && ref.Name != workspace.Test {
-		all, err := t.Files.Workspaces(ctx, ref.Owner)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(all, func(i workspace.Info) bool { return i.Name == ref.Name }) {
-			return problem.New(problem.NotFound, "there is no workspace %s; writing a file creates it", ref.Name)
-		}
 	}
 	return t.Locks.SetPolicy(ctx, ref, p)
 }

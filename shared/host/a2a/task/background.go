@@ -187,9 +187,8 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		return nil
 	}
 	r := e.newRunner(ref, time.Time{})
-	// Nobody waits for the first piece: a short turn writes its text, its trace and its log once.
 	now := e.Now()
-	r.flushed, r.traced, r.log.stored = now, now, now
+	r.flushed, r.traced = now, now // a short turn writes its text and its trace once
 	l, err := e.claim(ctx, r)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -214,8 +213,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	if d != nil && len(l.task.History) > 1 {
 		r.continueLog(ctx)
 	}
-	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref, d)
-	turnCtx = context.WithValue(turnCtx, workKey{}, r)
+	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.asked(), first: &l.task.History[0]}), ref, d, r)
 	ended := make(chan struct{})
 	var out call.Outcome
 	e.run(r, func() {
@@ -223,9 +221,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		out = e.Calls.Resume(turnCtx, l.pair(), l.head.Position, o)
 	})
 	<-ended
-	r.mu.Lock()
 	r.storeLog(ctx)
-	r.mu.Unlock()
 	switch {
 	case out.State == call.Pending:
 		return ErrUndecided

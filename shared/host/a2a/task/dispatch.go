@@ -455,12 +455,13 @@ func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Messa
 type turnContext struct {
 	ref      Ref
 	dispatch *Dispatch
+	worker   *runner // of a turn that a worker runs
 }
 
 type turnKey struct{}
 
-func withTurn(ctx context.Context, r Ref, d *Dispatch) context.Context {
-	return context.WithValue(ctx, turnKey{}, turnContext{r, d})
+func withTurn(ctx context.Context, r Ref, d *Dispatch, worker *runner) context.Context {
+	return context.WithValue(ctx, turnKey{}, turnContext{r, d, worker})
 }
 
 // NameOf names the turn that ctx belongs to, for Watch; "" outside of turns that others

@@ -3,14 +3,11 @@ package task
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -18,11 +15,8 @@ import (
 const (
 	MaxLogEvents = 10_000
 	maxLogBytes  = 4 << 20
-	maxLogDoc    = 200 << 10   // bytes of the events of a document
-	logTime      = time.Second // time between two writes
-	// maxWritten and maxWrittenBytes limit the written files that a task lists. Its log has all.
-	maxWritten      = 500
-	maxWrittenBytes = 32 << 10
+	maxLogDoc    = 20       // events of a document, which have at most 10 KiB each
+	maxWritten   = 32 << 10 // bytes of the paths of written files that a task lists; its log has all
 )
 
 // LogType is the type of an event of a log.
@@ -48,7 +42,7 @@ type LogEvent struct {
 // LogData describes an event. Members that do not apply are absent.
 type LogData struct {
 	Path    string           `json:"path,omitempty"`
-	Size    *int             `json:"size,omitempty"`
+	Size    *int64           `json:"size,omitempty"`
 	Hash    string           `json:"sha256,omitempty"`
 	Reason  string           `json:"reason,omitempty"`
 	Tool    string           `json:"tool,omitempty"`
@@ -61,42 +55,20 @@ type sessionLog struct {
 	count   int        // events of all turns
 	size    int        // bytes of all events
 	full    bool
-	stored  time.Time
 	written []string // files that the turn has written
 }
 
 // ReadLog returns the events of the log of a dispatched task after the event with the number after. The caller checks who
 // may read them.
-func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) (events []LogEvent, err error) {
-	if !isID(r.ID) {
-		return nil, ErrNotFound
-	}
+func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) ([]LogEvent, error) {
 	docs := LogDocs.All(r.message())
-	docs.First = LogDocs.Key(r.message(), logNumber(after+1)).Sort // a document has the number of its last event
-	for d, err := range store.All(ctx, e.Store, docs) {
-		switch {
-		case err != nil:
-			return nil, store.Problem(err)
-		case d.Expired(e.Now()):
-			continue
-		}
-		plain, err := e.open(ctx, d)
-		switch {
-		case errors.Is(err, textkeys.ErrGone):
-			continue
-		case err != nil:
-			return nil, err
-		}
-		var all []LogEvent
-		if err := json.Unmarshal(plain, &all); err != nil {
-			return nil, problem.Wrap(problem.Damaged, err, "%s does not decode", d.Key)
-		}
-		events = append(events, all...)
-	}
-	return slices.DeleteFunc(events, func(e LogEvent) bool { return e.N <= after }), nil
+	docs.First = logKey(r, after+1).Sort
+	events, err := readEntries[LogEvent](ctx, e, docs)
+	return slices.DeleteFunc(events, func(e LogEvent) bool { return e.N <= after }), err
 }
 
-func logNumber(n int) string { return fmt.Sprintf("%06d", n) }
+// logKey returns the key of the document whose last event has a number.
+func logKey(r Ref, last int) store.Key { return LogDocs.Key(r.message(), fmt.Sprintf("%06d", last)) }
 
 // continueLog counts the events of earlier turns. If they cannot be read, the turn is not logged, because its events
 // would replace theirs.
@@ -128,46 +100,22 @@ func (r *runner) logEvent(t LogType, data LogData) {
 	l.waiting = append(l.waiting, e)
 }
 
-// isLogDue reports whether events should be stored. r.mu is held.
-func (r *runner) isLogDue() bool {
-	return len(r.log.waiting) > 0 && r.engine.Now().Sub(r.log.stored) >= logTime
-}
-
-// storeLog stores the events that are not stored yet. Events that cannot be stored wait for the next time. r.mu is held.
+// storeLog stores the events that are not stored yet. Events that cannot be stored wait for the next time.
 func (r *runner) storeLog(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	l := &r.log
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
-	l.stored = r.engine.Now()
 	for len(l.waiting) > 0 {
-		n, size := 0, 0
-		for n < len(l.waiting) && size < maxLogDoc {
-			b, _ := json.Marshal(l.waiting[n]) // logEvent has encoded it
-			n, size = n+1, size+len(b)
-		}
-		plain, err := json.Marshal(l.waiting[:n])
-		if err != nil {
-			return
-		}
-		k := LogDocs.Key(r.ref.message(), logNumber(l.waiting[n-1].N))
-		data, err := r.engine.seal(ctx, k, plain)
-		if err != nil {
-			return
-		}
-		id, err := r.engine.updater().NewWriteID()
-		if err != nil {
-			return
-		}
-		h := head{Began: r.began}
-		err = r.engine.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data, Expires: h.expires()})
+		n := min(len(l.waiting), maxLogDoc)
+		err := r.putEntries(ctx, logKey(r.ref, l.waiting[n-1].N), l.waiting[:n])
 		if err != nil && !store.IsConflict(err) { // after a conflict the events are stored: an earlier attempt was applied
 			return
 		}
 		l.waiting = l.waiting[n:]
 	}
 }
-
-type workKey struct{}
 
 // Work is the turn of a dispatched task that a worker runs.
 type Work struct {
@@ -179,11 +127,11 @@ type Work struct {
 // WorkOf returns the dispatched task whose turn a worker runs in ctx, also for the calls that answer the turn. It returns
 // nil outside of such turns, and if the owner of the task does not own the vacant.
 func WorkOf(ctx context.Context) *Work {
-	r, _ := ctx.Value(workKey{}).(*runner)
-	if r == nil || r.dispatch == nil || !r.dispatch.IsOwn {
+	t, _ := ctx.Value(turnKey{}).(turnContext)
+	if t.worker == nil || t.dispatch == nil || !t.dispatch.IsOwn {
 		return nil
 	}
-	return &Work{r.ref, r.dispatch, r}
+	return &Work{t.ref, t.dispatch, t.worker}
 }
 
 // Log adds an event to the log of the task. A written file becomes an artifact of the task.
@@ -197,17 +145,15 @@ func (w *Work) Log(t LogType, data LogData) {
 	}
 }
 
-// mergePaths returns two lists of paths as one, sorted and within the limits of a list.
+// mergePaths returns two lists of paths as one, sorted and cut at maxWritten bytes.
 func mergePaths(all, more []string) []string {
-	all = slices.Clone(all)
+	all = slices.Concat(all, more)
+	slices.Sort(all)
+	all = slices.Compact(all)
 	size := 0
-	for _, path := range all {
-		size += len(path)
-	}
-	for _, path := range more {
-		at, found := slices.BinarySearch(all, path)
-		if size += len(path); !found && len(all) < maxWritten && size <= maxWrittenBytes {
-			all = slices.Insert(all, at, path)
+	for i, path := range all {
+		if size += len(path); size > maxWritten {
+			return all[:i]
 		}
 	}
 	return all

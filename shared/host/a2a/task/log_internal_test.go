@@ -1,10 +1,14 @@
 package task
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // A log ends with one event that says so, and the task goes on.
@@ -33,22 +37,25 @@ func TestALogHasALimit(t *testing.T) {
 	}
 }
 
+// The longest events of a document fit into it.
+func TestADocumentHoldsItsEvents(t *testing.T) {
+	long := strings.Repeat("<", 800) // which JSON escapes
+	b, err := json.Marshal(slices.Repeat([]LogEvent{{MaxLogEvents, time.Now(), LogBlocked, LogData{Path: long, Reason: long}}}, maxLogDoc))
+	if err != nil || len(b) > store.MaxData*3/4 {
+		t.Errorf("a document has %d bytes, %v", len(b), err)
+	}
+}
+
 func TestWrittenFilesAreListedOnce(t *testing.T) {
 	before := []string{"b"}
 	if got := mergePaths(before, []string{"c", "a", "b", "c"}); !slices.Equal(got, []string{"a", "b", "c"}) || len(before) != 1 {
 		t.Errorf("mergePaths() = %q", got)
 	}
 	var many []string
-	for n := range 2 * maxWritten {
-		many = append(many, strings.Repeat("x", 40)+logNumber(n))
+	for n := range 200 {
+		many = append(many, fmt.Sprintf("%0400d", n))
 	}
-	if got := mergePaths(nil, many); len(got) != maxWritten {
-		t.Errorf("%d files are listed", len(got))
-	}
-	for i := range many {
-		many[i] = strings.Repeat("x", 390) + logNumber(i)
-	}
-	if got := mergePaths(nil, many); len(got) > maxWrittenBytes/390 {
-		t.Errorf("%d long files are listed", len(got))
+	if got := mergePaths(many[100:], many[:100]); !slices.Equal(got, many[:maxWritten/400]) {
+		t.Errorf("%d long paths are listed", len(got))
 	}
 }

@@ -75,7 +75,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if !t.Continue {
 		r.task, r.next = t.begun(began), 2
 	}
-	ctx = withTurn(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref, t.dispatch)
+	ctx = withTurn(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref, t.dispatch, nil)
 	e.run(r, func() {
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
@@ -189,12 +189,10 @@ func (e *Engine) run(r *runner, turn func()) {
 					if r.isTraceDue() {
 						r.storeTrace(ctx)
 					}
-					if r.isLogDue() {
-						r.storeLog(ctx)
-					}
 					r.mu.Unlock()
 					cancel()
 				case <-look.C:
+					r.storeLog(context.Background())
 					renew := r.engine.Now().Sub(renewed) > lease/3
 					if r.look(renew) && renew {
 						renewed = r.engine.Now()
@@ -416,11 +414,11 @@ func (r *runner) put(ctx context.Context, event storedEvent) error {
 // decided are the writes besides the row that decides the turn: the rest of the answer
 // is stored before, the status with it.
 func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, error) {
+	r.storeLog(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.engine
 	r.storeTrace(ctx)
-	r.storeLog(ctx)
 	if _, artifact := r.ending.of(); d.Reply != nil && artifact {
 		if err := r.complete(ctx, d.Reply.Payload.Text()); err != nil {
 			return nil, err

@@ -483,7 +483,7 @@ func Watch(ctx context.Context, s store.Store, name string) (context.Context, co
 		cancel(store.Problem(err))
 		return ctx, stop
 	}
-	ctx = withTurn(ctx, r, h.Dispatch)
+	ctx = withTurn(ctx, r, h.Dispatch, nil)
 	go func() {
 		look := time.NewTicker(time.Second)
 		defer look.Stop()

@@ -33,7 +33,12 @@ func (e *Engine) Trace(ctx context.Context, r Ref) (all []TraceEntry, err error)
 	if !isID(r.ID) {
 		return nil, ErrNotFound
 	}
-	for d, err := range store.All(ctx, e.Store, TraceDocs.All(r.message())) {
+	return readEntries[TraceEntry](ctx, e, TraceDocs.All(r.message()))
+}
+
+// readEntries returns the entries of sealed lists, except of those whose text key is gone.
+func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (all []T, err error) {
+	for d, err := range store.All(ctx, e.Store, docs) {
 		switch {
 		case err != nil:
 			return nil, store.Problem(err)
@@ -47,13 +52,31 @@ func (e *Engine) Trace(ctx context.Context, r Ref) (all []TraceEntry, err error)
 		case err != nil:
 			return nil, err
 		}
-		var entries []TraceEntry
+		var entries []T
 		if err := json.Unmarshal(plain, &entries); err != nil {
 			return nil, problem.Wrap(problem.Damaged, err, "%s does not decode", d.Key)
 		}
 		all = append(all, entries...)
 	}
 	return all, nil
+}
+
+// putEntries stores a sealed list of entries, which expires with the task.
+func (r *runner) putEntries(ctx context.Context, k store.Key, entries any) error {
+	plain, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	data, err := r.engine.seal(ctx, k, plain)
+	if err != nil {
+		return err
+	}
+	id, err := r.engine.updater().NewWriteID()
+	if err != nil {
+		return err
+	}
+	h := head{Began: r.began}
+	return r.engine.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data, Expires: h.expires()})
 }
 
 // record adds an entry to the trace of a dispatched task. Pieces of one thought are one entry. r.mu is held.
@@ -87,22 +110,9 @@ func (r *runner) storeTrace(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
-	plain, err := json.Marshal(r.trace)
+	entries := r.trace
 	r.traceDocs++
 	r.trace, r.traced, r.traceStored = nil, r.engine.Now(), r.traceSize
-	if err != nil {
-		return
-	}
 	// The number of the next event sorts the documents of a later turn after the documents of this turn.
-	k := TraceDocs.Key(r.ref.message(), fmt.Sprintf("%06d-%06d", r.next, r.traceDocs))
-	data, err := r.engine.seal(ctx, k, plain)
-	if err != nil {
-		return
-	}
-	id, err := r.engine.updater().NewWriteID()
-	if err != nil {
-		return
-	}
-	h := head{Began: r.began}
-	_ = r.engine.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data, Expires: h.expires()})
+	_ = r.putEntries(ctx, TraceDocs.Key(r.ref.message(), fmt.Sprintf("%06d-%06d", r.next, r.traceDocs)), entries)
 }

@@ -2,35 +2,21 @@ package filetools
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
-	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
 // BenchmarkGrep searches a workspace at its limit of bytes. The goal is 3 s and 64 MiB of memory.
 func BenchmarkGrep(b *testing.B) {
-	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
 	dir := b.TempDir()
-	s := &session{Config: &Config{}, ref: workspace.Ref{Owner: workspace.Operator, Name: workspace.Main}, known: map[string]string{}}
-	s.Files = workspace.New(workspace.Config{
-		Store: store.Updater{Store: memory.New(), Rand: rand.Reader}, Vault: vault, Now: time.Now,
-		MayWrite: func(context.Context, string) error { return nil },
-		Blobs: func() (blob.Blobs, error) { return files.Open(dir, time.Now()) },
-	})
+	s := newSession(b, func() (blob.Blobs, error) { return files.Open(dir, time.Now()) })
 	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")
 	text := bytes.Repeat(line, workspace.MaxFile/len(line))
 	for n := range workspace.MaxBytes / workspace.MaxFile {

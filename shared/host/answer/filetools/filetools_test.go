@@ -1,13 +1,229 @@
 package filetools
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/workspace"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
+
+// newSession returns a session without a task, which can list and search files.
+func newSession(t testing.TB, blobs func() (blob.Blobs, error)) *session {
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{Config: &Config{}, ref: workspace.Ref{Owner: workspace.Operator, Name: workspace.Main}}
+	s.Files = workspace.New(workspace.Config{
+		Store: store.Updater{Store: memory.New(), Rand: rand.Reader}, Vault: vault, Now: time.Now, Blobs: blobs,
+		MayWrite: func(context.Context, string) error { return nil },
+	})
+	return s
+}
+
+// objects are blobs in memory, which are only put and read.
+type objects struct {
+	blob.Blobs
+	all sync.Map
+}
+
+func (o *objects) Put(_ context.Context, key string, body io.ReadSeeker, _ int64, _ blob.If) (string, error) {
+	data, err := io.ReadAll(body)
+	o.all.Store(key, data)
+	return "", err
+}
+
+func (o *objects) Get(_ context.Context, key string) (blob.Object, error) {
+	data, _ := o.all.Load(key)
+	return blob.Object{Body: io.NopCloser(bytes.NewReader(data.([]byte)))}, nil
+}
+
+// withFiles returns a session with files of the same text.
+func withFiles(t *testing.T, count int, text string) *session {
+	t.Helper()
+	o := &objects{}
+	s := newSession(t, func() (blob.Blobs, error) { return o, nil })
+	for n := range count {
+		if _, err := s.Files.Write(t.Context(), s.ref, workspace.Write{Path: fmt.Sprintf("d/f%04d", n), Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+var stop = regexp.MustCompile(`\[stopped after (.*): call (\w+) again with after_path "(.*?)"(?: and after_line (\d+))?]$`)
+
+// follow calls a tool until it does not say where to go on. It returns all lines, and the reasons to stop.
+func follow(t *testing.T, q *scope, line *int, run func() (string, error)) (lines, stops []string) {
+	t.Helper()
+	for range 20 {
+		got, err := run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := stop.FindStringSubmatch(got)
+		lines = append(lines, strings.FieldsFunc(stop.ReplaceAllString(got, ""), func(r rune) bool { return r == '\n' })...)
+		if found == nil {
+			return lines, stops
+		}
+		stops = append(stops, found[1])
+		q.After = found[3]
+		*line, _ = strconv.Atoi(found[4])
+	}
+	t.Fatal("it does not end")
+	return nil, nil
+}
+
+// A search that reaches a limit says where to go on, and the searches together find each line once.
+func TestGrepGoesOnAfterItsLimits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files int
+		text  string
+		in    grepping
+		limit int64
+		stops []string
+		lines int
+	}{
+		"hits":                {3, strings.Repeat("x\n", 130), grepping{Pattern: "x"}, 0, []string{"100 matches", "100 matches", "100 matches"}, 390},
+		"one more hit":        {1, strings.Repeat("x\n", 101), grepping{Pattern: "x"}, 0, []string{"100 matches"}, 101},
+		"no more hits":        {1, strings.Repeat("x\n", 100), grepping{Pattern: "x"}, 0, nil, 100},
+		"files that match":    {150, "x\nx", grepping{Pattern: "x", Mode: "files_with_matches"}, 0, []string{"100 matches"}, 150},
+		"files":               {1001, "a", grepping{Pattern: "x"}, 0, []string{"500 files", "500 files"}, 1},
+		"files and hits":      {501, "x", grepping{Pattern: "x"}, 0, slices.Repeat([]string{"100 matches"}, 5), 501},
+		"bytes on AWS":        {9, strings.Repeat("a\n", 1<<19), grepping{Pattern: "x"}, 8 << 20, []string{"8 files"}, 1},
+		"bytes of an answer":  {3, strings.Repeat(strings.Repeat("x", 1000)+"\n", 90), grepping{Pattern: "x"}, 0, []string{"100 matches", "100 matches"}, 270},
+		"files of a pattern":  {30, "x", grepping{Pattern: "x", Glob: "f000*"}, 0, nil, 10},
+		"files of a folder":   {3, "x", grepping{Pattern: "x", scope: scope{Folder: "/d/"}}, 0, nil, 3},
+		"a folder in capital": {3, "x", grepping{Pattern: "x", scope: scope{Folder: "D"}}, 0, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withFiles(t, tt.files, tt.text)
+			s.GrepBytes = tt.limit
+			lines, stops := follow(t, &tt.in.scope, &tt.in.Line, func() (string, error) { return s.grep(t.Context(), tt.in) })
+			if !slices.Equal(stops, tt.stops) || len(lines) != tt.lines {
+				t.Errorf("it stops after %q with %d lines, want %q and %d", stops, len(lines), tt.stops, tt.lines)
+			}
+			slices.Sort(lines)
+			if unique := slices.Compact(lines); len(unique) != tt.lines && unique[0] != "no matches" {
+				t.Errorf("%d different lines were found", len(unique))
+			}
+		})
+	}
+}
+
+func TestListsGoOnAfterTheirLimit(t *testing.T) {
+	s := withFiles(t, 1100, "x")
+	q, line := scope{Folder: "d"}, 0
+	for tool, run := range map[string]func() (string, error){
+		"Glob": func() (string, error) { return s.entries(t.Context(), "Glob", q, "f*", false) },
+		"LS":   func() (string, error) { return s.list(t.Context(), q) },
+	} {
+		q.After = ""
+		lines, stops := follow(t, &q, &line, run)
+		if len(slices.Compact(lines)) != 1100 || lines[1099] != "d/f1099" || len(stops) != 2 {
+			t.Errorf("%s lists %d files and stops after %q", tool, len(lines), stops)
+		}
+	}
+	for _, folder := range []string{"", ".", "/", "./"} {
+		if got, err := s.list(t.Context(), scope{Folder: folder}); got != "d/\n" || err != nil {
+			t.Errorf("LS of %q = %q, %v", folder, got, err)
+		}
+	}
+}
+
+// A model that is asked for the arguments of a tool gets their schema. Arguments that are too large, or have a member
+// twice, are refused.
+func TestArgumentsOfTools(t *testing.T) {
+	c := &Config{}
+	run := map[string]func(string) error{}
+	got := map[string]string{}
+	for _, tool := range c.Tools(&task.Work{Dispatch: &task.Dispatch{Files: &task.Files{}}}, &definition.Agent{}) {
+		var schema struct {
+			Type       string
+			Properties map[string]struct{ Description string }
+			Required   []string
+		}
+		if err := json.Unmarshal(tool.Schema, &schema); err != nil || schema.Type != "object" {
+			t.Fatal(string(tool.Schema), err)
+		}
+		var members []string
+		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+			if schema.Properties[name].Description == "" {
+				t.Errorf("%s: %s has no description", tool.Name, name)
+			}
+			if slices.Contains(schema.Required, name) {
+				name += "!"
+			}
+			members = append(members, name)
+		}
+		got[tool.Name] = strings.Join(members, " ")
+		if want := slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit"}, tool.Name); tool.Writes != want || (tool.Refused != nil) != want {
+			t.Errorf("%s writes: %t", tool.Name, tool.Writes)
+		}
+		run[tool.Name] = func(arguments string) error {
+			_, err := tool.Run(t.Context(), nil, json.RawMessage(arguments))
+			return err
+		}
+	}
+	if want := map[string]string{
+		"Read": "file_path! limit offset", "Write": "content! file_path!", "Edit": "file_path! new_string! old_string! replace_all",
+		"MultiEdit": "edits! file_path!", "NotebookEdit": "cell_id cell_number cell_type edit_mode new_source notebook_path!",
+		"Glob": "after_path path pattern!", "Grep": "after_line after_path glob ignore_case output_mode path pattern!", "LS": "after_path path",
+	}; !maps.Equal(got, want) {
+		t.Errorf("the arguments are %q, want %q", got, want)
+	}
+	for _, tt := range []struct{ tool, arguments, says string }{
+		{"Write", `{"file_path":"a","file_path":"b","content":""}`, "file_path"},
+		{"Write", `{"file_path":"a"}`, "content"},
+		{"Write", `{"file_path":"a","content":"` + strings.Repeat("x", 8<<20) + `"}`, "8388608 bytes"},
+		{"Read", `{"file_path":1}`, "file_path"},
+		{"Glob", `{"pattern":"` + strings.Repeat("x", 401) + `"}`, "at most 400 bytes"},
+		{"Grep", `{"pattern":"` + strings.Repeat("x", 1025) + `"}`, "at most 1024 bytes"},
+		{"Grep", `{"pattern":"x","output_mode":"all"}`, "content or files_with_matches"},
+		{"Grep", `{"pattern":"x","path":"../x"}`, "path"},
+		{"LS", `{"path":"..\\x"}`, "no backslash"},
+		{"MultiEdit", `{"file_path":"a","edits":[]}`, "at least one replacement"},
+		{"NotebookEdit", `{"notebook_path":"a","edit_mode":"x"}`, "replace, insert or delete"},
+		{"NotebookEdit", `{"notebook_path":"a","cell_type":"x"}`, "code or markdown"},
+	} {
+		if err := run[tt.tool](tt.arguments); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s %.60s = %v, want %q", tt.tool, tt.arguments, err, tt.says)
+		}
+	}
+}
+
+// The log has the errors of edits, so they have no contents.
+func TestErrorsOfEditsHaveNoContents(t *testing.T) {
+	const canary = "CANARY"
+	in := replacement{Old: canary + "-OLD", New: canary + "-NEW"}
+	book := notebookEdit{ID: canary, Source: canary}
+	for _, text := range []string{canary, canary + "-OLD " + canary + "-OLD", `{"cells":[{"source":"` + canary + `"}]}`, `{"cells":"` + canary} {
+		_, err := in.apply(text)
+		_, bookErr := book.apply(text)
+		if err == nil || bookErr == nil || strings.Contains(err.Error()+bookErr.Error(), canary) {
+			t.Errorf("%q: %v, %v", text, err, bookErr)
+		}
+	}
+}
 
 func TestPathsOfModels(t *testing.T) {
 	for path, want := range map[string]string{
@@ -23,12 +239,14 @@ func TestPathsOfModels(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{"": "", "/": "", ".": "", "./": "", "a": "a/", "/a/b/": "a/b/", "..": "!", "../a": "!"} {
-		got, err := folderPath(path)
+		q := scope{Folder: path}
+		err := q.check("**")
+		got := q.Folder
 		if err != nil {
 			got = "!"
 		}
 		if got != want {
-			t.Errorf("folderPath(%q) = %q, %v, want %q", path, got, err, want)
+			t.Errorf("the folder %q = %q, %v, want %q", path, got, err, want)
 		}
 	}
 }
@@ -44,6 +262,8 @@ func TestPatternsOfPaths(t *testing.T) {
 		{"{a,b}/*.{md,rs}", "a/x.md b/y.rs", "c/x.md a/x.py"},
 		{"a+(b).[c]", "a+(b).[c]", "aab.c"},
 		{"a,b", "a,b", "a b"},
+		{"{a,b}/x,y", "a/x,y b/x,y", "a/x y"},
+		{"{a,{b,c}}", "a b c", "d"},
 		{"./src/a", "src/a", "a"},
 	} {
 		f, err := globOf(tt.pattern)
@@ -51,19 +271,19 @@ func TestPatternsOfPaths(t *testing.T) {
 			t.Fatalf("globOf(%q) = %v", tt.pattern, err)
 		}
 		for _, path := range strings.Fields(tt.matches) {
-			if !f(path) {
+			if !f.MatchString(path) {
 				t.Errorf("%q does not match %q", tt.pattern, path)
 			}
 		}
 		for _, path := range strings.Fields(tt.not) {
-			if f(path) {
+			if f.MatchString(path) {
 				t.Errorf("%q matches %q", tt.pattern, path)
 			}
 		}
 	}
-	for _, bad := range []string{"{a", strings.Repeat("a", workspace.MaxPath+1)} {
+	for _, bad := range []string{"{a", "a}", "{a,{b}"} {
 		if _, err := globOf(bad); !problem.Is(err, problem.Malformed) {
-			t.Errorf("globOf(%.10q) = %v", bad, err)
+			t.Errorf("globOf(%q) = %v", bad, err)
 		}
 	}
 }
@@ -86,7 +306,8 @@ func TestLinesThatMatch(t *testing.T) {
 		{"a", "", false, nil},
 		{"\xff", "a", false, nil},
 	} {
-		x, err := newExpression(tt.pattern, tt.fold)
+		in := grepping{Pattern: tt.pattern, Fold: tt.fold}
+		x, err := in.check()
 		if tt.pattern == "\xff" {
 			if err == nil {
 				t.Error("an expression of other bytes than UTF-8 is accepted")
@@ -97,33 +318,34 @@ func TestLinesThatMatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []int
-		for _, h := range x.find([]byte(tt.text), 100) {
+		for _, h := range in.find(x, "a", []byte(tt.text)) {
 			got = append(got, h.line)
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%q in %q = %v, want %v", tt.pattern, tt.text, got, tt.want)
 		}
 	}
-	for _, bad := range []string{"(", "(?=a)", strings.Repeat("a", 2000)} {
-		if _, err := newExpression(bad, false); !problem.Is(err, problem.Malformed) {
-			t.Errorf("newExpression(%.10q) = %v", bad, err)
+	for _, bad := range []string{"(", "(?=a)"} {
+		in := grepping{Pattern: bad}
+		if _, err := in.check(); !problem.Is(err, problem.Malformed) {
+			t.Errorf("check(%.10q) = %v", bad, err)
 		}
 	}
 }
 
 func TestReplacements(t *testing.T) {
 	for _, tt := range []struct {
-		e          edit
+		e          replacement
 		text, want string
 	}{
-		{edit{"b", "c", false}, "abc", "acc"},
-		{edit{"b", "", false}, "abc", "ac"},
-		{edit{"b", "c", true}, "abb", "acc"},
-		{edit{"b", "c", false}, "abb", "! occurs 2 times"},
-		{edit{"x", "c", false}, "abb", "! not in the file"},
-		{edit{"", "c", false}, "abb", "! differs"},
-		{edit{"b", "b", false}, "abb", "! differs"},
-		{edit{"b", strings.Repeat("c", workspace.MaxFile), true}, strings.Repeat("b", 1000), "! at most 1048576 bytes"},
+		{replacement{"b", "c", false}, "abc", "acc"},
+		{replacement{"b", "", false}, "abc", "ac"},
+		{replacement{"b", "c", true}, "abb", "acc"},
+		{replacement{"b", "c", false}, "abb", "! occurs 2 times"},
+		{replacement{"x", "c", false}, "abb", "! not in the file"},
+		{replacement{"", "c", false}, "abb", "! differs"},
+		{replacement{"b", "b", false}, "abb", "! differs"},
+		{replacement{"b", strings.Repeat("c", workspace.MaxFile), true}, strings.Repeat("b", 1000), "! at most 1048576 bytes"},
 	} {
 		got, err := tt.e.apply(tt.text)
 		want, failed := strings.CutPrefix(tt.want, "! ")
@@ -152,6 +374,7 @@ func TestCellsOfNotebooks(t *testing.T) {
 		"a number beyond":      {notebookEdit{Number: new(int), Mode: "delete"}, `{"cells":[]}`, "! the id of one of the 0 cells"},
 		"no JSON":              {notebookEdit{ID: "a"}, "x", "! a notebook with cells"},
 		"JSON without cells":   {notebookEdit{ID: "a"}, "{}", "! a notebook with cells"},
+		"cells are null":       {notebookEdit{ID: "a"}, `{"cells":[null]}`, "! a notebook with cells"},
 		"cells of other kinds": {notebookEdit{ID: "a"}, `{"cells":[1]}`, "! a notebook with cells"},
 	} {
 		got, err := tt.in.apply(tt.text)
