@@ -15,7 +15,7 @@ import (
 )
 
 // toolCalls counts the calls of tools in a turn.
-const toolCalls = 20
+const toolCalls = 10
 
 // logged is a team whose agent calls tools. It records when logs are written, by its clock.
 type logged struct {
@@ -89,7 +89,7 @@ func TestAShortTurnWritesItsLogOnce(t *testing.T) {
 
 // While a turn runs, its log is written once a second at most.
 func TestALogIsWrittenOnceASecondAtMost(t *testing.T) {
-	const each = 200 * time.Millisecond
+	const each = 500 * time.Millisecond
 	l := newLogged(t)
 	l.between = func(calls int) {
 		l.clock.advance(each)
