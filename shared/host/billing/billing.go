@@ -72,7 +72,7 @@ type Config struct {
 	Rand  io.Reader // safe for concurrent use
 	// MAC returns the MAC of an address with the key of the day (textkeys.Keys).
 	MAC func(ctx context.Context, data []byte) ([32]byte, error)
-	// Self returns the host's own identity, for which claims must be signed.
+	// Self returns the host's own identity, which each claim must contain.
 	Self func(ctx context.Context) (identity.ID, error)
 	Wait func(ctx context.Context, d time.Duration) error
 	// KeyPrefix and AGPKeyPrefix are the first words of new keys. The defaults are DefaultKeyPrefix

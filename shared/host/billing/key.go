@@ -180,14 +180,15 @@ func (b *Billing) prefix(o *KeyOptions) string {
 
 // Key is an API key of an account, without its secret.
 type Key struct {
-	ID      string       `json:"id"`
-	Name    string       `json:"name,omitempty"` // for people
-	Account string       `json:"account"`
-	Tenant  string       `json:"tenant"`
-	Prefix  string       `json:"prefix"` // start of the secret, for display
-	Test    bool         `json:"test,omitempty"`
-	Scopes  []Scope      `json:"scopes"`
-	Cap     money.Amount `json:"cap,omitempty"` // limit for the spending of a UTC day, or zero
+	ID      string  `json:"id"`
+	Name    string  `json:"name,omitempty"` // for people
+	Account string  `json:"account"`
+	Tenant  string  `json:"tenant"`
+	Prefix  string  `json:"prefix"` // start of the secret, for display
+	Test    bool    `json:"test,omitempty"`
+	Scopes  []Scope `json:"scopes"`
+	// Cap is the limit for the spending of a UTC day, or zero for no limit.
+	Cap money.Amount `json:"cap,omitempty"`
 	// Most limits the price of a call or a booking. Zero means no limit.
 	Most money.Amount `json:"most,omitempty"`
 	// Tier, Quota and Agents are for AGP (KeyOptions).

@@ -16,10 +16,11 @@ import (
 
 // Link is the account that pays for a caller's signed calls.
 type Link struct {
-	Caller  identity.ID  `json:"caller"`
-	Account string       `json:"account"`
-	Cap     money.Amount `json:"cap,omitempty"` // limit for the spending of a UTC day, or zero
-	Made    time.Time    `json:"made"`
+	Caller  identity.ID `json:"caller"`
+	Account string      `json:"account"`
+	// Cap is the limit for the spending of a UTC day, or zero for no limit.
+	Cap  money.Amount `json:"cap,omitempty"`
+	Made time.Time    `json:"made"`
 	Maker
 }
 
