@@ -43,8 +43,8 @@ var (
 		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Of: store.OfAccount, Verify: store.Unread},
 		Codec: store.JSON[Change](1),
 	}
-	// SecretDocs maps the hash of a key's secret to the key. A secret has 190 random bits, so an
-	// unsalted hash reveals nothing about it.
+	// SecretDocs maps the hash of a key's secret to the key. A secret has 190 random bits, so it
+	// cannot be found from its unsalted hash.
 	SecretDocs = store.Kind[Key]{
 		Shape: store.Shape{Name: "key", Partition: "key#*", Sort: "key", Verify: store.Unread},
 		Codec: store.JSON[Key](1),

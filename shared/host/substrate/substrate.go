@@ -22,9 +22,9 @@
 //     tools that the provider itself runs.
 //   - A stream without a finish reason is not an answer. If a server never sends a reason, its end
 //     mark is required instead. Errors are recognized in the form of every provider (package
-//     remote). Tool calls are used only if the answer has a finish reason other than its length,
-//     because otherwise a call may be incomplete. After an unknown reason, tools that may change
-//     something or cost money are not run.
+//     remote). Tool calls are used only if the answer has a finish reason other than the length
+//     limit, because otherwise a call may be incomplete. After an unknown reason, tools that may
+//     change something or cost money are not run.
 //
 // Models pass substratetest.Wire.Oddities, which contains examples of all rules.
 package substrate

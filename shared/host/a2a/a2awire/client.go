@@ -102,7 +102,7 @@ type Answer struct {
 var ErrUnknownAnswer = errors.New("an answer of an unknown kind")
 
 func newAnswerReader(d Dialect, raw []byte) *reader {
-	// Answers are limited by size only, because metadata may be deep and may have many members.
+	// Metadata may be deep and have many members, so in practice only the size limits answers.
 	l := canon.AnswerLimits()
 	l.Depth, l.Keys, l.Lenient = 256, l.Bytes, true
 	return &reader{canon.NewDecoder(raw, l), d, true}

@@ -72,7 +72,7 @@ func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
 				joined.Join(events[i].Artifact)
 			}
 			if one.Count >= maxLive && one.Through == 0 && i == len(b.Events)-1 {
-				return nil // the next status event delivers the rest of the artifact
+				return nil // the artifact waits for the next status event
 			}
 			e = task.Event{Artifact: &joined}
 		}
