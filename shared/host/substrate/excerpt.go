@@ -58,8 +58,8 @@ func Excerpt(body []byte) string {
 	return Cut(hide(s), MaxExcerpt)
 }
 
-// Redact returns the start of a text, at most most bytes of UTF-8, without anything that looks like
-// a secret.
+// Redact returns the start of a text, limited to most bytes of UTF-8, without anything that looks
+// like a secret.
 func Redact(text string, most int) string {
 	s := hide(Cut(text, most+MaxExcerpt))
 	if len(text) > most+MaxExcerpt { // the end may be an incomplete secret

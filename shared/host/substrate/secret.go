@@ -16,7 +16,7 @@ func (s Secret) IsZero() bool { return s.value == "" }
 
 func (s Secret) Reveal() string { return s.value }
 
-// Hide replaces the secret in a server's answer, because the server may repeat it there.
+// Hide replaces the secret in a server's answer, which may contain it.
 func (s Secret) Hide(said []byte) []byte {
 	if s.IsZero() {
 		return said

@@ -125,8 +125,8 @@ func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, s
 }
 
 // someChildren returns the names of parent's children among the ids that list returns. It stops
-// after most ids, or when it has more than namedChildren names. It does not name children of other
-// tenants. all reports whether it has seen all ids.
+// when it has more than namedChildren names, and most limits the ids that it reads. It does not
+// name children of other tenants. all reports whether it has seen all ids.
 func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages, most int) (names []string, all bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil

@@ -187,8 +187,8 @@ func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now
 	keys, err := func() ([]key, error) {
 		s.mu.Unlock()
 		defer s.mu.Lock()
-		// The fetch continues if its sender hangs up. Otherwise, the sender could prevent the fetch
-		// for all requests.
+		// The fetch continues if the sender of this request hangs up. Otherwise, this sender could
+		// prevent the fetch for all requests.
 		end := time.Now().Add(fetchTime)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 			end = deadline

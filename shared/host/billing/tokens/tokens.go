@@ -62,7 +62,7 @@ type Checker struct {
 	billing.TokensConfig
 
 	mu   sync.Mutex
-	sets map[string]*keySet // by issuer
+	sets map[string]*keySet // key sets by issuer
 }
 
 func New(c billing.TokensConfig) *Checker {

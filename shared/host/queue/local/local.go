@@ -116,8 +116,7 @@ type worker struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// busy contains the sort keys of messages that are being handled or that failed less than again
-	// ago.
+	// busy contains the sort keys of messages that are being handled or must not be retried yet.
 	busy map[string]bool
 	used map[string]int // number of running messages by share
 	// refused contains the time at which a handler first refused a message. The time of sending is

@@ -49,8 +49,8 @@ type model struct {
 }
 
 // Infer streams the model's answer. The kind of an error is SubstrateUnavailable if Bedrock is
-// unreachable or the model fails, SubstrateBusy if requests are throttled, SubstrateTooLarge for a
-// too long stream, SubstrateRefused for a refusal, and otherwise SubstrateMisconfigured, for
+// unreachable or the model fails, SubstrateBusy if requests are throttled, SubstrateTooLarge if the
+// stream is too long, SubstrateRefused for a refusal, and otherwise SubstrateMisconfigured, for
 // example for a model without a grant.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {

@@ -68,7 +68,7 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 //
 // The kind of an error is Deadline if the time ran out, SubstrateUnavailable if the endpoint is
 // unreachable or fails (5xx, 408, an event error, a stream without done), SubstrateBusy for status
-// 429, SubstrateTooLarge for a too long answer, and SubstrateMisconfigured if the endpoint is
+// 429, SubstrateTooLarge if the answer is too long, and SubstrateMisconfigured if the endpoint is
 // forbidden or returns anything else. The error contains the endpoint's answer as a
 // call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {

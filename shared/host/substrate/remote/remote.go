@@ -55,7 +55,7 @@ type Ender interface {
 // answer, for example a lost connection, does not discard the answer.
 //
 // The kind of an error is SubstrateUnavailable if the server is unreachable or fails, SubstrateBusy
-// for status 429, SubstrateTooLarge for a too long stream, a kind of a's errors, or otherwise
+// for status 429, SubstrateTooLarge if the stream is too long, a kind of a's errors, or otherwise
 // SubstrateMisconfigured. The error contains the server's answer as a call.AgentError.
 func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, a Answer) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
