@@ -112,7 +112,6 @@ type KeyOptions struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// These constants limit a key's agents and name.
 const (
 	maxAgents = 32
 	maxAgent  = 256 // bytes

@@ -67,7 +67,7 @@ func (a *Account) checkMakers(k *Key) error {
 	return nil
 }
 
-// These constants limit an account's keys, in addition to the quota of usable keys.
+// Limits of an account's keys, in addition to the quota of usable keys.
 const (
 	maxEndedKeys   = 1000 // listed keys that were revoked or have expired
 	maxKeysOfKey   = 100  // usable keys that one key created

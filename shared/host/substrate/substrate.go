@@ -183,7 +183,6 @@ func (Usage) event()    {}
 func (Asks) event()     {}
 func (Done) event()     {}
 
-// These are the reasons for the end of an answer.
 const (
 	Stop   Done = "stop"
 	Length Done = "length" // the token limit is reached

@@ -44,7 +44,7 @@ type Spec struct {
 	Chains map[identity.ID][]byte
 }
 
-// These constants limit an import.
+// Limits of an import.
 const (
 	MaxEntries = 10_000
 	MaxChains  = 1000

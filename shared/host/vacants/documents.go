@@ -21,7 +21,6 @@ const (
 	tenantIndex = "vacants#*"
 )
 
-// These are the documents of hosted vacants and of the host.
 var (
 	// RecordDocs contains the records and the tombstones of deleted vacants. The index lists the
 	// open vacants by name.

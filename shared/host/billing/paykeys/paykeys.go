@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These are the names of the keys.
 const (
 	Stripe        = "stripe"         // secret or restricted key of the API
 	StripeWebhook = "stripe-webhook" // signs webhooks

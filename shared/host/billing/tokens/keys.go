@@ -23,7 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// These are the times of key sets.
 const (
 	// refreshAge is the age at which keys are refreshed.
 	refreshAge = 10 * time.Minute
@@ -35,7 +34,7 @@ const (
 	fetchTime = 5 * time.Second
 )
 
-// These constants limit the data that an issuer sends.
+// Limits of the data that an issuer sends.
 const (
 	maxReply = 256 << 10
 	maxKeys  = 100

@@ -43,7 +43,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// These constants limit tokens.
 const (
 	maxToken   = 8 << 10
 	maxSubject = 255 // bytes

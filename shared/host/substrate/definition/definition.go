@@ -567,7 +567,7 @@ func (a *Agent) Turns() int {
 
 func (a *Agent) Time() time.Duration { return time.Duration(a.Timeout) * time.Second }
 
-// These are the origins of a Setting.
+// Origins of a Setting.
 const (
 	Set     = "set"
 	Default = "default"

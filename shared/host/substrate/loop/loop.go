@@ -35,7 +35,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These are the limits of a call.
 const (
 	atOnce    = 8        // concurrent tool calls
 	maxResult = 64 << 10 // bytes of a tool's result

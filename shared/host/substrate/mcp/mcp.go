@@ -33,7 +33,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These constants limit the tools that servers offer.
 const (
 	maxTools       = 128              // tools of all servers of an agent
 	maxPages       = 32               // pages of a server's list

@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// These are the limits of a table.
 const (
 	maxModels = 1000
 	maxName   = 128                 // bytes

@@ -26,7 +26,7 @@ const CardWord = "vacancy"
 // Version is the format version of a plan.
 const Version = 1
 
-// These constants limit a plan and the tree of plans below it.
+// Limits of a plan and its tree of plans.
 const (
 	MaxBlob        = 64 << 10 // bytes of a complete plan
 	MaxDelegations = 32

@@ -25,7 +25,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These are the default daily budgets.
 const (
 	DefaultVacant = money.Dollar
 	DefaultTenant = 5 * money.Dollar

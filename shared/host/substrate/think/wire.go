@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These are the operations of a request.
 const (
 	opTurn  = "turn"
 	opTools = "tools"
