@@ -430,7 +430,7 @@ func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Writ
 	return []store.Write{give(row, int64(row.Price))}
 }
 
-func (*Billing) Late(*call.RequestRow) bool { return false }
+func (*Billing) Late(*call.RequestRow) bool { return false } // an account settles immediately
 
 func (*Billing) Pay(p *price.Price, refused error) (ways []json.RawMessage) {
 	if errors.Is(refused, errShort) {

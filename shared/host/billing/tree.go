@@ -282,6 +282,7 @@ func (b *Billing) endTree(ctx context.Context, account, root string, begun bool,
 	if err != nil {
 		return err
 	}
+	// The lists are complete, because a tree in Account.Ending does not grow.
 	keys = slices.DeleteFunc(keys, func(k listedKey) bool { return !k.Revoked.IsZero() || !k.descendsFrom(root) })
 	links = slices.DeleteFunc(links, func(l Link) bool { return !l.descendsFrom(root) })
 	for part := range slices.Chunk(keys, endedAtOnce) {

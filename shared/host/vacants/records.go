@@ -75,6 +75,7 @@ func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, 
 }
 
 func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Record, ok bool, err error) {
+	// If fresh is set, the record is read from the store with a strongly consistent read.
 	m, err := v.lookup(ctx, id, fresh)
 	return m.record, m.ok, err
 }

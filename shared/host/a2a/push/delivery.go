@@ -91,6 +91,7 @@ func pack(one *task.Push, b *task.Backlog, e task.Event, through int) *delivery 
 		d.bytes /= 2
 	}
 	c := &one.Config
+	// Version 0.3 delivers the task, and version 1.0 delivers the event.
 	if dialect := a2awire.Dialect(c.Dialect); dialect == a2awire.V03 {
 		d.media = "application/json"
 		now := b.At(through)

@@ -426,6 +426,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				before.Tools++
 				err = r.emit(e)
 			case substrate.Text:
+				// A JSON text is emitted only after it has been checked.
 				if r.request.JSON && !r.unchecked {
 					r.received += len(e)
 				} else {

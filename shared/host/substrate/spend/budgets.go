@@ -52,6 +52,7 @@ func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount)
 	case daily < 0 || daily > models.MaxBudget:
 		return Budget{}, problem.Invalid("daily", fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), fmt.Sprintf("%d", daily))
 	}
+	// The new budget does not affect turns that are already reserved.
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, BudgetDocs.Key(owner))
 		BudgetDocs.Put(tx, store.Doc{Key: d.Key}, limit{daily})
