@@ -51,7 +51,8 @@ const (
 const maxEvents = 32
 
 // move applies a step to a booking in one commit with its row. If another process changes the
-// booking at the same time, decide is called again. If decide returns nil, the booking stays unchanged.
+// booking at the same time, decide is called again. If decide returns nil, the booking stays
+// unchanged.
 func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
 	stream, err := Stream(id)
 	if err != nil {

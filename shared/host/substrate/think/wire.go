@@ -27,7 +27,7 @@ type request struct {
 	Version int         `json:"agent,omitempty"`
 	// DeadlineMS is a Unix time in milliseconds, or zero for no deadline.
 	DeadlineMS int64           `json:"deadline_ms,omitempty"`
-	Task       string          `json:"task,omitempty"` // task of the turn whose end ends the request
+	Task       string          `json:"task,omitempty"` // task whose turn's end ends the request
 	Fallback   bool            `json:"fallback,omitempty"`
 	Check      bool            `json:"check,omitempty"`
 	Spent      int             `json:"spent,omitempty"`
